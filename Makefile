@@ -1,0 +1,149 @@
+# Front page for developers. Each target is a line over a short script; `make` prints them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+PYTHON_BIN := .venv/bin/python
+MEMBER_FILES := shared/pyproject.toml shared/CMakeLists.txt forester/pyproject.toml \
+	$(wildcard shared/native/*.[ch]) shared/src/shared/_native.c
+not_built = @shared/scripts/not-built-yet $@
+
+.state/environment: requirements.lock shared/scripts/make-environment
+	@shared/scripts/make-environment
+	@touch $@
+
+.state/members: .state/environment $(MEMBER_FILES)
+	@shared/scripts/install-members
+	@touch $@
+
+##@ Start
+
+.PHONY: help setup up down demo localnet reference-fixtures reference-batch-keys
+help: ## Print this list
+	@awk -f shared/scripts/help.awk $(firstword $(MAKEFILE_LIST))
+
+setup: .state/members ## Make .venv from the lock and install the members (quick the second time)
+
+up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker)
+	@docker compose --profile standalone up --build --detach
+
+down: ## Stop what `up` started
+	@docker compose --profile standalone down
+
+demo: native ## Build everything, prove and verify on a published key, by command line and HTTP
+	@$(PYTHON_BIN) prover/scripts/demo.py
+
+localnet: ## Local test network
+	$(not_built) "both services on an in-process network"
+
+reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
+	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
+
+reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes)
+	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py
+
+##@ Build
+
+.PHONY: native native-cuda native-checked native-compilers images regenerate regenerate-check lock
+native: setup ## Build the kernel and install the prover, editable
+	@prover/scripts/native dev
+
+native-cuda: ## Build the kernel with CUDA
+	$(not_built) "the kernel with its CUDA backend"
+
+native-checked: setup ## Build the test library with invariants, ASan and UBSan
+	@prover/scripts/native checked
+
+native-compilers: setup ## Build with gcc and clang, and for aarch64, warnings as errors
+	@prover/scripts/native compilers
+
+images: ## Build the container images (Docker)
+	@docker build --file prover/Dockerfile --tag zkc-prover . && docker build --file forester/Dockerfile --tag zkc-forester .
+
+regenerate: setup ## Rewrite generated files
+	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
+	@$(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py
+
+regenerate-check: setup ## Fail when a generated file differs from its inputs
+	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
+
+lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE=<package> moves versions)
+	@shared/scripts/lock
+
+##@ Check
+
+.PHONY: test check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
+test: native reference-fixtures lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
+	@shared/scripts/run-tests gate
+
+check: regenerate-check test ## The gate and the check of generated files
+
+lint: native ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
+	@shared/scripts/lint
+
+test-unit: native ## Unit tests
+	@shared/scripts/run-tests unit
+
+test-integration: native reference-fixtures ## Tests against published keys, the reference prover and real sockets
+	@shared/scripts/run-tests integration
+
+test-acceptance: native reference-fixtures ## Whole-service tests
+	@shared/scripts/run-tests acceptance
+
+test-vectors: native reference-fixtures ## Tests against recorded answers
+	@shared/scripts/run-tests vectors
+
+test-gpu: ## Tests of the CUDA backend
+	$(not_built) "CPU and GPU proofs compared"
+
+sanitize: native native-checked ## Native tests against the checked build
+	@shared/scripts/run-tests sanitize
+
+fuzz: setup ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
+	@prover/scripts/fuzz
+
+##@ Measure
+
+.PHONY: bench bench-compare bench-service soak
+bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
+	@$(PYTHON_BIN) prover/bench/compare_reference.py
+
+bench-compare: ## Compare two benchmark runs
+	$(not_built) "comparison of recorded benchmark runs"
+
+bench-service: ## Load on the HTTP service
+	$(not_built) "latency and throughput of the service under load"
+
+soak: ## Hours under load with faults
+	$(not_built) "long runs with memory and latency limits"
+
+##@ Keys
+
+.PHONY: keys-list keys-download keys-verify keys-dev
+keys-list: ## List the known keys
+	$(not_built) "the catalogue of published keys"
+
+keys-download: ## Download the keys of a run mode (MODE=)
+	$(not_built) "download of published keys, resumable and verified"
+
+keys-verify: ## Verify the keys on disk
+	$(not_built) "sizes, digests and a self test of the keys on disk"
+
+keys-dev: native ## Make development keys of a run mode in keys-cache/development (MODE=local-rpc)
+	@.venv/bin/prover keys dev --mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development
+
+##@ Ship
+
+.PHONY: docs changelog sbom release-check
+docs: ## Build the documentation
+	$(not_built) "the documentation site"
+
+changelog: ## Collect changelog fragments
+	$(not_built) "CHANGELOG.md from fragments"
+
+sbom: ## Bill of materials
+	$(not_built) "a CycloneDX bill of materials"
+
+release-check: ## Check a release before it is made
+	$(not_built) "versions, changelog, artefacts and licences checked together"

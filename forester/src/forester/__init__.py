@@ -1,0 +1,1 @@
+"""Daemon and operator's command line that keeps Light Protocol's Merkle trees moving."""

@@ -1,0 +1,5 @@
+"""`python -m forester`."""
+
+from forester.cli.main import cli
+
+cli(prog_name="forester")

@@ -1,0 +1,240 @@
+/* groth16.h - the entire public C API of the Groth16/BN254 proving kernel.
+ *
+ * Laws that hold for every function:
+ *
+ *  1. Order of arguments: handle, outputs, inputs (each followed by its size),
+ *     scratch memory, cancel flag, error record.
+ *  2. Every function that can fail returns g16_status; outputs are meaningful only
+ *     when it is G16_OK. Errors are values: no function aborts or prints.
+ *  3. Scalars (Fr) and coordinates (Fp) cross this border as 32 bytes, big-endian,
+ *     canonical (below the modulus). A value at or above the modulus is refused.
+ *  4. Handles are immutable after creation and may be shared by threads. There is no
+ *     global mutable state. One engine may run any number of calls at once; they share
+ *     its threads. A key keeps the backend of the engine that loaded it; any engine may use it.
+ *  5. Memory for a proof is the caller's (`scratch`); its size comes from
+ *     g16_prove_scratch_bytes(). Only *_create and *_load allocate, and release on
+ *     failure whatever they took; g16_solve and g16_quotient, which are for tests and audits,
+ *     allocate for the time of the call.
+ *  6. `cancel` may be NULL. Otherwise it is read between stages and between tasks of a
+ *     stage; a non-zero value ends the call with G16_CANCELLED soon after.
+ *  7. `error` may be NULL. Otherwise it is filled when the status is not G16_OK.
+ *  8. Secrets (blinding factors, intermediate points that reveal them) are wiped.
+ *
+ * Key files are gnark's (generations 0.8 and 0.14) with Light Protocol's wrapper.
+ */
+#ifndef G16_GROTH16_H
+#define G16_GROTH16_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define G16_API __attribute__((visibility("default")))
+#else
+#define G16_API
+#endif
+
+typedef enum g16_status {
+    G16_OK = 0,
+    G16_INVALID_ARGUMENT = 1,       /* a size, value or handle breaks the contract above */
+    G16_OUT_OF_MEMORY = 2,          /* an allocation failed, or `scratch` is too small */
+    G16_CANCELLED = 3,              /* the cancel flag was raised */
+    G16_MALFORMED_KEY = 4,          /* a key file breaks its format; `offset` says where */
+    G16_UNSUPPORTED_KEY = 5,        /* well-formed, but of a kind this kernel does not prove */
+    G16_UNSATISFIED_CONSTRAINT = 6, /* the inputs break a constraint; `constraint` says which */
+    G16_MALFORMED_PROOF = 7,        /* proof bytes are not points of the right groups */
+    G16_PROOF_REJECTED = 8,         /* well-formed, but the pairing equation does not hold */
+    G16_RANDOMNESS_UNAVAILABLE = 9, /* the operating system refused random bytes */
+    G16_THREADS_UNAVAILABLE = 10    /* the operating system refused to start threads */
+} g16_status;
+
+#define G16_STATUS_COUNT 11
+
+/* What went wrong and where. `message` is one zero-terminated English sentence without
+ * line breaks that never contains input values. */
+typedef struct g16_error {
+    char message[256];
+    uint64_t offset;     /* byte offset in the key file (G16_MALFORMED_KEY), else 0 */
+    uint32_t constraint; /* row (G16_UNSATISFIED_CONSTRAINT), else 0 */
+} g16_error;
+
+typedef struct g16_engine g16_engine;
+typedef struct g16_key g16_key;
+typedef struct g16_vk g16_vk;
+
+/* Non-zero asks a running call to stop. Read atomically, never written by the kernel. */
+typedef int32_t g16_cancel;
+
+/* Name of a status in lower case with underscores, e.g. "malformed_key". */
+G16_API const char *g16_status_name(g16_status status);
+
+/* Version of the kernel, e.g. "0.1.0". */
+G16_API const char *g16_version(void);
+
+/* ---- engine ------------------------------------------------------------------- */
+
+typedef enum g16_backend_choice {
+    G16_BACKEND_AUTO = 0,     /* the fastest this processor runs */
+    G16_BACKEND_PORTABLE = 1, /* plain C */
+    G16_BACKEND_ADX = 2,      /* x86-64 with mulx, adcx, adox */
+    G16_BACKEND_IFMA = 3      /* the same with AVX-512 IFMA for the multi-scalar multiplications */
+} g16_backend_choice;
+
+/* threads: workers used by one call, the calling thread included; 0 = one per processor
+ * available to this process. */
+G16_API g16_status g16_engine_create(g16_engine **engine, uint32_t threads,
+                                     g16_backend_choice backend, g16_error *error);
+G16_API void g16_engine_destroy(g16_engine *engine);
+G16_API const char *g16_engine_backend(const g16_engine *engine);
+G16_API uint32_t g16_engine_threads(const g16_engine *engine);
+
+/* ---- keys --------------------------------------------------------------------- */
+
+typedef enum g16_circuit_kind {
+    G16_CIRCUIT_INCLUSION = 1,
+    G16_CIRCUIT_NON_INCLUSION = 2,
+    G16_CIRCUIT_COMBINED = 3,
+    G16_CIRCUIT_BATCH_APPEND = 4,
+    G16_CIRCUIT_BATCH_UPDATE = 5,
+    G16_CIRCUIT_BATCH_ADDRESS_APPEND = 6,
+    G16_CIRCUIT_OTHER = 7 /* a valid system whose inputs match none of the above */
+} g16_circuit_kind;
+
+typedef enum g16_generation { G16_GENERATION_0_8 = 1, G16_GENERATION_0_14 = 2 } g16_generation;
+
+typedef struct g16_key_info {
+    uint32_t kind;       /* g16_circuit_kind */
+    uint32_t version;    /* 1 (height 26, separate public inputs), 2 (hashed input), 0 for G16_CIRCUIT_OTHER */
+    uint32_t generation; /* g16_generation */
+    uint32_t header[4];  /* wrapper fields in file order; batch wrappers use the first two */
+    uint32_t header_words;
+    uint32_t constraints, wires;
+    uint32_t public_inputs; /* without the constant one-wire */
+    uint32_t secret_inputs;
+    uint32_t internal_wires;
+    uint32_t coefficients, instructions, hints;
+    uint64_t terms;                      /* of all linear expressions as the file stores them */
+    uint64_t domain_size;                /* n, a power of two */
+    uint64_t points_a, points_b, points_k, points_z;
+    uint64_t proving_key_offset, verifying_key_offset, constraint_system_offset, file_bytes;
+    uint64_t resident_bytes;             /* memory this handle owns */
+} g16_key_info;
+
+/* Reads a whole key file from memory (map the file; it is read once and may be unmapped
+ * afterwards). Every point is checked to be on its curve and in the group of order r, every
+ * count against the bytes that remain, and the constraint system to be solvable. */
+G16_API g16_status g16_key_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
+                                const g16_cancel *cancel, g16_error *error);
+G16_API void g16_key_destroy(g16_key *key);
+G16_API void g16_key_describe(const g16_key *key, g16_key_info *info);
+
+/* The verifying key inside a key; lives as long as the key. */
+G16_API const g16_vk *g16_key_verifying_key(const g16_key *key);
+
+/* Reads a verifying key alone: gnark's binary form, compressed or raw, either generation. */
+G16_API g16_status g16_vk_load(g16_engine *engine, g16_vk **vk, const uint8_t *data, size_t size,
+                               g16_error *error);
+G16_API void g16_vk_destroy(g16_vk *vk); /* only for handles from g16_vk_load */
+G16_API uint32_t g16_vk_public_inputs(const g16_vk *vk);
+
+typedef enum g16_encoding { G16_COMPRESSED = 1, G16_RAW = 2 } g16_encoding;
+
+/* Bytes that g16_vk_write() produces. Compressed output is in the generation of the source
+ * file; raw output (alpha, beta, beta2, gamma2, delta, delta2, count, K) likewise. */
+G16_API size_t g16_vk_bytes(const g16_vk *vk, g16_encoding encoding);
+G16_API g16_status g16_vk_write(const g16_vk *vk, uint8_t *out, size_t out_size, g16_encoding encoding,
+                                g16_error *error);
+
+/* ---- proofs ------------------------------------------------------------------- */
+
+/* Ar.x Ar.y | Bs.x1 Bs.x0 Bs.y1 Bs.y0 | Krs.x Krs.y; index 1 is the imaginary part. */
+#define G16_PROOF_BYTES 256
+
+typedef enum g16_stage {
+    G16_STAGE_WITNESS = 0,
+    G16_STAGE_QUOTIENT = 1,
+    G16_STAGE_MSM_A = 2,
+    G16_STAGE_MSM_B1 = 3,
+    G16_STAGE_MSM_B2 = 4,
+    G16_STAGE_MSM_K = 5,
+    G16_STAGE_MSM_Z = 6,
+    G16_STAGE_ASSEMBLE = 7
+} g16_stage;
+#define G16_STAGE_COUNT 8
+
+/* Inputs of every function below: public inputs (without the one-wire), then secret inputs,
+ * in the order of the circuit; `count` is their number, 32 bytes each. */
+
+/* Bytes of scratch memory that one proof under this key needs on this engine. */
+G16_API size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key);
+
+/* Produces a proof with fresh blinding from the operating system. stage_ns may be NULL or an
+ * array of G16_STAGE_COUNT: processor time per stage summed over threads, in nanoseconds. The
+ * proof is not verified here: call g16_verify() before you hand it out. */
+G16_API g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
+                             const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                             const g16_cancel *cancel, g16_error *error);
+
+/* How a proof is blinded. Both give the same distribution of proofs (docs/explanation/blinding.md). */
+typedef enum g16_blinding {
+    /* Two values r and s, as gnark does: Ar and Bs carry r*delta and s*delta. */
+    G16_BLINDING_CLASSICAL = 1,
+    /* Two values rho != 0 and sigma that re-randomise the proof with r = s = 0; saves one multi-scalar
+     * multiplication. g16_prove uses this form. */
+    G16_BLINDING_RERANDOMISED = 2
+} g16_blinding;
+
+/* The same with given blinding values, 32 bytes each: reproducible, and NOT zero-knowledge when they are known or
+ * repeated. For tests only. */
+G16_API g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof,
+                                           g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                           const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                           const g16_cancel *cancel, g16_error *error);
+
+/* Solves the witness. wires: info.wires values; a, b, c: info.constraints values each, may be
+ * NULL. On an unsatisfied row the message is
+ * "constraint system error: constraint #K is not satisfied" and error->constraint is K. */
+G16_API g16_status g16_solve(g16_engine *engine, const g16_key *key, uint8_t *wires, uint8_t *a, uint8_t *b,
+                             uint8_t *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
+                             g16_error *error);
+
+/* Coefficients h_0 .. h_{n-1} of the quotient polynomial in natural order (n = domain_size). */
+G16_API g16_status g16_quotient(g16_engine *engine, const g16_key *key, uint8_t *h, const uint8_t *inputs,
+                                size_t count, const g16_cancel *cancel, g16_error *error);
+
+/* G16_OK: the proof holds for these public inputs. G16_PROOF_REJECTED: it does not. */
+G16_API g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof,
+                              const uint8_t *public_inputs, size_t count, g16_error *error);
+
+/* ---- trusted setup ------------------------------------------------------------- */
+
+/* A setup makes a key whose secrets existed in this process: good for development, tests and air-gapped
+ * networks, not for circuits that others must trust. */
+typedef struct g16_setup g16_setup;
+
+/* Reads a constraint system (gnark's bytes of generation 0.14), which must stay readable until the setup is
+ * destroyed. header: the 4 or 2 words of Light Protocol's wrapper. */
+G16_API g16_status g16_setup_create(g16_engine *engine, g16_setup **setup, const uint8_t *system, size_t size,
+                                    const uint32_t *header, uint32_t header_words, const g16_cancel *cancel,
+                                    g16_error *error);
+G16_API void g16_setup_destroy(g16_setup *setup);
+
+/* Size of the key file, and where in it the verifying key begins (it ends where the system begins). */
+G16_API size_t g16_setup_key_bytes(const g16_setup *setup);
+G16_API size_t g16_setup_verifying_key_offset(const g16_setup *setup);
+
+/* Writes the key file, generation 0.14. secrets: NULL to draw them from the operating system; or tau, alpha, beta,
+ * gamma, delta, 32 bytes each, for tests. progress: NULL, or a cell that counts thousandths. */
+G16_API g16_status g16_setup_run(g16_engine *engine, const g16_setup *setup, uint8_t *key_file, size_t size,
+                                 const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel,
+                                 g16_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,161 @@
+/* api.c - the public functions that make engines and proofs. Keys: key_load.c. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "key.h"
+#include "os_random.h"
+
+const char *g16_version(void) { return "0.1.0"; }
+
+static uint32_t processors_available(void) {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        int count = CPU_COUNT(&set);
+        if (count > 0) return (uint32_t)count;
+    }
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (uint32_t)online : 1;
+}
+
+#if defined(__x86_64__)
+/* Bit 19 of EBX in leaf 7; not every compiler knows "adx" as a name of __builtin_cpu_supports. */
+static int processor_has_adx(void) {
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (ebx >> 19 & 1);
+}
+#endif
+
+/* The fastest backend of those the choice allows that this processor runs, or NULL. */
+static const g16_backend *choose_backend(g16_backend_choice choice) {
+    const int any = choice == G16_BACKEND_AUTO;
+#if defined(__x86_64__)
+    const int adx = processor_has_adx() && __builtin_cpu_supports("bmi2");
+    const int ifma = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma");
+    if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
+    if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;
+#endif
+    return any || choice == G16_BACKEND_PORTABLE ? &g16_backend_portable : NULL;
+}
+
+#define MAX_THREADS 1024
+
+g16_status g16_engine_create(g16_engine **engine, uint32_t threads, g16_backend_choice backend,
+                             g16_error *error) {
+    if (!engine || threads > MAX_THREADS) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "threads must be at most %d", MAX_THREADS);
+    }
+    g16_engine *made = calloc(1, sizeof *made);
+    if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for an engine");
+    made->backend = choose_backend(backend);
+    if (!made->backend) {
+        free(made);
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "this processor does not run the chosen backend");
+    }
+    uint32_t size = threads ? threads : processors_available();
+    if (size > MAX_THREADS) size = MAX_THREADS;
+    g16_status status = thread_pool_create(&made->pool, size);
+    if (status != G16_OK) {
+        free(made);
+        return g16_fail(error, status, 0, "the system refused to start %u threads", size);
+    }
+    *engine = made;
+    return G16_OK;
+}
+
+void g16_engine_destroy(g16_engine *engine) {
+    if (!engine) return;
+    thread_pool_destroy(engine->pool);
+    free(engine);
+}
+
+const char *g16_engine_backend(const g16_engine *engine) { return engine->backend->name; }
+
+uint32_t g16_engine_threads(const g16_engine *engine) { return thread_pool_threads(engine->pool); }
+
+size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key) {
+    return key->backend->prove_scratch_bytes(key, thread_pool_threads(engine->pool));
+}
+
+static g16_status check_pair(const g16_engine *engine, const g16_key *key, g16_error *error) {
+    return engine && key ? G16_OK : g16_fail(error, G16_INVALID_ARGUMENT, 0, "engine or key is missing");
+}
+
+g16_status g16_prove_with_blinding(g16_engine *engine, const g16_key *key, uint8_t *proof, g16_blinding form,
+                                   const uint8_t *first, const uint8_t *second, const uint8_t *inputs, size_t count,
+                                   void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                                   g16_error *error) {
+    g16_status status = check_pair(engine, key, error);
+    if (status != G16_OK) return status;
+    if (!proof || !first || !second || (!inputs && count) || !scratch) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    }
+    return key->backend->prove(key, engine->pool, proof, NULL, form, first, second, inputs, count, scratch,
+                               scratch_size, cancel, error);
+}
+
+g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
+                     const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                     const g16_cancel *cancel, g16_error *error) {
+    g16_status status = check_pair(engine, key, error);
+    if (status != G16_OK) return status;
+    if (!proof || (!inputs && count) || !scratch) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    }
+    uint8_t blinding[2][32];
+    do {
+        status = os_random_scalar(blinding[0]);
+    } while (status == G16_OK && os_random_is_zero(blinding[0]));
+    if (status == G16_OK) status = os_random_scalar(blinding[1]);
+    if (status == G16_OK) {
+        status = key->backend->prove(key, engine->pool, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0],
+                                     blinding[1], inputs, count, scratch, scratch_size, cancel, error);
+    } else {
+        g16_fail(error, status, 0, "the operating system gave no random bytes for the blinding values");
+    }
+    os_random_wipe(blinding, sizeof blinding);
+    return status;
+}
+
+g16_status g16_solve(g16_engine *engine, const g16_key *key, uint8_t *wires, uint8_t *a, uint8_t *b, uint8_t *c,
+                     const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error) {
+    g16_status status = check_pair(engine, key, error);
+    if (status != G16_OK) return status;
+    if (!inputs && count) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    const size_t rows = key->cs.constraints;
+    fr *memory = malloc((key->cs.wires + 3 * rows) * sizeof(fr));
+    if (!memory) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the witness");
+    fr *row_a = memory + key->cs.wires, *row_b = row_a + rows, *row_c = row_b + rows;
+    status = key->backend->solve(&key->cs, engine->pool, memory, row_a, row_b, row_c, inputs, count, cancel, error);
+    if (status == G16_OK) {
+        if (wires) key->backend->fr_to_bytes(wires, memory, key->cs.wires);
+        if (a) key->backend->fr_to_bytes(a, row_a, rows);
+        if (b) key->backend->fr_to_bytes(b, row_b, rows);
+        if (c) key->backend->fr_to_bytes(c, row_c, rows);
+    }
+    free(memory);
+    return status;
+}
+
+g16_status g16_quotient(g16_engine *engine, const g16_key *key, uint8_t *h, const uint8_t *inputs, size_t count,
+                        const g16_cancel *cancel, g16_error *error) {
+    g16_status status = check_pair(engine, key, error);
+    if (status != G16_OK) return status;
+    if (!h || (!inputs && count)) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    return key->backend->quotient(key, engine->pool, h, inputs, count, cancel, error);
+}
+
+g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
+                      size_t count, g16_error *error) {
+    if (!engine || !vk || !proof || (!public_inputs && count)) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    }
+    return vk->backend->verify(vk, proof, public_inputs, count, error);
+}

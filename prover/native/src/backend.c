@@ -1,0 +1,49 @@
+/* backend.c - one backend: every file with field arithmetic in one unit, so that all of it is
+ * compiled for the same processor and inlined. Compiled with G16_COMPILE_PORTABLE,
+ * G16_COMPILE_ADX or G16_COMPILE_IFMA; only the table at the end leaves the unit. */
+#if defined(G16_COMPILE_IFMA)
+#define MONT256_ADX 1
+#define G16_BACKEND_TABLE g16_backend_ifma
+#define G16_BACKEND_NAME "ifma"
+#elif defined(G16_COMPILE_ADX)
+#define MONT256_ADX 1
+#define G16_BACKEND_TABLE g16_backend_adx
+#define G16_BACKEND_NAME "adx"
+#elif defined(G16_COMPILE_PORTABLE)
+#define G16_BACKEND_TABLE g16_backend_portable
+#define G16_BACKEND_NAME "portable"
+#else
+#error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX or -DG16_COMPILE_IFMA"
+#endif
+
+#include "key.h"
+
+#include "fp.h"
+#include "fp2.h"
+#include "g1.h"
+#include "g2.h"
+#include "point_encoding_impl.h"
+#include "pairing_impl.h"
+#include "key_points_impl.h"
+#include "ntt_impl.h"
+#include "witness_solver_impl.h"
+#include "msm_impl.h"
+#include "groth16_prove_impl.h"
+#include "groth16_verify_impl.h"
+#include "groth16_setup_impl.h"
+
+const g16_backend G16_BACKEND_TABLE = {
+    .name = G16_BACKEND_NAME,
+    .read_proving_key = key_points_read_proving_key,
+    .read_verifying_key = key_points_read_verifying_key,
+    .is_domain = key_points_is_domain,
+    .write_verifying_key = key_points_write_verifying_key,
+    .prepare_key = groth16_prepare_key,
+    .solve = witness_solver_solve,
+    .prove_scratch_bytes = groth16_prove_scratch_bytes,
+    .prove = groth16_prove,
+    .quotient = groth16_quotient,
+    .verify = groth16_verify,
+    .setup = groth16_setup,
+    .fr_to_bytes = witness_solver_to_bytes,
+};

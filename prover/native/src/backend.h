@@ -1,0 +1,73 @@
+/* backend.h - the functions that depend on how field arithmetic is compiled.
+ *
+ * backend.c is compiled once per backend; each copy exports one such table and nothing else.
+ * All functions are thread-safe and keep no state.
+ */
+#ifndef G16_BACKEND_H
+#define G16_BACKEND_H
+
+#include "groth16.h"
+#include "thread_pool.h"
+#include "types.h"
+
+struct g16_key;
+struct g16_vk;
+struct g16_setup;
+struct constraint_system;
+
+/* A forward-only view of a key file. */
+typedef struct byte_reader {
+    const uint8_t *data;
+    size_t size;   /* of the whole file */
+    size_t offset; /* next byte */
+} byte_reader;
+
+typedef struct g16_backend {
+    const char *name;
+
+    /* key_points_impl.h: the proving key from the domain block on, up to the verifying key; fills
+     * key->pk (arrays allocated here) and info. key->info.generation is known. */
+    g16_status (*read_proving_key)(struct g16_key *key, byte_reader *reader, thread_pool *pool,
+                                   const g16_cancel *cancel, g16_error *error);
+    /* The verifying key; vk->generation is known unless it is 0 (stand-alone file), where it is found out. */
+    g16_status (*read_verifying_key)(struct g16_vk *vk, byte_reader *reader, thread_pool *pool,
+                                     const g16_cancel *cancel, g16_error *error);
+    /* 1 when in[0 .. 40) is the beginning of a domain block: n a power of two up to 2^28, then 1/n. */
+    int (*is_domain)(const uint8_t *in);
+    void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
+    /* Fills pk->twiddles (n values, allocated by the caller) for pk->domain_log2 <= 27 and changes the point lists to
+     * the form in which this backend adds them. */
+    void (*prepare_key)(struct g16_key *key);
+
+    /* witness_solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
+     * in Montgomery form (c may be NULL). */
+    g16_status (*solve)(const struct constraint_system *cs, thread_pool *pool, fr *wires, fr *a, fr *b, fr *c,
+                        const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error);
+
+    /* groth16_prove_impl.h. first, second: the blinding values, canonical big-endian bytes. */
+    size_t (*prove_scratch_bytes)(const struct g16_key *key, uint32_t threads);
+    g16_status (*prove)(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
+                        g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                        size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                        g16_error *error);
+    g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
+                           size_t count, const g16_cancel *cancel, g16_error *error);
+
+    /* groth16_verify_impl.h */
+    g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
+                         size_t count, g16_error *error);
+
+    /* groth16_setup_impl.h. secrets: 5 * 32 bytes; writes the whole key file. */
+    g16_status (*setup)(const struct g16_setup *setup, thread_pool *pool, uint8_t *file, const uint8_t *secrets,
+                        uint32_t *progress, const g16_cancel *cancel, g16_error *error);
+
+    void (*fr_to_bytes)(uint8_t *out, const fr *values, size_t count);
+} g16_backend;
+
+extern const g16_backend g16_backend_portable;
+#if defined(__x86_64__)
+extern const g16_backend g16_backend_adx;
+extern const g16_backend g16_backend_ifma;
+#endif
+
+#endif

@@ -1,0 +1,248 @@
+/* fp8_impl.h - eight elements of Fp at once with AVX-512 IFMA; included by the "ifma" backend only.
+ *
+ * Layout: five vectors of 52-bit limbs, lane i belongs to element i. Montgomery form with R = 2^260, so a value
+ * differs from the scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced.
+ * Bounds are given in multiples of p, where p < 2^253.6 and R/p > 84:
+ *   fp8_mul  takes normalised limbs and gives less than p + a * b / R, where p * p / R < 0.0119p;
+ *   memory   holds values below 2p + 2^212 in four 64-bit limbs ("packed").
+ * Time does not depend on values.
+ */
+#ifndef G16_FP8_IMPL_H
+#define G16_FP8_IMPL_H
+
+#include <immintrin.h>
+
+#include "fp.h"
+
+typedef struct fp8 {
+    __m512i v[5];
+} fp8;
+
+#define FP8_LANES 8
+#define FP8_MASK 0xfffffffffffffULL
+
+static const uint64_t FP8_P[5] = {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131};
+static const uint64_t FP8_2P[5] = {0x1182db0f9fa8e, 0x22d0e3951a784, 0x302b0bb2f02d5, 0x405370a08b6d0,
+                                   0x060c89ce5c263};
+static const uint64_t FP8_4P[5] = {0x2305b61f3f51c, 0x45a1c72a34f08, 0x60561765e05aa, 0x80a6e14116da0,
+                                   0x0c19139cb84c6};
+static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a498908, 0x724f85a9201d8,
+                                    0x01f16424e1bb7};
+#define FP8_NEGATED_INVERSE 0x20782e4866389ULL /* -1/p mod 2^52 */
+/* Scalar Montgomery products with these plain numbers change between R = 2^256 and R = 2^260. */
+static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
+static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
+
+static inline __m512i fp8_limb(const uint64_t limbs[5], int i) { return _mm512_set1_epi64((long long)limbs[i]); }
+
+static inline void fp8_set(fp8 *r, const uint64_t limbs[5]) {
+    for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
+}
+
+/* Carries signed limbs upwards; the total of each lane must be non-negative. */
+static inline void fp8_carry(fp8 *r) {
+    const __m512i mask = _mm512_set1_epi64((long long)FP8_MASK);
+    for (int i = 0; i < 4; i++) {
+        r->v[i + 1] = _mm512_add_epi64(r->v[i + 1], _mm512_srai_epi64(r->v[i], 52));
+        r->v[i] = _mm512_and_si512(r->v[i], mask);
+    }
+}
+
+/* r = a * b / R, below p + a * b / R. Interleaved rows: t += a * b[i], then
+ * t = (t + m p) / 2^52. No limb of t passes 2^57. */
+static inline __attribute__((always_inline)) void fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i inverse = _mm512_set1_epi64((long long)FP8_NEGATED_INVERSE);
+    __m512i t0 = zero, t1 = zero, t2 = zero, t3 = zero, t4 = zero, t5;
+    const __m512i p0 = fp8_limb(FP8_P, 0), p1 = fp8_limb(FP8_P, 1), p2 = fp8_limb(FP8_P, 2), p3 = fp8_limb(FP8_P, 3),
+                  p4 = fp8_limb(FP8_P, 4);
+    for (int i = 0; i < 5; i++) {
+        const __m512i bi = b->v[i];
+        t0 = _mm512_madd52lo_epu64(t0, a->v[0], bi);
+        const __m512i m = _mm512_madd52lo_epu64(zero, t0, inverse);
+        t1 = _mm512_madd52lo_epu64(t1, a->v[1], bi);
+        t2 = _mm512_madd52lo_epu64(t2, a->v[2], bi);
+        t3 = _mm512_madd52lo_epu64(t3, a->v[3], bi);
+        t4 = _mm512_madd52lo_epu64(t4, a->v[4], bi);
+        t5 = _mm512_madd52hi_epu64(zero, a->v[4], bi);
+        t1 = _mm512_madd52hi_epu64(t1, a->v[0], bi);
+        t2 = _mm512_madd52hi_epu64(t2, a->v[1], bi);
+        t3 = _mm512_madd52hi_epu64(t3, a->v[2], bi);
+        t4 = _mm512_madd52hi_epu64(t4, a->v[3], bi);
+        t0 = _mm512_madd52lo_epu64(t0, m, p0);
+        t1 = _mm512_madd52lo_epu64(t1, m, p1);
+        t2 = _mm512_madd52lo_epu64(t2, m, p2);
+        t3 = _mm512_madd52lo_epu64(t3, m, p3);
+        t4 = _mm512_madd52lo_epu64(t4, m, p4);
+        t1 = _mm512_madd52hi_epu64(t1, m, p0);
+        t2 = _mm512_madd52hi_epu64(t2, m, p1);
+        t3 = _mm512_madd52hi_epu64(t3, m, p2);
+        t4 = _mm512_madd52hi_epu64(t4, m, p3);
+        t5 = _mm512_madd52hi_epu64(t5, m, p4);
+        t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
+        t1 = t2, t2 = t3, t3 = t4, t4 = t5;
+    }
+    r->v[0] = t0, r->v[1] = t1, r->v[2] = t2, r->v[3] = t3, r->v[4] = t4;
+    fp8_carry(r);
+}
+
+/* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
+static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) {
+        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], fp8_limb(FP8_4P, i)), b->v[i]);
+    }
+    fp8_carry(r);
+}
+
+/* r = a - b + 8p, for b < 8p. */
+static inline void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) {
+        const __m512i four = fp8_limb(FP8_4P, i);
+        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], _mm512_add_epi64(four, four)), b->v[i]);
+    }
+    fp8_carry(r);
+}
+
+/* r = a + b; bounds add up. */
+static inline void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) r->v[i] = _mm512_add_epi64(a->v[i], b->v[i]);
+    fp8_carry(r);
+}
+
+/* Takes limbs that need not be normalised, of a value in [0, 2p * (passes + 1)), to a normalised value below
+ * 2p + 2^212. The top limb decides: it is at most a few units away from the true quotient by 2^208. */
+static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
+    const __m512i limit = _mm512_set1_epi64((long long)(FP8_2P[4] + 4));
+    for (int pass = 0; pass < passes; pass++) {
+        const __mmask8 above = _mm512_cmpgt_epi64_mask(r->v[4], limit);
+        for (int i = 0; i < 5; i++) r->v[i] = _mm512_mask_sub_epi64(r->v[i], above, r->v[i], fp8_limb(FP8_2P, i));
+    }
+    fp8_carry(r);
+}
+
+/* Negates the lanes whose bit is set; the value is below 2p + 2^212 before and after. */
+static inline void fp8_negate_lanes(fp8 *r, __mmask8 lanes) {
+    for (int i = 0; i < 5; i++) r->v[i] = _mm512_mask_sub_epi64(r->v[i], lanes, fp8_limb(FP8_4P, i), r->v[i]);
+    fp8_fit(r, 1);
+}
+
+/* ---- memory ------------------------------------------------------------------- */
+
+/* Eight rows of eight words -> eight columns. */
+static inline __attribute__((always_inline)) void fp8_transpose(__m512i m[8]) {
+    __m512i a[8], b[8];
+    for (int i = 0; i < 4; i++) {
+        a[2 * i] = _mm512_unpacklo_epi64(m[2 * i], m[2 * i + 1]);
+        a[2 * i + 1] = _mm512_unpackhi_epi64(m[2 * i], m[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        b[4 * i] = _mm512_shuffle_i64x2(a[4 * i], a[4 * i + 2], 0x88);
+        b[4 * i + 1] = _mm512_shuffle_i64x2(a[4 * i + 1], a[4 * i + 3], 0x88);
+        b[4 * i + 2] = _mm512_shuffle_i64x2(a[4 * i], a[4 * i + 2], 0xdd);
+        b[4 * i + 3] = _mm512_shuffle_i64x2(a[4 * i + 1], a[4 * i + 3], 0xdd);
+    }
+    for (int i = 0; i < 4; i++) {
+        m[i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0x88);
+        m[4 + i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0xdd);
+    }
+}
+
+/* Four packed limbs -> five limbs of 52 bits. */
+static inline void fp8_unpack(fp8 *r, const __m512i l[4]) {
+    const __m512i mask = _mm512_set1_epi64((long long)FP8_MASK);
+    r->v[0] = _mm512_and_si512(l[0], mask);
+    r->v[1] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[0], 52), _mm512_slli_epi64(l[1], 12)), mask);
+    r->v[2] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[1], 40), _mm512_slli_epi64(l[2], 24)), mask);
+    r->v[3] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[2], 28), _mm512_slli_epi64(l[3], 36)), mask);
+    r->v[4] = _mm512_srli_epi64(l[3], 16);
+}
+
+static inline void fp8_pack(__m512i l[4], const fp8 *a) {
+    l[0] = _mm512_or_si512(a->v[0], _mm512_slli_epi64(a->v[1], 52));
+    l[1] = _mm512_or_si512(_mm512_srli_epi64(a->v[1], 12), _mm512_slli_epi64(a->v[2], 40));
+    l[2] = _mm512_or_si512(_mm512_srli_epi64(a->v[2], 24), _mm512_slli_epi64(a->v[3], 28));
+    l[3] = _mm512_or_si512(_mm512_srli_epi64(a->v[3], 36), _mm512_slli_epi64(a->v[4], 16));
+}
+
+/* Eight records of 64 bytes at `at[i]`, each two packed elements. */
+static inline void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
+    __m512i m[8];
+    for (int i = 0; i < 8; i++) m[i] = _mm512_loadu_si512(at[i]);
+    fp8_transpose(m);
+    fp8_unpack(first, m);
+    fp8_unpack(second, m + 4);
+}
+
+static inline void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {
+    __m512i m[8];
+    fp8_pack(m, first);
+    fp8_pack(m + 4, second);
+    fp8_transpose(m);
+    for (int i = 0; i < 8; i++) _mm512_storeu_si512(at[i], m[i]);
+}
+
+/* Lane i takes the value of lane (i + shift) mod 8. */
+static inline void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
+    const __m512i base = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i places = _mm512_and_si512(_mm512_add_epi64(base, _mm512_set1_epi64(shift)), _mm512_set1_epi64(7));
+    for (int i = 0; i < 5; i++) r->v[i] = _mm512_permutexvar_epi64(places, a->v[i]);
+}
+
+/* One lane as a canonical scalar element (R = 2^256). */
+static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
+    uint64_t words[4][8];
+    __m512i l[4];
+    fp packed;
+    fp8_pack(l, a);
+    for (int i = 0; i < 4; i++) {
+        _mm512_storeu_si512(words[i], l[i]);
+        packed.v[i] = words[i][lane];
+    }
+    fp_mul(r, &packed, &FP8_LEAVE);
+}
+
+/* All lanes from one scalar element. */
+static inline void fp8_broadcast(fp8 *r, const fp *a) {
+    fp entered;
+    __m512i l[4];
+    fp_mul(&entered, a, &FP8_ENTER);
+    for (int i = 0; i < 4; i++) l[i] = _mm512_set1_epi64((long long)entered.v[i]);
+    fp8_unpack(r, l);
+}
+
+/* Scalar negation of a packed value below 2p + 2^212, same bound for the result. */
+static inline void fp8_negate_packed(fp *r, const fp *a) {
+    static const uint64_t two[4] = {0x7841182db0f9fa8e, 0x2f02d522d0e3951a, 0x70a08b6d0302b0bb, 0x60c89ce5c2634053};
+    uint64_t borrow = 0, t[4], u[4];
+    for (int i = 0; i < 4; i++) u[i] = mont256_sub_borrow(two[i], a->v[i], &borrow);
+    if (borrow) { /* a exceeded 2p by a little: 4p - a */
+        uint64_t carry = 0;
+        for (int i = 0; i < 4; i++) t[i] = mont256_add_carry(u[i], two[i], &carry);
+        memcpy(u, t, sizeof u);
+    }
+    memcpy(r->v, u, sizeof u);
+}
+
+/* r = 1/a in each lane and 1; or 0 and r unspecified when the product of the lanes is zero. One scalar
+ * inversion: each lane's inverse is the inverse of the product of all times the product of the others. */
+static inline int fp8_inv(fp8 *r, const fp8 *a) {
+    fp8 turned, two, four, all, others;
+    fp total;
+    fp8_rotate(&turned, a, 1);
+    fp8_mul(&two, a, &turned); /* lanes i, i+1 */
+    others = turned;
+    fp8_rotate(&turned, &two, 2);
+    fp8_mul(&four, &two, &turned); /* lanes i .. i+3 */
+    fp8_mul(&others, &others, &turned);
+    fp8_rotate(&turned, &four, 4);
+    fp8_mul(&all, &four, &turned);
+    fp8_mul(&others, &others, &turned); /* lanes i+1 .. i+7 */
+    fp8_extract(&total, &all, 0);
+    if (fp_is_zero(&total)) return 0;
+    fp_inv(&total, &total);
+    fp8_broadcast(&all, &total);
+    fp8_mul(r, &all, &others);
+    return 1;
+}
+
+#endif

@@ -1,0 +1,49 @@
+/* key.h - what the handles g16_engine, g16_key and g16_vk hold. */
+#ifndef G16_KEY_H
+#define G16_KEY_H
+
+#include "backend.h"
+#include "constraint_system.h"
+#include "thread_pool.h"
+#include "types.h"
+
+struct g16_engine {
+    const g16_backend *backend;
+    thread_pool *pool;
+};
+
+struct g16_vk {
+    const g16_backend *backend;
+    g16_generation generation;
+    g1_affine alpha, beta, delta;
+    g2_affine beta2, gamma2, delta2;
+    uint32_t k_count; /* public wires with the one-wire */
+    g1_affine *k;
+    fp12 alpha_beta; /* e(alpha, beta2), final exponentiation included */
+};
+
+/* Points of a proving key. A, B1 and B2 are squeezed: entry i belongs to wire a_wires[i], b_wires[i]. */
+typedef struct proving_key {
+    g1_affine alpha, beta, delta;
+    g2_affine beta2, delta2;
+    uint32_t a_count, b_count, k_count, z_count;
+    uint32_t *a_wires, *b_wires; /* ascending */
+    g1_affine *a, *b1, *k, *z;   /* z in file order: place j belongs to coefficient bitreverse(j) */
+    g2_affine *b2;
+    uint32_t domain_log2;
+    fr *twiddles; /* n values for ntt_impl.h: psi^bitrev(i), psi of order 2n */
+} proving_key;
+
+struct g16_key {
+    const g16_backend *backend;
+    g16_key_info info;
+    proving_key pk;
+    constraint_system cs;
+    g16_vk vk;
+};
+
+/* Fills *error (if not NULL) with a formatted message and returns status. */
+g16_status g16_fail(g16_error *error, g16_status status, uint64_t offset, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

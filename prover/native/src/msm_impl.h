@@ -1,0 +1,135 @@
+/* msm_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
+ *
+ * Steps: msm_recode() splits scalars into signed digits, once for all base lists that share them;
+ * {g1,g2}_msm_window() sums one window (windows are independent tasks); {g1,g2}_msm_join_windows() joins them.
+ */
+#ifndef G16_MSM_IMPL_H
+#define G16_MSM_IMPL_H
+
+#include "arena.h"
+#include "g1.h"
+#include "g2.h"
+#include "glv_impl.h"
+#include "msm_plan.h"
+#include "point_encoding_impl.h"
+
+/* Pairs per inversion, and entries per slab of trees: they change speed only. */
+#ifndef MSM_PAIRS
+#define MSM_PAIRS 512
+#endif
+#ifndef MSM_SLAB
+#define MSM_SLAB 8192
+#endif
+#define MSM_PREFETCH 16
+/* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
+#define MSM_MAX_LINES 128
+
+/* Fixed bases (the trusted setup): scalars have 254 bits and signed recoding needs one more; a chunk of sums fills
+ * at most a slab whatever the window. */
+#define FIXED_BASE_BITS 255
+#define FIXED_BASE_MIN_WINDOW 8
+#define FIXED_BASE_CHUNK (MSM_SLAB / 32)
+
+/* Places for entries of one half of a window: one per scalar, at least a slab for the bucket sums, and room
+ * for prefetching past the end. */
+static inline size_t msm_entries(size_t count) {
+    return (count < MSM_SLAB ? MSM_SLAB : count) + MSM_PREFETCH + 2;
+}
+
+/* Digits of scalars [first, last): digits[(w * 2 + half) * count + i]. Scalar i is values[i] * unit as a plain
+ * number, where unit is a plain number too: {1, 0, 0, 0} for the values themselves. */
+static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4],
+                       size_t count, size_t first, size_t last) {
+    for (size_t i = first; i < last; i++) {
+        uint64_t limbs[4];
+        glv_half halves[2];
+        mont256_mul(limbs, values[i].v, unit, &FR_MODULUS);
+        glv_split(halves, limbs);
+        glv_digits(digits + i, 2 * count, &halves[0], plan);
+        glv_digits(digits + count + i, 2 * count, &halves[1], plan);
+    }
+}
+
+static size_t msm_digits_bytes(const msm_plan *plan, size_t count) {
+    return 2 * (size_t)plan->windows * count * sizeof(int16_t);
+}
+
+static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uint32_t window, int half) {
+    return digits + ((size_t)window * 2 + (size_t)half) * count;
+}
+
+#if defined(G16_COMPILE_IFMA)
+#include "fp82_impl.h"
+#include "msm_lanes_impl.h"
+#define MSM_PAIR_ADDITION "msm_ifma_impl.h"
+#else
+#define MSM_PAIR_ADDITION "msm_scalar_impl.h"
+#endif
+
+#define FE fp
+#define F(operation) fp_##operation
+#define FE_ONE FP_ONE
+#define AFFINE g1_affine
+#define XYZZ g1_xyzz
+#define C(name) g1_##name
+#define MSM_KIND(name) G1_MSM_##name
+#define MSM_BETA GLV_BETA_G1
+#define MSM_SCALE(r, a, b) fp_mul(r, a, b)
+#define MSM_NEGATE_PACKED(r) fp8_negate_packed(r, r)
+#define VE fp8
+#define V(operation) fp8_##operation
+#define VE_ONE(r) fp8_set(r, FP8_ONE)
+#include "msm_scratch_impl.h"
+#include MSM_PAIR_ADDITION
+#include "msm_group_impl.h"
+#define FIXED_BASE_BYTES G1_COMPRESSED_BYTES
+#include "fixed_base_impl.h"
+#undef FIXED_BASE_BYTES
+#undef FE
+#undef F
+#undef FE_ONE
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_KIND
+#undef MSM_BETA
+#undef MSM_SCALE
+#undef MSM_NEGATE_PACKED
+#undef VE
+#undef V
+#undef VE_ONE
+
+#define FE fp2
+#define F(operation) fp2_##operation
+#define FE_ONE FP2_ONE
+#define AFFINE g2_affine
+#define XYZZ g2_xyzz
+#define C(name) g2_##name
+#define MSM_KIND(name) G2_MSM_##name
+#define MSM_BETA GLV_BETA_G2
+#define MSM_SCALE(r, a, b) fp2_mul_fp(r, a, b)
+#define MSM_NEGATE_PACKED(r) (fp8_negate_packed(&(r)->c0, &(r)->c0), fp8_negate_packed(&(r)->c1, &(r)->c1))
+#define VE fp82
+#define V(operation) fp82_##operation
+#define VE_ONE(r) fp82_set_one(r)
+#include "msm_scratch_impl.h"
+#include MSM_PAIR_ADDITION
+#include "msm_group_impl.h"
+#define FIXED_BASE_BYTES G2_COMPRESSED_BYTES
+#include "fixed_base_impl.h"
+#undef FIXED_BASE_BYTES
+#undef FE
+#undef F
+#undef FE_ONE
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_KIND
+#undef MSM_BETA
+#undef MSM_SCALE
+#undef MSM_NEGATE_PACKED
+#undef VE
+#undef V
+#undef VE_ONE
+
+#endif

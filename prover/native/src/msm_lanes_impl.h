@@ -1,0 +1,89 @@
+/* msm_lanes_impl.h - loads, stores and the end of an addition for eight points of G1 and G2; "ifma" backend only.
+ *
+ * Bounds follow fp8_impl.h: packed coordinates are below 2p + 2^212, and so below 2.1p.
+ */
+#ifndef G16_MSM_LANES_IMPL_H
+#define G16_MSM_LANES_IMPL_H
+
+#include "fp82_impl.h"
+
+
+/* px, py: eight affine points; the y of the lanes in `negate` changes sign. */
+static inline __attribute__((always_inline)) void g1_lanes_load(fp8 *x, fp8 *y, const g1_affine *const at[8],
+                                                                __mmask8 negate) {
+    fp8_load2(x, y, (const void *const *)at);
+    fp8_negate_lanes(y, negate);
+}
+
+static inline __attribute__((always_inline)) void g1_lanes_store(g1_affine *const at[8], const fp8 *x, const fp8 *y) {
+    fp8_store2((void *const *)at, x, y);
+}
+
+static inline __attribute__((always_inline)) void g2_lanes_load(fp82 *x, fp82 *y, const g2_affine *const at[8],
+                                                                __mmask8 negate) {
+    const void *at_x[8], *at_y[8];
+    for (int i = 0; i < 8; i++) {
+        at_x[i] = &at[i]->x;
+        at_y[i] = &at[i]->y;
+    }
+    fp8_load2(&x->c0, &x->c1, at_x);
+    fp8_load2(&y->c0, &y->c1, at_y);
+    fp8_negate_lanes(&y->c0, negate);
+    fp8_negate_lanes(&y->c1, negate);
+}
+
+static inline __attribute__((always_inline)) void g2_lanes_store(g2_affine *const at[8], const fp82 *x,
+                                                                 const fp82 *y) {
+    void *at_x[8], *at_y[8];
+    for (int i = 0; i < 8; i++) {
+        at_x[i] = &at[i]->x;
+        at_y[i] = &at[i]->y;
+    }
+    fp8_store2(at_x, &x->c0, &x->c1);
+    fp8_store2(at_y, &y->c0, &y->c1);
+}
+
+/* r = a - b + 2p * multiple as unnormalised limbs. */
+static inline void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple) {
+    for (int i = 0; i < 5; i++) {
+        const __m512i offset = _mm512_set1_epi64((long long)(FP8_2P[i] * (uint64_t)multiple));
+        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], offset), b->v[i]);
+    }
+}
+
+/* x = slope^2 - sum_x, y = slope (px - x) - py; slope below 7.4p. */
+static inline __attribute__((always_inline)) void g1_lanes_sum(fp8 *x, fp8 *y, const fp8 *slope, const fp8 *px,
+                                                               const fp8 *py, const fp8 *sum_x) {
+    fp8 t;
+    fp8_mul(&t, slope, slope);       /* < 1.7p */
+    fp8_sub_raw(x, &t, sum_x, 3);    /* sum_x < 4.2p: in (1.8p, 7.7p) */
+    fp8_fit(x, 3);
+    fp8_sub(&t, px, x);              /* < 6.1p */
+    fp8_mul(&t, slope, &t);          /* < 1.6p */
+    fp8_sub_raw(y, &t, py, 2);       /* in (1.9p, 5.6p) */
+    fp8_fit(y, 2);
+}
+
+static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y, const fp82 *slope, const fp82 *px,
+                                                               const fp82 *py, const fp82 *sum_x) {
+    fp82 t;
+    fp8 low, high, mid;
+    fp82_sqr(&t, slope);                       /* < 3.4p */
+    fp8_sub_raw(&x->c0, &t.c0, &sum_x->c0, 3); /* in (1.8p, 9.4p) */
+    fp8_sub_raw(&x->c1, &t.c1, &sum_x->c1, 3);
+    fp8_fit(&x->c0, 4);
+    fp8_fit(&x->c1, 4);
+    fp82_sub(&t, px, x);                       /* < 6.1p */
+    fp82_products(&low, &high, &mid, slope, &t); /* < 1.6p, < 1.6p, < 3.2p */
+    for (int i = 0; i < 5; i++) {
+        mid.v[i] = _mm512_sub_epi64(mid.v[i], low.v[i]);
+        low.v[i] = _mm512_sub_epi64(low.v[i], high.v[i]);
+        mid.v[i] = _mm512_sub_epi64(mid.v[i], high.v[i]);
+    }
+    fp8_sub_raw(&y->c0, &low, &py->c0, 2); /* in (0.2p, 5.6p) */
+    fp8_sub_raw(&y->c1, &mid, &py->c1, 3); /* in (0.6p, 9.2p) */
+    fp8_fit(&y->c0, 2);
+    fp8_fit(&y->c1, 4);
+}
+
+#endif

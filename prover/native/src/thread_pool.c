@@ -1,0 +1,215 @@
+/* thread_pool.c - jobs of tasks with group dependencies, shared by all callers of one engine.
+ *
+ * Tasks are coarse (tens of microseconds and up), so one mutex guards all book-keeping. A job lives
+ * on its caller's stack and is linked into the pool's list while it may have work for helpers.
+ */
+#include "thread_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    struct job *next;
+    thread_pool_task *tasks; /* NULL for a plain loop */
+    thread_pool_fn run;      /* plain loop */
+    void *argument;
+    uint32_t count;
+    uint32_t started;  /* tasks taken, skipped ones included */
+    uint32_t finished; /* tasks done, skipped ones included */
+    uint32_t first_untaken;
+    uint32_t group_left[THREAD_POOL_GROUPS];
+    uint32_t groups_done;
+    uint32_t workers_inside;
+    const g16_cancel *cancel;
+    int cancelled;
+    pthread_cond_t done;
+} job;
+
+/* A thread keeps its number for life, and it is inside one job at a time: so worker numbers are
+ * unique within a job. Number 0 is the job's caller. */
+typedef struct helper {
+    struct thread_pool *pool;
+    pthread_t thread;
+    uint32_t number;
+} helper;
+
+struct thread_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    job *jobs;
+    helper *helpers;
+    uint32_t started; /* helpers */
+    uint32_t size;    /* with the caller */
+    int stopping;
+};
+
+/* Takes a ready task, or returns -1. Called with the mutex held. */
+static int64_t job_take(job *j) {
+    if (j->started == j->count) return -1;
+    if (!j->cancelled && g16_is_cancelled(j->cancel)) j->cancelled = 1;
+    if (j->cancelled) {
+        /* What has not started is skipped at once; what runs is awaited. */
+        j->finished += j->count - j->started;
+        j->started = j->count;
+        return -1;
+    }
+    if (!j->tasks) return (int64_t)j->started++;
+    while (j->first_untaken < j->count && j->tasks[j->first_untaken].taken) j->first_untaken++;
+    for (uint32_t i = j->first_untaken; i < j->count; i++) {
+        thread_pool_task *task = &j->tasks[i];
+        if (!task->taken && (task->after & ~j->groups_done) == 0) {
+            task->taken = 1;
+            j->started++;
+            return (int64_t)i;
+        }
+    }
+    return -1;
+}
+
+/* Runs tasks of a job until none is ready. Called and left with the mutex held. */
+static void job_work(thread_pool *pool, job *j, uint32_t worker) {
+    for (;;) {
+        int64_t place = job_take(j);
+        if (place < 0) return;
+        pthread_mutex_unlock(&pool->mutex);
+        if (j->tasks) {
+            thread_pool_task *task = &j->tasks[place];
+            task->run(task->argument, task->index, worker);
+        } else {
+            j->run(j->argument, (uint32_t)place, worker);
+        }
+        pthread_mutex_lock(&pool->mutex);
+        j->finished++;
+        if (j->tasks) {
+            uint32_t group = j->tasks[place].group;
+            if (--j->group_left[group] == 0) {
+                j->groups_done |= THREAD_POOL_AFTER(group);
+                pthread_cond_broadcast(&pool->work);
+                pthread_cond_broadcast(&j->done);
+            }
+        }
+    }
+}
+
+static int job_has_ready_task(const job *j) {
+    if (j->started == j->count) return 0;
+    if (!j->tasks) return 1;
+    for (uint32_t i = j->first_untaken; i < j->count; i++) {
+        if (!j->tasks[i].taken && (j->tasks[i].after & ~j->groups_done) == 0) return 1;
+    }
+    return 0;
+}
+
+static void *thread_main(void *argument) {
+    const helper *self = argument;
+    thread_pool *pool = self->pool;
+    pthread_mutex_lock(&pool->mutex);
+    while (!pool->stopping) {
+        job *j = pool->jobs;
+        while (j && !job_has_ready_task(j)) j = j->next;
+        if (!j) {
+            pthread_cond_wait(&pool->work, &pool->mutex);
+            continue;
+        }
+        j->workers_inside++;
+        job_work(pool, j, self->number);
+        j->workers_inside--;
+        if (j->finished == j->count && j->workers_inside == 0) pthread_cond_broadcast(&j->done);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+g16_status thread_pool_create(thread_pool **out, uint32_t threads) {
+    thread_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return G16_OUT_OF_MEMORY;
+    pool->size = threads ? threads : 1;
+    pool->helpers = calloc(pool->size, sizeof *pool->helpers);
+    if (!pool->helpers) {
+        free(pool);
+        return G16_OUT_OF_MEMORY;
+    }
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    /* The host's threads handle signals, ours never do. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 0; i + 1 < pool->size; i++) {
+        pool->helpers[i].pool = pool;
+        pool->helpers[i].number = i + 1;
+        if (pthread_create(&pool->helpers[i].thread, NULL, thread_main, &pool->helpers[i]) != 0) break;
+        pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pool->started + 1 != pool->size) {
+        thread_pool_destroy(pool);
+        return G16_THREADS_UNAVAILABLE;
+    }
+    *out = pool;
+    return G16_OK;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->helpers[i].thread, NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool->helpers);
+    free(pool);
+}
+
+uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
+
+static g16_status job_run(thread_pool *pool, job *j) {
+    if (j->count == 0) return g16_is_cancelled(j->cancel) ? G16_CANCELLED : G16_OK;
+    pthread_cond_init(&j->done, NULL);
+    pthread_mutex_lock(&pool->mutex);
+    /* New jobs go last, so that an earlier one keeps its helpers until it has no ready work. */
+    job **tail = &pool->jobs;
+    while (*tail) tail = &(*tail)->next;
+    *tail = j;
+    if (j->count > 1) pthread_cond_broadcast(&pool->work);
+    for (;;) {
+        job_work(pool, j, 0);
+        if (j->finished == j->count && j->workers_inside == 0) break;
+        pthread_cond_wait(&j->done, &pool->mutex);
+    }
+    for (tail = &pool->jobs; *tail != j; tail = &(*tail)->next) {
+    }
+    *tail = j->next;
+    pthread_mutex_unlock(&pool->mutex);
+    pthread_cond_destroy(&j->done);
+    return j->cancelled ? G16_CANCELLED : G16_OK;
+}
+
+g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
+                           const g16_cancel *cancel) {
+    job j;
+    memset(&j, 0, sizeof j);
+    j.run = run;
+    j.argument = argument;
+    j.count = count;
+    j.cancel = cancel;
+    return job_run(pool, &j);
+}
+
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t count,
+                           const g16_cancel *cancel) {
+    job j;
+    memset(&j, 0, sizeof j);
+    j.tasks = tasks;
+    j.count = count;
+    j.cancel = cancel;
+    for (uint32_t i = 0; i < count; i++) j.group_left[tasks[i].group]++;
+    for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) {
+        if (j.group_left[g] == 0) j.groups_done |= THREAD_POOL_AFTER(g);
+    }
+    return job_run(pool, &j);
+}

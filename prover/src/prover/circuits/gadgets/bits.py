@@ -1,0 +1,38 @@
+"""Binary decomposition and the comparison that rests on it."""
+
+from __future__ import annotations
+
+from prover.circuits.frontend.expression import Expression
+from prover.circuits.frontend.repetition import gadget
+
+ADDRESS_BITS = 248
+"""Addresses are hashes with the first byte cleared."""
+
+_LARGEST_SIZE = 253
+"""With more bits a number has several decompositions modulo r."""
+
+
+@gadget
+def to_bits(value: Expression, size: int) -> list[Expression]:
+    """The bits of a number below 2^size, lowest first; size + 1 constraints."""
+    if not 1 <= size <= _LARGEST_SIZE:
+        raise ValueError(f"a decomposition has 1 to {_LARGEST_SIZE} bits, not {size}")
+    system = value.system
+    if value.constant is not None:
+        return [system.constant(value.constant >> place & 1) for place in range(size)]
+    if size == 1:
+        system.assert_boolean(value)
+        return [value]
+    bits = system.hint(system.generation.bits, [value], size)
+    recomposed = system.constant(0)
+    for place, bit in enumerate(bits):
+        recomposed = recomposed + bit * 2**place
+        system.assert_boolean(bit)
+    system.assert_equal(recomposed, value)
+    return bits
+
+
+@gadget
+def assert_less(low: Expression, high: Expression) -> None:
+    """Low < high for numbers below 2^248; exactly: (high - low) mod r is in [1, 2^248]."""
+    to_bits(low + (2**ADDRESS_BITS - high), ADDRESS_BITS)

@@ -1,0 +1,31 @@
+"""Choosing by a bit, and testing for zero."""
+
+from __future__ import annotations
+
+from prover.circuits.frontend.expression import Expression
+
+
+def select(bit: Expression, one: Expression, zero: Expression) -> Expression:
+    """`one` where bit is 1, `zero` where it is 0; one constraint, and one more unless bit is known to be boolean."""
+    bit.system.assert_boolean(bit)
+    if bit.constant is not None:
+        return one if bit.constant else zero
+    if one.constant is not None and zero.constant is not None:
+        return bit * (one - zero) + zero
+    if one.constant == 0:
+        return (1 - bit) * zero
+    return bit * (one - zero) + zero
+
+
+def is_zero(value: Expression) -> Expression:
+    """1 where value is 0, else 0: two constraints over an inverse that the solver supplies."""
+    system = value.system
+    if value.constant is not None:
+        return system.constant(int(value.constant == 0))
+    result = system.new_wire()
+    (inverse,) = system.hint(system.generation.inverse_or_zero, [value], 1)
+    system.constrain((-value).terms, inverse.terms, (result - 1).terms)
+    system.constrain(value.terms, result.terms, system.constant(0).terms)
+    if system.generation.is_zero_is_boolean:
+        system.mark_boolean(result.terms)
+    return result

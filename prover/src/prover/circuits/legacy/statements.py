@@ -1,0 +1,91 @@
+"""What the circuits of the first version assert, each statement with public roots and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prover.circuits.frontend.expression import Expression
+from prover.circuits.frontend.system import ConstraintSystem, Inputs
+from prover.circuits.gadgets.bits import assert_less, to_bits
+from prover.circuits.gadgets.merkle import merkle_root
+from prover.circuits.gadgets.poseidon import poseidon
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """Public: leaves are under roots."""
+
+    roots: list[Expression]
+    leaves: list[Expression]
+
+    @classmethod
+    def declare(cls, public: Inputs, count: int) -> Inclusion:
+        """The claims about `count` accounts."""
+        return cls(public.vector("Roots", count), public.vector("Leaves", count))
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Secret: where leaves lie."""
+
+    indices: list[Expression]
+    paths: list[list[Expression]]
+
+    @classmethod
+    def declare(cls, secret: Inputs, count: int, height: int) -> Positions:
+        """The positions of `count` leaves in trees of a height."""
+        return cls(secret.vector("InPathIndices", count), secret.matrix("InPathElements", count, height))
+
+    def assert_under(self, system: ConstraintSystem, position: int, leaf: Expression, root: Expression) -> None:
+        """The leaf at a position lies under its root."""
+        path = self.paths[position]
+        system.assert_equal(merkle_root(leaf, to_bits(self.indices[position], len(path)), path), root)
+
+
+@dataclass(frozen=True)
+class NonInclusion:
+    """Public: values are not in the trees with these roots."""
+
+    roots: list[Expression]
+    values: list[Expression]
+
+    @classmethod
+    def declare(cls, public: Inputs, count: int) -> NonInclusion:
+        """The claims about `count` addresses."""
+        return cls(public.vector("Roots", count), public.vector("Values", count))
+
+
+@dataclass(frozen=True)
+class LowElements:
+    """Secret: the element below each value, which names the next one and its index, and where it lies."""
+
+    lows: list[Expression]
+    highs: list[Expression]
+    next_indices: list[Expression]
+    positions: Positions
+
+    @classmethod
+    def declare(cls, secret: Inputs, count: int, height: int) -> LowElements:
+        """The elements below `count` values in trees of a height."""
+        return cls(
+            secret.vector("LeafLowerRangeValues", count),
+            secret.vector("LeafHigherRangeValues", count),
+            secret.vector("NextIndices", count),
+            Positions.declare(secret, count, height),
+        )
+
+
+def assert_included(system: ConstraintSystem, claims: Inclusion, positions: Positions) -> None:
+    """Every leaf lies under its root."""
+    for position, (leaf, root) in enumerate(zip(claims.leaves, claims.roots, strict=True)):
+        positions.assert_under(system, position, leaf, root)
+
+
+def assert_absent(system: ConstraintSystem, claims: NonInclusion, elements: LowElements) -> None:
+    """Every value lies strictly between neighbouring elements of its tree."""
+    for position, (value, root) in enumerate(zip(claims.values, claims.roots, strict=True)):
+        low, high = elements.lows[position], elements.highs[position]
+        assert_less(low, value)
+        assert_less(value, high)
+        leaf = poseidon(low, elements.next_indices[position], high)
+        elements.positions.assert_under(system, position, leaf, root)

@@ -1,0 +1,69 @@
+"""Commands whose help ends with examples, and whose failures become one line and an exit code."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from prover.errors import ProverError
+
+
+class Command(click.Command):
+    """A command with examples, which its help prints as they are."""
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the epilog."""
+        _write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+class Group(click.Group):
+    """A group of commands that may raise ProverError, and that has examples itself.
+
+    ``modules`` maps names of commands to modules that hold them under that name (``-`` as ``_``). A module is
+    imported when its command is used, so that a quick command does not wait for the imports of a server.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules = modules
+        self.examples = examples
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands, in the order of the table."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        module = self.modules.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
+        return command
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the epilog."""
+        _write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a ProverError ends the process with its exit code."""
+        try:
+            return super().invoke(ctx)
+        except ProverError as error:
+            click.echo(f"error: {error.detail}", err=True)
+            sys.exit(error.exit_code)
+
+
+def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
+    if not examples:
+        return
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")

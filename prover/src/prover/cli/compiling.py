@@ -1,0 +1,66 @@
+"""Circuits of the front end as the bytes of constraint systems."""
+
+import dataclasses
+import mmap
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from prover.circuits.catalogue import compile_circuit
+from prover.circuits.frontend.compiled import CompiledCircuit
+from prover.circuits.frontend.generation import GENERATION_014, GENERATIONS, Generation
+from prover.circuits.output.constraint_system import write_constraint_system
+from prover.cli.circuit_options import LATEST_GENERATION
+from prover.cli.work import exiting_on_signals, progress
+from prover.keys.atomic_file import explained
+from shared.circuit_id import CircuitId
+
+
+@dataclass(frozen=True)
+class SystemBytes:
+    """A constraint system as the kernel's setup reads it, and in the bytes of generation 0.8 if that is wanted."""
+
+    for_setup: mmap.mmap
+    earlier: mmap.mmap | None
+
+
+@contextmanager
+def compiled_system(circuit: CircuitId, folder: Path, generation: str = LATEST_GENERATION) -> Iterator[SystemBytes]:
+    """Give the constraint system of a circuit, in nameless files of ``folder``.
+
+    Batches of 500 have gigabytes of it, which a file keeps out of the way. Ends the process on a signal; raises
+    SettingsInvalid when the folder has no room.
+    """
+    with explained(folder), ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        earlier_file = (
+            None if generation == LATEST_GENERATION else stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        )
+        with exiting_on_signals(), progress(f"compiling {circuit.name}"):
+            compiled = compile_circuit(circuit, GENERATIONS[generation])
+            if earlier_file is not None:
+                write_constraint_system(compiled, earlier_file)
+                compiled = _with_hints_of(GENERATION_014, compiled)
+            write_constraint_system(compiled, file)
+            del compiled  # gigabytes, too
+        yield SystemBytes(_mapped(stack, file), None if earlier_file is None else _mapped(stack, earlier_file))
+
+
+def _with_hints_of(generation: Generation, circuit: CompiledCircuit) -> CompiledCircuit:
+    """The same constraints and wires, with hints under the names of another generation."""
+    old, new = circuit.generation, generation
+    names = {old.bits.id: new.bits.id, old.inverse_or_zero.id: new.inverse_or_zero.id}
+    words = circuit.words.copy()
+    places = circuit.starts[circuit.is_hint].astype(np.intp) + 1
+    words[places] = [names[number] for number in words[places].tolist()]
+    return dataclasses.replace(circuit, generation=generation, words=words)
+
+
+def _mapped(stack: ExitStack, file: BinaryIO) -> mmap.mmap:
+    file.flush()
+    return stack.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,44 @@
+"""``prover export-vk``: the verifying key of a proving key as a file of its own."""
+
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.options import EXISTING_FILE, threads_option
+from prover.cli.work import load_key, run_cancellable
+from prover.errors import SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+
+
+@click.command(
+    "export-vk",
+    cls=Command,
+    examples=("prover export-vk --key v2_inclusion_32_1.key --output vkeys/v2_inclusion_32_1.vkey",),
+)
+@click.option(
+    "-k", "--keys-file", "--key", "key", type=EXISTING_FILE, required=True, metavar="FILE", help="Proving key."
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="Where to write; missing folders are created.",
+)
+@threads_option
+def export_vk(key: Path, output: Path, threads: int) -> None:
+    """Export the verifying key: gnark's compressed binary form, in the generation of the key file."""
+
+    def work(cancel: CancelFlag) -> bytes:
+        with Engine(threads) as engine, load_key(engine, key, cancel) as loaded:
+            return loaded.verifying_key.write()
+
+    data = run_cancellable(work)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(data)
+    except OSError as error:
+        raise SettingsInvalid(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"{len(data)} bytes written to {output}")

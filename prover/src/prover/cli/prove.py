@@ -1,0 +1,67 @@
+"""``prover prove``: one proof from a key file and a request on standard input."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.options import key_option, threads_option
+from prover.cli.work import load_key, progress, run_cancellable
+from prover.errors import MisnamedKey, UnsupportedKey
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys.gnark_format import circuit_of
+from prover.proving.request import ProofTask, read_envelope, read_task
+from prover.proving.service import Proof, prove_with_key
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "prover prove --key v2_inclusion_32_1.key < request.json > proof.json",
+        'curl -s "$INDEXER/request" | prover prove --key batch_update_32_10.key',
+    ),
+)
+@key_option
+@threads_option
+def prove(key: Path, threads: int) -> None:
+    """Prove a request.
+
+    Reads the request (JSON, as for POST /prove) from standard input and writes the proof (JSON) to standard
+    output. The proof has been verified under the key when it appears.
+    """
+    body = sys.stdin.buffer.read()
+    task = read_task(body, read_envelope(body), known=None)
+    for path in task.assignment.reduced:
+        _log.warning("number_reduced", path=path)
+
+    def work(cancel: CancelFlag) -> Proof:
+        return _prove(key, threads, task, cancel)
+
+    proof = run_cancellable(work)
+    click.echo(proof.body.decode())
+    _log.info(
+        "proof_made",
+        circuit=proof.circuit.name,
+        prove_ms=round(proof.timings.prove_s * 1000, 1),
+        verify_ms=round(proof.timings.verify_s * 1000, 1),
+    )
+
+
+def _prove(path: Path, threads: int, task: ProofTask, cancel: CancelFlag) -> Proof:
+    with Engine(threads) as engine, load_key(engine, path, cancel) as key:
+        _require_same(task.circuit, circuit_of(key.info), path)
+        with progress(f"proving {task.circuit.name}"):
+            return prove_with_key(key, task, cancel)
+
+
+def _require_same(wanted: CircuitId, held: CircuitId | None, path: Path) -> None:
+    if held is None:
+        raise UnsupportedKey(f"{path.name} holds a circuit that this prover does not know")
+    if held != wanted:
+        raise MisnamedKey(f"the request is for {wanted.name}, but {path.name} holds {held.name}")

@@ -1,0 +1,83 @@
+"""``prover verify`` says whether a proof holds for given public inputs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.options import EXISTING_FILE, output_option
+from prover.cli.verifying_key import open_verifying_key
+from prover.cli.work import run_cancellable
+from prover.errors import ProofFailed
+from prover.kernel.cancellation import CancelFlag
+from prover.proving.proof_encoding import read_proof
+from shared.field import InvalidNumber, parse_scalar
+
+
+class PublicInput(click.ParamType[tuple[bytes, ...]]):
+    """One or more hexadecimal numbers, separated by commas."""
+
+    name = "HEX"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[bytes, ...]:
+        """Read the numbers as the wire spells them, reduced to the field."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(parse_scalar(text.strip())[0] for text in str(value).split(","))
+        except InvalidNumber as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "prover verify --key v2_inclusion_32_1.key --public-input 0x0b37… < proof.json",
+        "prover verify --key v1_inclusion_26_1.vkey --public-input 0xROOT --public-input 0xLEAF < proof.json",
+    ),
+)
+@click.option(
+    "--key",
+    type=EXISTING_FILE,
+    required=True,
+    metavar="FILE",
+    help="Proving key file, or a verifying key as export-vk writes it.",
+)
+@click.option(
+    "--public-input",
+    "public_inputs",
+    type=PublicInput(),
+    multiple=True,
+    required=True,
+    help="Public input; repeat it (or separate by commas) for version 1 circuits: roots, then leaves or values.",
+)
+@output_option
+@click.pass_context
+def verify(ctx: click.Context, key: Path, public_inputs: Sequence[tuple[bytes, ...]], output: str) -> None:
+    """Verify a proof.
+
+    Reads the proof (JSON) from standard input. Exits with 0 if it holds, 1 if not, 2 for wrong usage.
+    """
+    values = [value for group in public_inputs for value in group]
+    body = sys.stdin.buffer.read()
+
+    def work(cancel: CancelFlag) -> str | None:
+        with open_verifying_key(key, cancel) as verifying_key:
+            expected = verifying_key.public_inputs
+            if len(values) != expected:
+                raise click.UsageError(f"{key.name} takes {expected} public inputs, {len(values)} were given", ctx)
+            try:
+                verifying_key.verify(read_proof(body), b"".join(values))
+            except ProofFailed as error:
+                return error.detail
+            return None
+
+    reason = run_cancellable(work)
+    if output == "json":
+        click.echo(json.dumps({"valid": reason is None, "reason": reason}))
+    else:
+        click.echo("valid" if reason is None else f"invalid: {reason}")
+    ctx.exit(0 if reason is None else 1)

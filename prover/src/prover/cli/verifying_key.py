@@ -1,0 +1,40 @@
+"""The verifying key of a file that is either a proving key or a verifying key alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prover.cli.work import load_key
+from prover.errors import MalformedKey
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, VerifyingKey
+from prover.keys.gnark_format import looks_like_proving_key
+
+# No verifying key is longer: 300 bytes and 32 or 64 per public input.
+_LONGEST_VERIFYING_KEY = 2**20
+_HEAD = 64
+
+
+@contextmanager
+def open_verifying_key(path: Path, cancel: CancelFlag) -> Iterator[VerifyingKey]:
+    """Open the verifying key of a file, told apart by content; raises MalformedKey."""
+    with Engine() as engine:
+        if is_proving_key(path):
+            with load_key(engine, path, cancel) as key:
+                yield key.verifying_key
+        else:
+            with load_verifying_key(engine, path) as verifying_key:
+                yield verifying_key
+
+
+def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
+    """Load a verifying key that is a file of its own; raises MalformedKey."""
+    if path.stat().st_size > _LONGEST_VERIFYING_KEY:
+        raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
+    return engine.load_verifying_key(path.read_bytes())
+
+
+def is_proving_key(path: Path) -> bool:
+    """Tell whether a file starts like a proving key."""
+    with path.open("rb") as file:
+        return looks_like_proving_key(file.read(_HEAD))

@@ -1,0 +1,218 @@
+"""Every failure the prover knows, what it means to a client and to a shell.
+
+ProverError                      unexpected_error    500  exit 70
+├── RequestRejected              proving_error       400  exit 1    the request is to blame
+│   ├── MalformedRequest         malformed_body      400  exit 65
+│   │   ├── BodyTooLarge         body_too_large      413  exit 65
+│   │   └── BodyTooSlow          request_timeout     408  exit 65
+│   ├── CircuitNotPublished      proving_error       400  exit 65
+│   ├── ShapeMismatch            proving_error       400  exit 65
+│   └── WitnessRejected          proving_error       400  exit 1
+├── ProofFailed                  proof_rejected      400  exit 1    a proof that was handed in
+│   ├── MalformedProof           malformed_proof     400  exit 1
+│   └── ProofRejected            proof_rejected      400  exit 1
+├── KeyUnavailable               key_unusable        503  exit 65
+│   ├── KeyMissing               key_not_found       503  exit 69
+│   ├── MalformedKey             key_unusable        503  exit 65
+│   ├── UnsupportedKey           key_unusable        503  exit 65
+│   └── MisnamedKey              key_unusable        503  exit 65
+├── TryAgainLater                overloaded          503  exit 75
+│   ├── OutOfMemory              out_of_memory       503  exit 75
+│   ├── DeviceUnavailable        device_unavailable  503  exit 75
+│   └── ShuttingDown             shutting_down       503  exit 75
+├── ProofTimedOut                proof_timeout       408  exit 75
+├── Cancelled                    cancelled           503  exit 130
+├── SelfVerificationFailed       unexpected_error    500  exit 70
+├── KernelMisused                unexpected_error    500  exit 70
+└── SettingsInvalid              configuration       500  exit 78
+    └── FeatureMissing           configuration       500  exit 78
+
+The first sentence of a class is its default message. Clients of the reference act on words in messages:
+they retry on ``503`` (the HTTP layer adds it) and give up on ``constraint``; no other message may use them.
+"""
+
+import inspect
+from typing import ClassVar
+
+
+class ProverError(Exception):
+    """Unexpected prover failure."""
+
+    code: ClassVar[str] = "unexpected_error"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = True
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, detail: str | None = None, *, path: str | None = None) -> None:
+        self.detail = detail or inspect.cleandoc(self.__doc__ or "")
+        self.path = path
+        super().__init__(self.detail)
+
+
+class RequestRejected(ProverError):
+    """The request cannot be proved."""
+
+    code = "proving_error"
+    status = 400
+    retryable = False
+    exit_code = 1
+
+
+class MalformedRequest(RequestRejected):
+    """The request body does not follow the wire format."""
+
+    code = "malformed_body"
+    exit_code = 65
+
+
+class BodyTooLarge(MalformedRequest):
+    """The request body is larger than this server accepts."""
+
+    code = "body_too_large"
+    status = 413
+
+
+class BodyTooSlow(MalformedRequest):
+    """The request body did not arrive in time."""
+
+    code = "request_timeout"
+    status = 408
+    retryable = True
+
+
+class CircuitNotPublished(RequestRejected):
+    """No circuit of this shape is published."""
+
+    exit_code = 65
+
+
+class ShapeMismatch(RequestRejected):
+    """An array of the request has a wrong length."""
+
+    exit_code = 65
+
+
+class WitnessRejected(RequestRejected):
+    """The inputs do not satisfy the circuit."""
+
+    def __init__(self, detail: str | None = None, *, constraint: int = 0) -> None:
+        super().__init__(detail)
+        self.constraint = constraint
+
+
+class ProofFailed(ProverError):
+    """The proof cannot be accepted."""
+
+    code = "proof_rejected"
+    status = 400
+    retryable = False
+    exit_code = 1
+
+
+class MalformedProof(ProofFailed):
+    """The proof does not consist of points of the right groups."""
+
+    code = "malformed_proof"
+
+
+class ProofRejected(ProofFailed):
+    """The proof does not hold for these public inputs."""
+
+
+class KeyUnavailable(ProverError):
+    """No usable proving key for this circuit."""
+
+    code = "key_unusable"
+    status = 503
+    exit_code = 65
+
+
+class KeyMissing(KeyUnavailable):
+    """The proving key of a published circuit is not in the keys directory."""
+
+    code = "key_not_found"
+    exit_code = 69
+
+    def __init__(self, file_name: str, remedy: str) -> None:
+        super().__init__(f"proving key file not found: {file_name}; {remedy}")
+        self.file_name = file_name
+
+
+class MalformedKey(KeyUnavailable):
+    """The key file breaks its format."""
+
+    def __init__(self, detail: str | None = None, *, offset: int = 0) -> None:
+        super().__init__(detail)
+        self.offset = offset
+
+
+class UnsupportedKey(KeyUnavailable):
+    """The key file holds a circuit that this prover does not know."""
+
+
+class MisnamedKey(KeyUnavailable):
+    """The key file is named after another circuit than it holds."""
+
+
+class TryAgainLater(ProverError):
+    """Too many requests are waiting for a proof."""
+
+    code = "overloaded"
+    status = 503
+    exit_code = 75
+
+
+class OutOfMemory(TryAgainLater):
+    """Not enough memory for this proof: add memory, prove fewer at a time, or use smaller batches."""
+
+    code = "out_of_memory"
+
+
+class DeviceUnavailable(TryAgainLater):
+    """The operating system refused random bytes or threads."""
+
+    code = "device_unavailable"
+
+
+class ShuttingDown(TryAgainLater):
+    """The service is shutting down."""
+
+    code = "shutting_down"
+
+
+class ProofTimedOut(ProverError):
+    """Proof generation timed out."""
+
+    code = "proof_timeout"
+    status = 408
+    exit_code = 75
+
+
+class Cancelled(ProverError):
+    """The proof was cancelled before it was finished."""
+
+    code = "cancelled"
+    status = 503
+    exit_code = 130
+
+
+class SelfVerificationFailed(ProverError):
+    """A proof made here does not verify under its own key and was withheld."""
+
+
+class KernelMisused(ProverError):
+    """A call to the kernel broke its contract."""
+
+    retryable = False
+
+
+class SettingsInvalid(ProverError):
+    """The configuration is invalid."""
+
+    code = "configuration"
+    retryable = False
+    exit_code = 78
+
+
+class FeatureMissing(SettingsInvalid):
+    """The configuration asks for something this version does not have."""

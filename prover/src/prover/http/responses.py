@@ -1,0 +1,50 @@
+"""Answers that are not proofs: problems, and the few plain texts existing clients know."""
+
+from aiohttp import web
+
+from prover.errors import ProverError, WitnessRejected
+from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
+
+_RETRY_WORD = "503"
+
+
+def problem_response(error: ProverError, request_id: str, retry_after_s: int | None = None) -> web.Response:
+    """Answer an error as RFC 9457 body with the reference's ``code`` and ``message``.
+
+    Answers of status 503 carry Retry-After and the word that makes the reference's client try again.
+    """
+    detail = error.detail
+    headers: dict[str, str] = {}
+    if error.status == web.HTTPServiceUnavailable.status_code:
+        headers["Retry-After"] = str(retry_after_s or 1)
+        if _RETRY_WORD not in detail:
+            detail = f"{detail} ({_RETRY_WORD})"
+    body = problem(
+        code=error.code,
+        status=error.status,
+        detail=detail,
+        retryable=error.retryable,
+        instance=f"urn:zkc:request:{request_id}",
+        path=error.path,
+        constraint=error.constraint if isinstance(error, WitnessRejected) else None,
+    )
+    return web.Response(
+        status=error.status,
+        body=encode_problem(body),
+        content_type=PROBLEM_CONTENT_TYPE,
+        headers=headers,
+    )
+
+
+def page_not_found() -> web.Response:
+    """Answer an unknown path as the reference does."""
+    return web.Response(
+        status=404,
+        body=b"404 page not found\n",
+        headers={"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"},
+    )
+
+
+def method_not_allowed() -> web.Response:
+    """Answer a wrong method as the reference does: no body, no Allow header."""
+    return web.Response(status=405)

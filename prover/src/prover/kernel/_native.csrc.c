@@ -1,0 +1,1 @@
+#include "groth16.h"

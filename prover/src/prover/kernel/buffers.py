@@ -1,0 +1,71 @@
+"""Memory that the kernel works in: large, page-aligned, reused, never copied."""
+
+import mmap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prover.errors import OutOfMemory
+from prover.kernel._native import ffi
+
+_KEPT_BYTES = 2**30
+
+
+class ScratchPool:
+    """Lends scratch memory and keeps up to ``keep`` returned buffers, 1 GiB in all, for the next proofs.
+
+    Pages come from the operating system on first touch, so a fresh buffer costs nothing until used.
+    Safe for use by several threads.
+    """
+
+    def __init__(self, keep: int = 4) -> None:
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._free: list[mmap.mmap] = []
+
+    @contextmanager
+    def lend(self, size: int) -> Iterator[Any]:
+        """Lend a C buffer of at least ``size`` bytes; OutOfMemory when the system has none."""
+        memory = self._take(size)
+        buffer = ffi.from_buffer("unsigned char[]", memory, require_writable=True)
+        try:
+            yield buffer
+        finally:
+            ffi.release(buffer)
+            self._give_back(memory)
+
+    def close(self) -> None:
+        """Return all kept memory to the operating system; lent buffers follow when they come back."""
+        with self._lock:
+            self._keep = 0
+            free, self._free = self._free, []
+        for memory in free:
+            memory.close()
+
+    def _take(self, size: int) -> mmap.mmap:
+        with self._lock:
+            fitting = [memory for memory in self._free if len(memory) >= size]
+            if fitting:
+                smallest = min(fitting, key=len)
+                self._free.remove(smallest)
+                return smallest
+        try:
+            return mmap.mmap(-1, max(size, mmap.PAGESIZE))
+        except (OSError, MemoryError, OverflowError) as error:
+            raise OutOfMemory(
+                f"{size} bytes of working memory are not available: add memory, "
+                "prove fewer at a time, or use smaller batches"
+            ) from error
+
+    def _give_back(self, memory: mmap.mmap) -> None:
+        with self._lock:
+            self._free.append(memory)
+            self._free.sort(key=len)
+            dropped_buffers = []
+            while len(self._free) > self._keep:
+                dropped_buffers.append(self._free.pop(0))
+            while sum(map(len, self._free)) > _KEPT_BYTES:
+                dropped_buffers.append(self._free.pop())
+        for dropped in dropped_buffers:
+            dropped.close()

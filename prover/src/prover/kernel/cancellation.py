@@ -1,0 +1,50 @@
+"""A request to stop that reaches running C code and waiting Python threads alike."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from prover.errors import Cancelled
+from prover.kernel._native import ffi
+
+
+class CancelFlag:
+    """Raised once by any thread; the kernel reads it between the stages of a proof."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: list[Callable[[], None]] = []
+        self.cell = ffi.new("g16_cancel *", 0)
+        """The flag as C sees it, valid as long as this object."""
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether somebody asked to stop."""
+        return bool(self.cell[0])
+
+    def raise_flag(self) -> None:
+        """Ask to stop. Does not wait."""
+        with self._lock:
+            self.cell[0] = 1
+            watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher()
+
+    def check(self) -> None:
+        """Raise Cancelled if somebody asked to stop."""
+        if self.is_raised:
+            raise Cancelled
+
+    @contextmanager
+    def watch(self, watcher: Callable[[], None]) -> Iterator[None]:
+        """Call ``watcher`` when the flag is raised inside the block, at once if it already is."""
+        with self._lock:
+            self._watchers.append(watcher)
+            raised = self.is_raised
+        if raised:
+            watcher()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watchers.remove(watcher)

@@ -1,0 +1,307 @@
+"""The proving kernel as Python objects. Calls block, release the interpreter lock, and may run at once.
+
+Scalars are 32 bytes, big-endian, below the modulus; several of them are one ``bytes`` object. Inputs are
+the public inputs of a circuit followed by its secret inputs.
+"""
+
+import enum
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from prover.errors import KernelMisused
+from prover.kernel._native import ffi, lib
+from prover.kernel.buffers import ScratchPool
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.handles import Handle
+from prover.kernel.status import check, new_error
+
+SCALAR_BYTES = 32
+PROOF_BYTES: int = lib.G16_PROOF_BYTES
+STAGES = ("witness", "quotient", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
+
+Readable = bytes | bytearray | memoryview | mmap.mmap
+
+
+class Backend(enum.Enum):
+    """Which arithmetic the kernel uses."""
+
+    AUTO = lib.G16_BACKEND_AUTO
+    PORTABLE = lib.G16_BACKEND_PORTABLE
+    ADX = lib.G16_BACKEND_ADX
+    IFMA = lib.G16_BACKEND_IFMA
+
+
+class Encoding(enum.Enum):
+    """How points of a verifying key are written."""
+
+    COMPRESSED = lib.G16_COMPRESSED
+    RAW = lib.G16_RAW
+
+
+class BlindingForm(enum.Enum):
+    """How a proof is blinded: by (r, s) as gnark does, or by (rho, sigma); see docs/explanation/blinding.md."""
+
+    CLASSICAL = lib.G16_BLINDING_CLASSICAL
+    RERANDOMISED = lib.G16_BLINDING_RERANDOMISED
+
+
+@dataclass(frozen=True)
+class KeyInfo:
+    """What the kernel found in a key file; names and meanings are those of g16_key_info."""
+
+    kind: int
+    version: int
+    generation: int
+    header: tuple[int, ...]
+    constraints: int
+    wires: int
+    public_inputs: int
+    secret_inputs: int
+    internal_wires: int
+    coefficients: int
+    instructions: int
+    hints: int
+    terms: int
+    domain_size: int
+    points_a: int
+    points_b: int
+    points_k: int
+    points_z: int
+    proving_key_offset: int
+    verifying_key_offset: int
+    constraint_system_offset: int
+    file_bytes: int
+    resident_bytes: int
+
+
+@dataclass(frozen=True)
+class KernelProof:
+    """Proof points (PROOF_BYTES, layout in groth16.h) and processor seconds per stage."""
+
+    points: bytes
+    stage_seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """All wires, and the three sides of every constraint, 32 bytes per value."""
+
+    wires: bytes
+    a: bytes
+    b: bytes
+    c: bytes
+
+
+class Engine:
+    """Threads and arithmetic shared by all calls. Close it, or use it as a context manager."""
+
+    def __init__(self, threads: int = 0, backend: Backend = Backend.AUTO) -> None:
+        """Start ``threads`` workers, 0 for one per available processor."""
+        out = ffi.new("g16_engine **")
+        error = new_error()
+        check(lib.g16_engine_create(out, threads, backend.value, error), error)
+        self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
+        self._scratch = ScratchPool()
+
+    @property
+    def backend(self) -> str:
+        """Name of the arithmetic in use."""
+        with self._handle.use() as engine:
+            return _text(lib.g16_engine_backend(engine))
+
+    @property
+    def threads(self) -> int:
+        """Workers of one call, the calling thread included."""
+        with self._handle.use() as engine:
+            return int(lib.g16_engine_threads(engine))
+
+    @property
+    def handle(self) -> Handle:
+        """The C engine, for the other modules of this package."""
+        return self._handle
+
+    def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
+        """Read a whole key file; ``data`` may be released afterwards.
+
+        Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
+        """
+        out = ffi.new("g16_key **")
+        error = new_error()
+        with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
+            check(lib.g16_key_load(engine, out, source, len(source), _cell(cancel), error), error)
+        return LoadedKey(self._handle, self._scratch, Handle("key", out[0], lib.g16_key_destroy))
+
+    def load_verifying_key(self, data: Readable) -> "VerifyingKey":
+        """Read a verifying key alone, compressed or raw, of either generation; raises MalformedKey."""
+        out = ffi.new("g16_vk **")
+        error = new_error()
+        with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
+            check(lib.g16_vk_load(engine, out, source, len(source), error), error)
+        return VerifyingKey(self._handle, Handle("verifying key", out[0], lib.g16_vk_destroy))
+
+    def close(self) -> None:
+        """Stop the workers once running calls have returned. Keys cannot be used afterwards."""
+        self._handle.close()
+        self._scratch.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class VerifyingKey:
+    """A verifying key, alone or inside a loaded key (then it lives as long as that)."""
+
+    def __init__(self, engine: Handle, owner: Handle, pointer: Any = None) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._inside = pointer
+
+    @property
+    def public_inputs(self) -> int:
+        """Number of public inputs of a proof."""
+        with self._owner.use() as owned:
+            return int(lib.g16_vk_public_inputs(self._pointer(owned)))
+
+    def verify(self, proof: bytes, public_inputs: bytes) -> None:
+        """Return if the proof holds; raises ProofRejected or MalformedProof otherwise."""
+        _require(len(proof) == PROOF_BYTES, f"a proof has {PROOF_BYTES} bytes")
+        error = new_error()
+        with self._engine.use() as engine, self._owner.use() as owned:
+            pointer = self._pointer(owned)
+            check(lib.g16_verify(engine, pointer, proof, public_inputs, _count(public_inputs), error), error)
+
+    def write(self, encoding: Encoding = Encoding.COMPRESSED) -> bytes:
+        """Return the key in gnark's binary form."""
+        error = new_error()
+        with self._owner.use() as owned:
+            pointer = self._pointer(owned)
+            size = int(lib.g16_vk_bytes(pointer, encoding.value))
+            out = ffi.new("uint8_t[]", size)
+            check(lib.g16_vk_write(pointer, out, size, encoding.value, error), error)
+        return bytes(ffi.buffer(out))
+
+    def close(self) -> None:
+        """Destroy a key that was loaded alone; one inside a loaded key ends with that."""
+        if self._inside is None:
+            self._owner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _pointer(self, owned: Any) -> Any:
+        return owned if self._inside is None else self._inside
+
+
+class LoadedKey:
+    """A key file in memory, ready to prove. Close it, or use it as a context manager."""
+
+    def __init__(self, engine: Handle, scratch: ScratchPool, handle: Handle) -> None:
+        self._engine = engine
+        self._scratch = scratch
+        self._handle = handle
+        with handle.use() as key:
+            info = ffi.new("g16_key_info *")
+            lib.g16_key_describe(key, info)
+            self.info = _key_info(info)
+            self.verifying_key = VerifyingKey(engine, handle, lib.g16_key_verifying_key(key))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of one proof, in bytes."""
+        with self._engine.use() as engine, self._handle.use() as key:
+            return int(lib.g16_prove_scratch_bytes(engine, key))
+
+    def prove(
+        self,
+        inputs: bytes,
+        cancel: CancelFlag | None = None,
+        blinding: tuple[bytes, bytes] | None = None,
+        form: BlindingForm = BlindingForm.CLASSICAL,
+    ) -> KernelProof:
+        """Prove for these inputs; the proof is not verified here.
+
+        Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
+        zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
+        """
+        error = new_error()
+        proof = ffi.new("uint8_t[]", PROOF_BYTES)
+        stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
+        count = _count(inputs)
+        with self._engine.use() as engine, self._handle.use() as key:
+            size = int(lib.g16_prove_scratch_bytes(engine, key))
+            with self._scratch.lend(size) as scratch:
+                rest = (inputs, count, scratch, len(scratch), _cell(cancel), error)
+                if blinding is None:
+                    status = lib.g16_prove(engine, key, proof, stage_ns, *rest)
+                else:
+                    _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
+                    status = lib.g16_prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
+        check(status, error)
+        seconds = {name: ns / 1e9 for name, ns in zip(STAGES, stage_ns, strict=True)}
+        return KernelProof(bytes(ffi.buffer(proof)), seconds)
+
+    def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:
+        """Compute every wire for these inputs; raises WitnessRejected or Cancelled."""
+        error = new_error()
+        wires = ffi.new("uint8_t[]", self.info.wires * SCALAR_BYTES)
+        a, b, c = (ffi.new("uint8_t[]", self.info.constraints * SCALAR_BYTES) for _ in range(3))
+        with self._engine.use() as engine, self._handle.use() as key:
+            status = lib.g16_solve(engine, key, wires, a, b, c, inputs, _count(inputs), _cell(cancel), error)
+        check(status, error)
+        return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
+
+    def quotient(self, inputs: bytes, cancel: CancelFlag | None = None) -> bytes:
+        """Compute the coefficients of the quotient polynomial, lowest first."""
+        error = new_error()
+        out = ffi.new("uint8_t[]", self.info.domain_size * SCALAR_BYTES)
+        with self._engine.use() as engine, self._handle.use() as key:
+            check(lib.g16_quotient(engine, key, out, inputs, _count(inputs), _cell(cancel), error), error)
+        return bytes(ffi.buffer(out))
+
+    def close(self) -> None:
+        """Destroy the key once running calls have returned."""
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def kernel_version() -> str:
+    """Return the version of the kernel, for example ``0.1.0``."""
+    return _text(lib.g16_version())
+
+
+def _key_info(info: Any) -> KeyInfo:
+    fields = {name: getattr(info, name) for name in KeyInfo.__dataclass_fields__ if name != "header"}
+    return KeyInfo(header=tuple(info.header)[: info.header_words], **fields)
+
+
+def _text(pointer: Any) -> str:
+    text: str = ffi.string(pointer).decode("ascii")
+    return text
+
+
+def _cell(cancel: CancelFlag | None) -> Any:
+    return ffi.NULL if cancel is None else cancel.cell
+
+
+def _count(scalars: bytes) -> int:
+    count, rest = divmod(len(scalars), SCALAR_BYTES)
+    _require(rest == 0, f"scalars have {SCALAR_BYTES} bytes each")
+    return count
+
+
+def _require(holds: bool, rule: str) -> None:
+    if not holds:
+        raise KernelMisused(rule)

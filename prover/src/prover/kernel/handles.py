@@ -1,0 +1,54 @@
+"""Owners of C handles: a handle ends once, after its last running call, and never under one."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prover.errors import KernelMisused
+from prover.kernel._native import ffi
+
+
+class Handle:
+    """One C handle. Several threads may use it at once; a use after close raises KernelMisused.
+
+    A handle that is dropped without close is destroyed by the garbage collector.
+    """
+
+    def __init__(self, noun: str, pointer: Any, destroy: Callable[[Any], None]) -> None:
+        self._noun = noun
+        self._pointer = ffi.gc(pointer, destroy)
+        self._lock = threading.Lock()
+        self._users = 0
+        self._closed = False
+
+    @contextmanager
+    def use(self) -> Iterator[Any]:
+        """Give the C pointer for the duration of a call."""
+        with self._lock:
+            if self._closed:
+                raise KernelMisused(f"the {self._noun} is closed")
+            self._users += 1
+        try:
+            yield self._pointer
+        finally:
+            with self._lock:
+                self._users -= 1
+                last = self._closed and self._users == 0
+            if last:
+                ffi.release(self._pointer)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Destroy the handle now, or when the last running call returns. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            idle = self._users == 0
+        if idle:
+            ffi.release(self._pointer)

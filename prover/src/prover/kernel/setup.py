@@ -1,0 +1,117 @@
+"""The trusted setup of the kernel: a constraint system in, a key file out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from prover.kernel._native import ffi, lib
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
+from prover.kernel.handles import Handle
+from prover.kernel.status import check, new_error
+
+PERMILLE = 1000
+
+
+@dataclass(frozen=True)
+class SetupSecrets:
+    """Given secrets, numbers in 1 .. r-1. Whoever knows them can forge proofs: for tests only."""
+
+    tau: int
+    alpha: int
+    beta: int
+    gamma: int
+    delta: int
+
+    def to_bytes(self) -> bytes:
+        """Serialise as the kernel takes them, 5 * 32 bytes big-endian."""
+        values = (self.tau, self.alpha, self.beta, self.gamma, self.delta)
+        return b"".join(value.to_bytes(SCALAR_BYTES, "big") for value in values)
+
+
+class SetupProgress:
+    """How far a running setup is; may be read by any thread."""
+
+    def __init__(self) -> None:
+        self.cell = ffi.new("uint32_t *", 0)
+        """The counter as C sees it, valid as long as this object."""
+
+    @property
+    def permille(self) -> int:
+        """Thousandths done."""
+        return int(self.cell[0])
+
+
+class TrustedSetup:
+    """A constraint system ready to become keys. Close it, or use it as a context manager."""
+
+    def __init__(
+        self, engine: Engine, system: Readable, header: Sequence[int], cancel: CancelFlag | None = None
+    ) -> None:
+        """Read ``system`` (gnark's bytes, generation 0.14) for a wrapper of 2 or 4 ``header`` words.
+
+        Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
+        """
+        out = ffi.new("g16_setup **")
+        error = new_error()
+        self._engine = engine
+        self._source = ffi.from_buffer("uint8_t[]", system)  # stays readable as long as the setup
+        words = ffi.new("uint32_t[]", list(header))
+        with engine.handle.use() as pointer:
+            call = (pointer, out, self._source, len(self._source), words, len(words), _cell(cancel), error)
+            try:
+                check(lib.g16_setup_create(*call), error)
+            except BaseException:
+                ffi.release(self._source)  # a map cannot be closed before
+                raise
+        self._handle = Handle("setup", out[0], lib.g16_setup_destroy)
+
+    @property
+    def key_bytes(self) -> int:
+        """Size of the key file."""
+        with self._handle.use() as setup:
+            return int(lib.g16_setup_key_bytes(setup))
+
+    @property
+    def verifying_key_offset(self) -> int:
+        """Where in the key file the verifying key begins."""
+        with self._handle.use() as setup:
+            return int(lib.g16_setup_verifying_key_offset(setup))
+
+    def run(
+        self,
+        key_file: Any,
+        secrets: SetupSecrets | None = None,
+        progress: SetupProgress | None = None,
+        cancel: CancelFlag | None = None,
+    ) -> None:
+        """Write a whole key file into ``key_file``, a writable buffer of ``key_bytes`` bytes.
+
+        Secrets come from the operating system and are wiped, unless they are given. Raises OutOfMemory, Cancelled,
+        UnsupportedKey (some wire is unused) or KernelMisused.
+        """
+        error = new_error()
+        given = ffi.NULL if secrets is None else secrets.to_bytes()
+        cell = ffi.NULL if progress is None else progress.cell
+        with (
+            self._engine.handle.use() as engine,
+            self._handle.use() as setup,
+            ffi.from_buffer("uint8_t[]", key_file, require_writable=True) as target,
+        ):
+            status = lib.g16_setup_run(engine, setup, target, len(target), given, cell, _cell(cancel), error)
+        check(status, error)
+
+    def close(self) -> None:
+        """Release the constraint system once running calls have returned."""
+        self._handle.close()
+        ffi.release(self._source)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _cell(cancel: CancelFlag | None) -> Any:
+    return ffi.NULL if cancel is None else cancel.cell

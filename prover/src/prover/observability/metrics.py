@@ -1,0 +1,99 @@
+"""Every metric of the prover, declared once. Names, labels and buckets are a contract (contracts/metrics.json)."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from shared.circuit_id import CircuitKind
+
+UNKNOWN_CIRCUIT = "unknown"
+CIRCUIT_TYPES = (*(kind.value for kind in CircuitKind), UNKNOWN_CIRCUIT)
+STATUSES = ("ok", "client_error", "error", "timeout", "rejected")
+
+_FAST = (0.005, 0.01, 0.025, 0.05)
+DURATION_BUCKETS = (*_FAST, *(0.1 * 2**k for k in range(15)))
+"""The reference's buckets, from 0.1 to 1638.4 seconds, and four below them."""
+
+STAGE_BUCKETS = (0.0005, 0.001, 0.0025, *_FAST, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
+INPUT_SIZE_BUCKETS = tuple(1024 * 2**k for k in range(15))
+PROOF_SIZE_BUCKETS = tuple(256 * 2**k for k in range(10))
+MEMORY_BUCKETS = tuple(104_857_600 * 2**k for k in range(12))
+
+
+class Metrics:
+    """The prover's metrics in one registry. Label values come from closed sets."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        circuit = ("circuit_type",)
+        self.requests = Counter(
+            "prover_proof_requests_total",
+            "Proof requests answered, by circuit and outcome.",
+            (*circuit, "status"),
+            registry=registry,
+        )
+        self.generation_seconds = Histogram(
+            "prover_proof_generation_duration_seconds",
+            "Time from a granted permit to a verified proof.",
+            circuit,
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self.generation_errors = Counter(
+            "prover_proof_generation_errors_total",
+            "Proof requests that ended without a proof, by circuit and error code.",
+            (*circuit, "error_type"),
+            registry=registry,
+        )
+        self.panics = Counter(
+            "prover_proof_panics_total",
+            "Failures that no error class foresees; each is a defect.",
+            circuit,
+            registry=registry,
+        )
+        self.active_jobs = Gauge("prover_active_jobs", "Proofs being computed now.", registry=registry)
+        self.input_bytes = Histogram(
+            "prover_circuit_input_size_bytes",
+            "Size of request bodies.",
+            circuit,
+            buckets=INPUT_SIZE_BUCKETS,
+            registry=registry,
+        )
+        self.proof_bytes = Histogram(
+            "prover_circuit_proof_size_bytes",
+            "Size of proof bodies.",
+            circuit,
+            buckets=PROOF_SIZE_BUCKETS,
+            registry=registry,
+        )
+        self.memory_bytes = Histogram(
+            "prover_proof_memory_usage_bytes",
+            "Working memory of proofs.",
+            circuit,
+            buckets=MEMORY_BUCKETS,
+            registry=registry,
+        )
+        self.stage_seconds = Histogram(
+            "prover_proof_stage_seconds",
+            "Processor time per stage of a proof, summed over threads.",
+            (*circuit, "stage"),
+            buckets=STAGE_BUCKETS,
+            registry=registry,
+        )
+        self.admission_wait_seconds = Histogram(
+            "prover_admission_wait_seconds",
+            "Time a proof waited for a permit.",
+            circuit,
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self.waiting = Gauge("prover_admission_waiting", "Proofs waiting for a permit.", registry=registry)
+        self.key_load_seconds = Histogram(
+            "prover_key_load_duration_seconds",
+            "Time to load and check a proving key.",
+            circuit,
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self.keys_loaded = Gauge("prover_keys_loaded", "Proving keys in memory.", registry=registry)
+        self.key_bytes = Gauge("prover_key_store_bytes", "Memory held by loaded proving keys.", registry=registry)
+        for kind in CIRCUIT_TYPES:
+            for status in STATUSES:
+                self.requests.labels(kind, status)

@@ -1,0 +1,76 @@
+"""A request body becomes a task for the kernel, by the cheap checks alone and in their order.
+
+Envelope, circuit, types, numbers, shapes: whatever is wrong costs no key and no proof.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from prover.errors import CircuitNotPublished, MalformedRequest
+from prover.proving.assignment import Assignment, draft
+from shared.circuit_id import CircuitId, CircuitKind
+from shared.proof_wire import Envelope, MerkleRequest, WireError, batch_circuit, decode_request
+
+_PREFIX = {
+    CircuitKind.INCLUSION: "inclusion proof",
+    CircuitKind.NON_INCLUSION: "non-inclusion proof",
+    CircuitKind.COMBINED: "combined proof",
+    CircuitKind.BATCH_APPEND: "batch append",
+    CircuitKind.BATCH_UPDATE: "batch update",
+    CircuitKind.BATCH_ADDRESS_APPEND: "batch address append",
+}
+
+
+@dataclass(frozen=True)
+class ProofTask:
+    """A request that is well-formed: its circuit and its inputs."""
+
+    circuit: CircuitId
+    assignment: Assignment
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """Find out which circuit family a body is for; raises MalformedRequest."""
+    try:
+        return Envelope.read(body)
+    except WireError as error:
+        raise MalformedRequest(str(error), path=error.path) from error
+
+
+def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | None) -> ProofTask:
+    """Read the rest of a body; raises MalformedRequest, CircuitNotPublished or ShapeMismatch.
+
+    ``known`` None accepts circuits of any size. The circuit of a merkle request is judged before its
+    members are, that of a batch request afterwards, as existing clients see it.
+    """
+    if not envelope.kind.is_batch:
+        _require_known(envelope.merkle_circuit(), known)
+    try:
+        request = decode_request(body, envelope.kind)
+    except WireError as error:
+        raise MalformedRequest(str(error), path=error.path) from error
+    values = draft(request, envelope.version)
+    if isinstance(request, MerkleRequest):
+        circuit = envelope.merkle_circuit()
+    else:
+        circuit = batch_circuit(request)
+        _require_known(circuit, known)
+    return ProofTask(circuit, values.assign(circuit))
+
+
+def _require_known(circuit: CircuitId, known: Container[CircuitId] | None) -> None:
+    prefix = _PREFIX[circuit.kind]
+    if not circuit.kind.is_batch and not any(circuit.sizes):
+        raise CircuitNotPublished(
+            f"{prefix}: invalid parameters: must specify either inclusion or non-inclusion accounts"
+        )
+    if known is None or circuit in known:
+        return
+    if circuit.kind.is_batch:
+        wanted = f"{circuit.kind} with height {circuit.heights[0]} and batch size {circuit.sizes[0]}"
+    else:
+        pairs = list(zip(circuit.heights, circuit.sizes, strict=True))
+        state = pairs[0] if circuit.kind is not CircuitKind.NON_INCLUSION else (0, 0)
+        address = pairs[-1] if circuit.kind is not CircuitKind.INCLUSION else (0, 0)
+        wanted = f"parameters: inc({state[0]},{state[1]}) non({address[0]},{address[1]}) v{circuit.version}"
+    raise CircuitNotPublished(f"{prefix}: no key file mapping for {wanted}")

@@ -1,0 +1,117 @@
+"""Settings of the prover: environment variables ``PROVER_<GROUP>__<NAME>``, then defaults.
+
+Command-line options override both. All problems are reported together; see ``load_settings``.
+"""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from prover.errors import SettingsInvalid
+
+PREFIX = "PROVER_"
+REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
+"""Variables of the reference that share our prefix."""
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class HttpSettings(_Group):
+    """The API server."""
+
+    address: str = "0.0.0.0:3001"
+    """Where the API listens, as host:port; port 0 takes a free one."""
+    metrics_address: str = "0.0.0.0:9998"
+    """Where Prometheus metrics and probes are served, as host:port."""
+    body_limit_bytes: int = Field(default=16 * 2**20, gt=0)
+    """Largest accepted body; the largest honest one is about 1.5 MB."""
+    body_timeout_s: float = Field(default=30, gt=0)
+    """How long a body may take to arrive."""
+    drain_deadline_s: float = Field(default=30, ge=0)
+    """How long running proofs may take after a stop signal before they are cancelled."""
+
+
+class KeySettings(_Group):
+    """Proving keys."""
+
+    directory: Path = Path("proving-keys")
+    """Folder with the key files."""
+
+
+class ProvingSettings(_Group):
+    """The kernel and its use."""
+
+    threads: int = Field(default=0, ge=0)
+    """Kernel threads; 0 means one per processor available to this process."""
+    max_concurrency: int = Field(default=0, ge=0)
+    """Proofs computed at once; 0 means one per two processors, at least two."""
+    waiting_limit: int = Field(default=64, ge=0)
+    """Requests that may wait for a permit before further ones are refused with 503."""
+    merkle_deadline_s: float = Field(default=10, gt=0)
+    """Limit for inclusion, non-inclusion and combined requests, key loading included."""
+    batch_deadline_s: float = Field(default=60, gt=0)
+    """Limit for append, update and address-append requests, key loading included."""
+
+    @property
+    def permits(self) -> int:
+        """Proofs computed at once, with 0 resolved for this machine."""
+        return self.max_concurrency or max(2, len(os.sched_getaffinity(0)) // 2)
+
+
+class LogSettings(_Group):
+    """Logs."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level that is written."""
+    json_lines: bool | None = None
+    """True writes JSON lines, False columns; unset means columns on a terminal, JSON elsewhere."""
+
+
+class Settings(BaseSettings):
+    """All settings; frozen."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore")
+
+    http: HttpSettings = HttpSettings()
+    keys: KeySettings = KeySettings()
+    proving: ProvingSettings = ProvingSettings()
+    log: LogSettings = LogSettings()
+
+
+def load_settings(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
+    """Read the settings; ``overrides`` are groups of values from the command line.
+
+    Raises SettingsInvalid that lists every problem with its variable.
+    """
+    given = {group: dict(values) for group, values in (overrides or {}).items() if values}
+    try:
+        settings: Settings = cast("Any", Settings)(**given)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
+        )
+        raise SettingsInvalid(problems) from error
+    return settings
+
+
+def unknown_variables() -> list[str]:
+    """Return one sentence per environment variable with our prefix that means nothing."""
+    known = {
+        f"{PREFIX}{group}__{name}".upper()
+        for group, model in Settings.model_fields.items()
+        for name in type(model.default).model_fields
+    }
+    sentences = []
+    for variable in sorted(os.environ):
+        if variable.startswith(PREFIX) and variable not in known and variable not in REFERENCE_VARIABLES:
+            close = get_close_matches(variable, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            sentences.append(f"{variable} is not a setting of the prover{hint}")
+    return sentences

@@ -1,0 +1,119 @@
+"""Fixtures that bring the reference's artefacts, and the promise that a gate never skips them.
+
+A test that asks for one of the `reference_*` fixtures fetches what it needs on first use (see
+prover/scripts/reference_fixtures.py). When that is impossible the test is skipped with the reason, except under
+ZKC_REQUIRE_REFERENCE=1, where it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import py_ecc  # noqa: F401 - see the next statement
+import pytest
+import reference_batch_keys
+import reference_fixtures
+
+# Importing py_ecc raises the recursion limit of the process to 100000, deep enough for C code under test to run off
+# its stack before Python stops it. Its own pairing needs fewer than 5000 frames.
+sys.setrecursionlimit(5000)
+
+PROVER = Path(__file__).resolve().parent.parent
+REFERENCE_REQUIRED = os.environ.get("ZKC_REQUIRE_REFERENCE") == "1"
+unavailable: list[str] = []
+
+
+def obtain(fetch: Callable[[], Path]) -> Path:
+    """The path that `fetch` gives; skips, or fails where the reference is required."""
+    if not unavailable:  # one failed download is enough for a run
+        try:
+            return fetch()
+        except reference_fixtures.ReferenceUnavailable as error:
+            unavailable.append(f"reference artefacts unavailable: {error}")
+    if REFERENCE_REQUIRED:
+        pytest.fail(unavailable[0], pytrace=False)
+    pytest.skip(unavailable[0])
+
+
+@pytest.fixture(scope="session")
+def reference_keys_dir() -> Path:
+    """Folder with the 18 published proving keys, usable as --keys-dir."""
+    return obtain(reference_fixtures.proving_keys_dir)
+
+
+@pytest.fixture(scope="session")
+def reference_prover() -> Path:
+    """The reference prover of version 0.27.0, executable here."""
+    return obtain(reference_fixtures.prover_binary)
+
+
+@pytest.fixture(scope="session")
+def reference_programs_dir() -> Path:
+    """Folder with the on-chain programs of version 0.27.0."""
+    return obtain(reference_fixtures.programs_dir)
+
+
+@pytest.fixture(scope="session")
+def reference_accounts_dir() -> Path:
+    """Folder with the account fixtures of version 0.27.0."""
+    return obtain(reference_fixtures.accounts_dir)
+
+
+@pytest.fixture(scope="session")
+def reference_batch_keys_dir() -> Path:
+    """Folder with the size-10 batch keys made by the reference's own setup (minutes the first time)."""
+    return obtain(reference_batch_keys.batch_keys_dir)
+
+
+@pytest.fixture(scope="session")
+def testing_library() -> Path:
+    """libgroth16_testing.so: the kernel with its test hooks; $PROVER_TESTING_LIBRARY chooses another build."""
+    path = Path(os.environ.get("PROVER_TESTING_LIBRARY") or PROVER / "build/dev/libgroth16_testing.so")
+    if not path.exists():
+        pytest.fail(f"{path} does not exist; `make native` builds it", pytrace=False)
+    return path
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it."""
+    if os.environ.get("PROVER_TESTING_LIBRARY"):
+        uses = ["testing_library" in getattr(item, "fixturenames", ()) for item in items]
+        config.hook.pytest_deselected(items=[item for item, use in zip(items, uses, strict=True) if not use])
+        items[:] = [item for item, use in zip(items, uses, strict=True) if use]
+
+
+NEEDS_REFERENCE = ("needs_reference", True)
+skipped: list[str] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Marks the reports of tests that asked for an artefact of the reference; a mark travels between processes."""
+    report = yield
+    if any(name.startswith("reference_") for name in getattr(item, "fixturenames", ())):
+        report.user_properties.append(NEEDS_REFERENCE)
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remembers the marked tests that were skipped."""
+    marked = any(tuple(entry) == NEEDS_REFERENCE for entry in report.user_properties)
+    if report.skipped and marked and not hasattr(report, "wasxfail"):
+        skipped.append(report.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Turns a run that skipped a reference test into a failed one where the reference is required."""
+    if REFERENCE_REQUIRED and skipped:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            for nodeid in skipped:
+                reporter.write_line(f"skipped although the reference is required: {nodeid}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,43 @@
+"""Names that integration tests share: the server of a test, key stores, circuits by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp.test_utils import TestClient
+from golden_vectors import RequestVector
+from independent_groth16 import IndependentKey
+from prometheus_client import CollectorRegistry
+
+from prover.kernel.engine import Engine
+from prover.keys.store import KeyStore
+from prover.observability.metrics import Metrics
+from shared.circuit_id import CircuitId
+
+Client = TestClient[Any, Any]
+Serve = Callable[..., Awaitable[Client]]
+StoreFor = Callable[[RequestVector], KeyStore]
+VerifyingKeyOf = Callable[[KeyStore, str], IndependentKey]
+
+CONVERTED = "v2_inclusion_32_1"
+"""The circuit whose published key is also there in generation 0.14."""
+
+
+def open_store(directory: Path, engine: Engine) -> KeyStore:
+    """A key store with metrics of its own."""
+    return KeyStore(directory, engine, Metrics(CollectorRegistry()))
+
+
+def circuit(name: str) -> CircuitId:
+    """The circuit of a current name."""
+    found = CircuitId.from_key_file(name + ".key")
+    if found is None:
+        raise ValueError(f"no circuit is called {name}")
+    return found
+
+
+def scalars(values: tuple[int, ...]) -> bytes:
+    """Integers as the kernel takes them."""
+    return b"".join(value.to_bytes(32, "big") for value in values)

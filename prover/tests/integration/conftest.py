@@ -1,0 +1,134 @@
+"""One engine and one set of loaded keys for all integration tests; a server per test on top of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from gnark_conversion import convert_key
+from golden_vectors import BATCH, RequestVector
+from in_process_service import CONVERTED, Client, Serve, StoreFor, VerifyingKeyOf, circuit, open_store
+from independent_groth16 import IndependentKey
+from prometheus_client import CollectorRegistry
+
+from prover.http.app import create_app
+from prover.http.state import ServerState
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys.store import KeyStore
+from prover.observability.metrics import Metrics
+from prover.settings import Settings, load_settings
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The kernel."""
+    with Engine() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def keys_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A keys directory with the 18 published keys, to which batch_keys adds three."""
+    folder = tmp_path_factory.mktemp("proving-keys")
+    for path in reference_keys_dir.glob("*.key"):
+        (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def published_keys(keys_dir: Path, engine: Engine) -> Iterator[KeyStore]:
+    """The 18 published keys, loaded on first use."""
+    store = open_store(keys_dir, engine)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def batch_keys(published_keys: KeyStore, keys_dir: Path, reference_batch_keys_dir: Path) -> KeyStore:
+    """The published keys and the three batch keys of size 10, under the names the reference gives them."""
+    for path in reference_batch_keys_dir.glob("*.key"):
+        (keys_dir / path.name).symlink_to(path)
+    return published_keys
+
+
+@pytest.fixture(scope="session")
+def later_generation_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one published key converted to generation 0.14, under its current name."""
+    folder = tmp_path_factory.mktemp("generation-0.14")
+    names = circuit(CONVERTED)
+    published = reference_keys_dir / names.earlier_key_file
+    (folder / names.key_file).write_bytes(convert_key(published.read_bytes()))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def later_generation_keys(later_generation_dir: Path, engine: Engine) -> Iterator[KeyStore]:
+    """The converted key."""
+    store = open_store(later_generation_dir, engine)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def store_for(request: pytest.FixtureRequest) -> StoreFor:
+    """The store that has the key of a vector."""
+
+    def choose(vector: RequestVector) -> KeyStore:
+        name = "batch_keys" if vector.circuit in BATCH else "published_keys"
+        store: KeyStore = request.getfixturevalue(name)
+        return store
+
+    return choose
+
+
+@pytest.fixture(scope="session")
+def verifying_key_of() -> VerifyingKeyOf:
+    """The verifying key of a circuit as independent code reads it from the exported bytes."""
+    known: dict[tuple[int, str], IndependentKey] = {}
+
+    def read(store: KeyStore, name: str) -> IndependentKey:
+        place = (id(store), name)
+        if place not in known:
+            key = store.get(circuit(name), CancelFlag())
+            known[place] = IndependentKey.read(key.verifying_key.write())
+        return known[place]
+
+    return read
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Give a function that starts a server over a key store; groups of settings are keywords."""
+    clients: list[Client] = []
+    states: list[ServerState] = []
+
+    async def start(store: KeyStore, **groups: dict[str, Any]) -> Client:
+        settings: Settings = load_settings(groups)
+        state = ServerState.build(settings, store, Metrics(CollectorRegistry()))
+        states.append(state)
+        server = TestServer(create_app(state))
+        await server.start_server(access_log=None)
+        client: Client = TestClient(server)
+        clients.append(client)
+        return client
+
+    yield start
+    for client in clients:
+        await client.close()
+    for state in states:
+        for flag in list(state.running):
+            flag.raise_flag()
+        state.close()
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings come from the test alone."""
+    for name in list(os.environ):
+        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
+            monkeypatch.delenv(name)

@@ -1,0 +1,226 @@
+"""The commands as a shell sees them: standard streams, exit codes, files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from golden_vectors import BATCH, PUBLISHED, RequestVector, request_vectors, vector_named
+from in_process_service import CONVERTED, VerifyingKeyOf, circuit, scalars
+from independent_groth16 import IndependentKey, holds
+
+from prover.kernel.engine import Engine
+from prover.keys.store import KeyStore
+from prover.proving.proof_encoding import read_proof
+
+PROVER = Path(sys.executable).with_name("prover")
+SMALL = vector_named("prover/v1_inclusion_26_1")
+HASHED = vector_named("prover/v2_inclusion_32_1")
+
+
+def run(*words: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([str(PROVER), *map(str, words)], input=stdin, capture_output=True, check=False)
+
+
+def public_input_words(values: Sequence[int]) -> list[str]:
+    return [word for value in values for word in ("--public-input", hex(value))]
+
+
+def one_vector_per_circuit() -> list[RequestVector]:
+    chosen: dict[str, RequestVector] = {}
+    for vector in request_vectors():
+        if vector.circuit in PUBLISHED | BATCH:
+            chosen.setdefault(vector.circuit, vector)
+    return list(chosen.values())
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        pytest.param(
+            vector, id=vector.circuit, marks=[pytest.mark.reference_batch_keys] if vector.circuit in BATCH else []
+        )
+        for vector in one_vector_per_circuit()
+    ],
+)
+def test_prove__every_circuit__writes_a_proof_that_holds(
+    vector: RequestVector, request: pytest.FixtureRequest, engine: Engine
+) -> None:
+    folder: Path = request.getfixturevalue(
+        "reference_batch_keys_dir" if vector.circuit in BATCH else "reference_keys_dir"
+    )
+    answer = run("prove", "--key", folder / circuit(vector.circuit).earlier_key_file, stdin=vector.body)
+    assert answer.returncode == 0, answer.stderr.decode()
+    assert len(answer.stdout) == 580  # the proof and a line end
+    store: KeyStore = request.getfixturevalue("batch_keys" if vector.circuit in BATCH else "published_keys")
+    from prover.kernel.cancellation import CancelFlag
+
+    exported = store.get(circuit(vector.circuit), CancelFlag()).verifying_key.write()
+    with engine.load_verifying_key(exported) as key:
+        key.verify(read_proof(answer.stdout), scalars(vector.public_inputs))
+
+
+def test_prove__with_a_key_of_generation_0_14__gives_a_proof_for_the_published_key(
+    later_generation_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf
+) -> None:
+    answer = run("prove", "--key", later_generation_dir / f"{CONVERTED}.key", stdin=HASHED.body)
+    assert answer.returncode == 0, answer.stderr.decode()
+    assert holds(verifying_key_of(published_keys, CONVERTED), json.loads(answer.stdout), HASHED.public_inputs)
+
+
+@pytest.mark.parametrize("vector", [SMALL, HASHED], ids=lambda vector: vector.circuit)
+def test_verify__of_a_proof__exits_by_its_verdict(
+    vector: RequestVector, reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    key = reference_keys_dir / circuit(vector.circuit).earlier_key_file
+    proof = run("prove", "--key", key, stdin=vector.body).stdout
+    exported = tmp_path / "deep" / "er" / "a.vkey"
+    written = run("export-vk", "-k", key, "--output", exported)
+    assert written.returncode == 0
+    assert str(exported.stat().st_size) in written.stdout.decode()
+
+    right = public_input_words(vector.public_inputs)
+    wrong = public_input_words((vector.public_inputs[0] + 1, *vector.public_inputs[1:]))
+    for file in (key, exported):
+        accepted = run("verify", "--key", file, *right, stdin=proof)
+        assert (accepted.returncode, accepted.stdout) == (0, b"valid\n"), accepted.stderr.decode()
+        rejected = run("verify", "--key", file, *wrong, "--output", "json", stdin=proof)
+        assert rejected.returncode == 1
+        assert json.loads(rejected.stdout)["valid"] is False
+    joined = ",".join(hex(value) for value in vector.public_inputs)
+    assert run("verify", "--key", exported, "--public-input", joined, stdin=proof).returncode == 0
+
+
+def test_verify__of_what_is_no_proof__exits_1(reference_keys_dir: Path) -> None:
+    key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
+    answer = run("verify", "--key", key, *public_input_words(HASHED.public_inputs), stdin=b"{}")
+    assert answer.returncode == 1
+    assert answer.stdout.startswith(b"invalid: ")
+
+
+@pytest.mark.parametrize("words", [(), ("--public-input", "0xzz"), ("--public-input", "1", "--public-input", "2")])
+def test_verify__used_wrongly__exits_2(reference_keys_dir: Path, words: tuple[str, ...]) -> None:
+    key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
+    answer = run("verify", "--key", key, *words, stdin=b"{}")
+    assert answer.returncode == 2
+    assert b"public" in answer.stderr
+
+
+def test_prove__unsatisfied__exits_1_and_names_the_constraint(reference_keys_dir: Path) -> None:
+    key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
+    request = HASHED.request | {"publicInputHash": "0x1"}
+    answer = run("prove", "--key", key, stdin=json.dumps(request).encode())
+    assert (answer.returncode, answer.stdout) == (1, b"")
+    assert b"constraint system error: constraint #240 is not satisfied" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("stdin", "code", "words"),
+    [
+        (b"", 65, b"failed to parse JSON"),
+        (b"{}", 65, b"circuitType"),
+        (SMALL.body, 65, b"the request is for v1_inclusion_26_1, but inclusion_32_1.key holds v2_inclusion_32_1"),
+        (HASHED.body.replace(b'"0x', b'"0xz', 1), 65, b"invalid number"),
+    ],
+)
+def test_prove__of_a_bad_request__exits_65(reference_keys_dir: Path, stdin: bytes, code: int, words: bytes) -> None:
+    answer = run("prove", "--key", reference_keys_dir / "inclusion_32_1.key", stdin=stdin)
+    assert (answer.returncode, answer.stdout) == (code, b"")
+    assert words in answer.stderr
+
+
+def test_commands__without_a_key_file__exit_2(tmp_path: Path) -> None:
+    for words in (
+        ("prove",),
+        ("prove", "--key", tmp_path / "absent.key"),
+        ("inspect", tmp_path / "absent.key"),
+        ("x",),
+    ):
+        assert run(*words).returncode == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", bytes(5000)])
+def test_commands__on_a_file_that_is_no_key__exit_65(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x.key"
+    file.write_bytes(content)
+    for words in (("inspect", file), ("export-vk", "-k", file, "--output", tmp_path / "y"), ("prove", "--key", file)):
+        answer = run(*words, stdin=HASHED.body)
+        assert answer.returncode == 65, answer.stderr.decode()
+        assert answer.stderr.startswith(b"error: ")
+        assert b"Traceback" not in answer.stderr
+    assert not (tmp_path / "y").exists()
+
+
+def test_inspect__of_a_proving_key__tells_what_it_is(
+    reference_keys_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, tmp_path: Path
+) -> None:
+    misnamed = tmp_path / "something.bin"
+    misnamed.symlink_to(reference_keys_dir / "combined_32_40_1_2.key")
+    facts = json.loads(run("inspect", misnamed, "--output", "json").stdout)
+    assert facts["file"] == "proving key"
+    assert facts["circuit"] == "v2_combined_32_40_1_2"
+    assert (facts["kind"], facts["version"], facts["generation"]) == ("combined", 2, "0.8")
+    assert (facts["heights"], facts["sizes"]) == ([32, 40], [1, 2])
+    assert facts["constraints"] == 29680
+    assert facts["public_inputs"] == 1
+    key: IndependentKey = verifying_key_of(published_keys, "v2_combined_32_40_1_2")
+    assert len(key.k) == 2
+    exported = tmp_path / "a.vkey"
+    run("export-vk", "--key", misnamed, "--output", exported)
+    assert facts["verifying_key_sha256"] == hashlib.sha256(exported.read_bytes()).hexdigest()
+    alone = json.loads(run("inspect", exported, "--output", "json").stdout)
+    assert alone == {
+        "file": "verifying key",
+        "public_inputs": 1,
+        "verifying_key_sha256": facts["verifying_key_sha256"],
+    }
+    text = run("inspect", misnamed).stdout.decode()
+    assert re.search(r"^circuit +v2_combined_32_40_1_2$", text, re.MULTILINE)
+
+
+def test_inspect__of_a_converted_key__tells_its_generation(later_generation_dir: Path) -> None:
+    facts = json.loads(run("inspect", later_generation_dir / f"{CONVERTED}.key", "--output", "json").stdout)
+    assert (facts["generation"], facts["circuit"]) == ("0.14", CONVERTED)
+
+
+def test_version__first_number__is_the_interface_of_launchers() -> None:
+    answer = run("version")
+    found = re.search(rb"\d+\.\d+\.\d+", answer.stdout)
+    assert answer.returncode == 0
+    assert found is not None
+    assert found.group() == b"2.0.7"
+    assert b"zkc-prover" in answer.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("start",), ("prove",), ("verify",), ("inspect",), ("export-vk",)])
+def test_help__of_every_command__shows_examples(command: tuple[str, ...]) -> None:
+    answer = run(*command, "--help")
+    assert answer.returncode == 0
+    assert b"Examples:\n  prover " in answer.stdout
+
+
+@pytest.mark.reference_batch_keys
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_prove__stopped_by_a_signal__ends_soon_with_its_code(
+    reference_batch_keys_dir: Path, number: int, code: int
+) -> None:
+    key = reference_batch_keys_dir / "update_32_10.key"
+    with subprocess.Popen(
+        [str(PROVER), "prove", "--key", str(key)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(vector_named("prover/batch_update_32_10").body)
+        process.stdin.close()
+        time.sleep(1.5)  # well inside the load of a key this large
+        process.send_signal(number)
+        assert process.wait(30) == code
+        assert process.stdout is not None
+        assert process.stdout.read() == b""

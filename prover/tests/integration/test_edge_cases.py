@@ -1,0 +1,35 @@
+"""Requests at the boundaries: the verdict of the reference, and the same constraint number."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from golden_vectors import load
+from in_process_service import Serve
+
+from prover.keys.store import KeyStore
+
+EDGES: list[dict[str, Any]] = load("circuits/edge_cases.json")
+
+
+@pytest.mark.parametrize("edge", EDGES, ids=lambda edge: edge["name"])
+async def test_edge_case__is_judged_as_by_the_reference(
+    edge: dict[str, Any], serve: Serve, published_keys: KeyStore
+) -> None:
+    client = await serve(published_keys)
+    response = await client.post("/prove", data=json.dumps(edge["request"]))
+    body = await response.json()
+    if edge["satisfiable"]:
+        assert response.status == 200, body
+        return
+    verdict = edge["goProver"]["gnark 0.8.0 release"]
+    constraint = re.search(r"constraint #(\d+) is not satisfied", verdict)
+    assert constraint is not None
+    assert response.status == 400
+    assert body["code"] == "proving_error"
+    assert body["message"] == f"constraint system error: {constraint.group()}"
+    assert body["constraint"] == int(constraint.group(1))
+    assert body["retryable"] is False

@@ -1,0 +1,227 @@
+"""The key store: one load for all, typed failures that name the file, accounting, and an end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from golden_vectors import load, vector_named
+from in_process_service import Serve, circuit, open_store
+
+from prover.errors import (
+    Cancelled,
+    KernelMisused,
+    KeyMissing,
+    KeyUnavailable,
+    MalformedKey,
+    MisnamedKey,
+    ShuttingDown,
+)
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys import store as store_module
+from prover.keys.store import KeyStore, load_key_file
+from shared.circuit_id import CircuitId
+
+SMALL = circuit("v1_inclusion_26_1")
+OTHER = circuit("v2_inclusion_32_1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, reference_keys_dir: Path) -> Path:
+    """A folder with one published key under its earlier name."""
+    shutil.copy(reference_keys_dir / SMALL.earlier_key_file, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store(folder: Path, engine: Engine) -> Iterator[KeyStore]:
+    store = open_store(folder, engine)
+    yield store
+    store.close()
+
+
+def loads(store: KeyStore) -> float:
+    """How many key files were loaded."""
+    samples = [sample for family in store._metrics.key_load_seconds.collect() for sample in family.samples]
+    return sum(sample.value for sample in samples if sample.name.endswith("_count"))
+
+
+def test_key__asked_by_many_threads__is_loaded_once(store: KeyStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(lambda _: store.get(SMALL, CancelFlag()), range(16)))
+    assert len({id(key) for key in keys}) == 1
+    assert loads(store) == 1
+    assert store._metrics.keys_loaded._value.get() == 1
+    assert store._metrics.key_bytes._value.get() == keys[0].info.resident_bytes > 1_000_000
+
+
+def test_key__under_either_name__is_found(store: KeyStore, folder: Path) -> None:
+    assert store.find(SMALL).name == SMALL.earlier_key_file
+    assert list(store.installed()) == [SMALL]
+    (folder / SMALL.earlier_key_file).rename(folder / SMALL.key_file)
+    assert store.find(SMALL).name == SMALL.key_file
+    assert store.get(SMALL, CancelFlag()).info.header == (26, 1, 0, 0)
+
+
+def test_key__absent__is_missing_by_its_current_name(store: KeyStore) -> None:
+    with pytest.raises(KeyMissing, match=r"proving key file not found: v2_inclusion_32_1\.key; .*keys directory"):
+        store.get(OTHER, CancelFlag())
+
+
+def test_key__appearing_later__is_found_then(store: KeyStore, folder: Path, reference_keys_dir: Path) -> None:
+    with pytest.raises(KeyMissing):
+        store.get(OTHER, CancelFlag())
+    shutil.copy(reference_keys_dir / OTHER.earlier_key_file, folder / OTHER.key_file)
+    assert store.get(OTHER, CancelFlag()).info.version == 2
+
+
+def test_key__under_another_circuits_name__is_named_for_what_it_holds(store: KeyStore, folder: Path) -> None:
+    (folder / SMALL.earlier_key_file).rename(folder / OTHER.key_file)
+    with pytest.raises(MisnamedKey, match=r"v2_inclusion_32_1\.key holds v1_inclusion_26_1; rename it to"):
+        store.get(OTHER, CancelFlag())
+
+
+DOMAIN_SIZE = 23
+"""Offset of a byte whose change breaks the format."""
+POINT = 1000
+"""Offset of a byte whose change makes another valid point of a point."""
+
+
+def damage(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def test_key__damaged__is_read_again_only_when_it_changes(
+    store: KeyStore, folder: Path, reference_keys_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / SMALL.earlier_key_file
+    damage(path, DOMAIN_SIZE)
+    reads: list[Path] = []
+    original = store_module.load_key_file
+
+    def counting(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> object:
+        reads.append(path)
+        return original(engine, path, cancel)
+
+    monkeypatch.setattr(store_module, "load_key_file", counting)
+    for _ in range(3):
+        with pytest.raises(MalformedKey, match=r"mainnet_inclusion_26_1\.key: .*byte \d+ of the file"):
+            store.get(SMALL, CancelFlag())
+    assert len(reads) == 1
+    shutil.copy(reference_keys_dir / SMALL.earlier_key_file, path)
+    store.get(SMALL, CancelFlag())
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"not a key" * 1000, bytes(100_000)])
+def test_key__that_is_something_else__is_malformed(engine: Engine, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.key"
+    path.write_bytes(content)
+    with pytest.raises(MalformedKey, match=r"key file x\.key: "):
+        load_key_file(engine, path)
+
+
+def test_key__of_a_foreign_circuit__is_unusable_under_our_names(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / OTHER.key_file).write_bytes(bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"]))
+    store = open_store(tmp_path, engine)
+    with pytest.raises(KeyUnavailable):
+        store.get(OTHER, CancelFlag())
+
+
+async def test_server__with_a_damaged_key__answers_503_and_proves_others(
+    serve: Serve, store: KeyStore, folder: Path, reference_keys_dir: Path
+) -> None:
+    damage(folder / SMALL.earlier_key_file, DOMAIN_SIZE)
+    shutil.copy(reference_keys_dir / OTHER.earlier_key_file, folder)
+    client = await serve(store)
+    response = await client.post("/prove", data=vector_named("prover/v1_inclusion_26_1").body)
+    problem = await response.json()
+    assert response.status == 503
+    assert problem["code"] == "key_unusable"
+    assert SMALL.earlier_key_file in problem["message"]
+    assert str(folder) not in json.dumps(problem)
+    response = await client.post("/prove", data=vector_named("prover/v2_inclusion_32_1").body)
+    assert response.status == 200
+
+
+async def test_server__with_a_wrong_point_in_a_key__hands_out_no_proof(
+    serve: Serve, store: KeyStore, folder: Path
+) -> None:
+    """No check of a file can see this; verifying every proof does."""
+    damage(folder / SMALL.earlier_key_file, POINT)
+    client = await serve(store)
+    response = await client.post("/prove", data=vector_named("prover/v1_inclusion_26_1").body)
+    assert response.status == 500
+    assert (await response.json())["code"] == "unexpected_error"
+
+
+def slow_load(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Make loads wait: events 'a load has begun' and 'it may go on'."""
+    begun, go_on = threading.Event(), threading.Event()
+    original = store_module.load_key_file
+
+    def load_slowly(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> object:
+        begun.set()
+        assert go_on.wait(30)
+        return original(engine, path, cancel)
+
+    monkeypatch.setattr(store_module, "load_key_file", load_slowly)
+    return begun, go_on
+
+
+def get(store: KeyStore, circuit: CircuitId, cancel: CancelFlag) -> type[BaseException] | None:
+    try:
+        store.get(circuit, cancel)
+    except (Cancelled, ShuttingDown, KernelMisused) as error:
+        return type(error)
+    return None
+
+
+def test_waiter__whose_client_leaves__does_not_disturb_the_load(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = slow_load(monkeypatch)
+    leader, waiter = CancelFlag(), CancelFlag()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(get, store, SMALL, leader)
+        assert begun.wait(30)
+        second = pool.submit(get, store, SMALL, waiter)
+        third = pool.submit(get, store, SMALL, CancelFlag())
+        waiter.raise_flag()
+        assert second.result(30) is Cancelled
+        leader.raise_flag()
+        go_on.set()
+        assert first.result(30) is Cancelled
+        assert third.result(30) is None
+    assert loads(store) == 1
+
+
+def test_store__closed_during_a_load__cancels_it(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = slow_load(monkeypatch)
+    with ThreadPoolExecutor(1) as pool:
+        load_ = pool.submit(get, store, SMALL, CancelFlag())
+        assert begun.wait(30)
+        store.close()
+        go_on.set()
+        assert load_.result(30) is Cancelled
+    assert get(store, SMALL, CancelFlag()) is ShuttingDown
+
+
+def test_store__closed__destroys_its_keys(store: KeyStore) -> None:
+    key = store.get(SMALL, CancelFlag())
+    store.close()
+    with pytest.raises(KernelMisused, match="the key is closed"):
+        key.prove(b"")
+    assert store._metrics.keys_loaded._value.get() == 0
+
+
+def test_installed__of_a_folder_that_does_not_exist__is_empty(engine: Engine, tmp_path: Path) -> None:
+    assert open_store(tmp_path / "absent", engine).installed() == {}

@@ -1,0 +1,76 @@
+"""The metrics address: exposition and probes."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+import pytest
+from in_process_service import Serve, open_store
+from prometheus_client.parser import text_string_to_metric_families
+
+from prover.http.app import start_metrics_server
+from prover.http.probes import probes
+from prover.http.state import STATE
+from prover.keys.store import KeyStore
+from prover.observability.metrics import Metrics
+from shared.metrics import MetricsServer, new_registry
+
+
+def fetch(server: MetricsServer, path: str) -> tuple[int, str]:
+    host, port = server.address
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics__scraped__are_prometheus_text() -> None:
+    registry = new_registry()
+    Metrics(registry).requests.labels("inclusion", "ok").inc()
+    server = MetricsServer(registry, "127.0.0.1", 0)
+    try:
+        status, text = fetch(server, "/metrics")
+        families = {family.name for family in text_string_to_metric_families(text)}
+        assert status == 200
+        assert {"prover_proof_requests", "prover_active_jobs", "process_cpu_seconds"} <= families
+        assert fetch(server, "/other")[0] == 404
+    finally:
+        server.close()
+
+
+def test_metrics_server__on_a_taken_address__says_so() -> None:
+    server = MetricsServer(new_registry(), "127.0.0.1", 0)
+    try:
+        with pytest.raises(OSError, match="in use"):
+            MetricsServer(new_registry(), *server.address)
+    finally:
+        server.close()
+
+
+async def test_probes__follow_the_state_of_the_server(serve: Serve, published_keys: KeyStore) -> None:
+    client = await serve(published_keys)
+    state = client.app[STATE]
+    ready = probes(state)["/readyz"]
+    assert ready() == (True, f"ready: {len(published_keys.installed())} proving keys installed")
+    state.draining = True
+    assert ready() == (False, "not ready: shutting down")
+    assert probes(state)["/livez"]() == (True, "alive")
+
+
+async def test_readiness__without_keys__is_refused_with_the_reason(
+    serve: Serve, published_keys: KeyStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    empty = open_store(tmp_path_factory.mktemp("empty"), published_keys._engine)
+    client = await serve(empty, http={"metrics_address": "127.0.0.1:0"})
+    state = client.app[STATE]
+    server = start_metrics_server(state, new_registry())
+    try:
+        status, text = fetch(server, "/readyz")
+        assert status == 503
+        assert "no proving keys" in text
+        assert fetch(server, "/livez") == (200, "alive\n")
+    finally:
+        server.close()

@@ -1,0 +1,63 @@
+"""The reference prover loads keys that our setup made, in the generation that it reads, and proves with them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from circuit_inputs import KEY_FILES
+from golden_vectors import vector_named
+from in_process_service import circuit
+from independent_groth16 import IndependentKey
+from reference_server import BATCH_VECTORS, assert_proves, reference_server
+
+from prover.kernel.engine import Engine
+
+PROVER = Path(sys.executable).with_name("prover")
+FLAGS = {
+    "inclusion": (("inclusion-tree-height", "inclusion-compressed-accounts"),),
+    "non-inclusion": (("non-inclusion-tree-height", "non-inclusion-compressed-accounts"),),
+    "combined": (
+        ("inclusion-tree-height", "inclusion-compressed-accounts"),
+        ("non-inclusion-tree-height", "non-inclusion-compressed-accounts"),
+    ),
+    "append": (("append-tree-height", "append-batch-size"),),
+    "update": (("update-tree-height", "update-batch-size"),),
+    "address-append": (("address-append-tree-height", "address-append-batch-size"),),
+}
+
+
+def make_key(name: str, key: Path) -> IndependentKey:
+    """Make a key of a circuit in generation 0.8; its verifying key as independent code reads it."""
+    text = key.with_suffix(".vkey")
+    chosen = circuit(name)
+    numbers = zip(FLAGS[chosen.kind.value], chosen.heights, chosen.sizes, strict=True)
+    sizes = [f"--{flag}={value}" for flags, *values in numbers for flag, value in zip(flags, values, strict=True)]
+    legacy = ["--legacy"] if chosen.version == 1 else []
+    files = ["--output", str(key), "--output-vkey", str(text)]
+    words = ["setup", f"--circuit={chosen.kind.value}", *legacy, *sizes, "--generation=0.8", *files]
+    made = subprocess.run([str(PROVER), *words], capture_output=True)
+    assert made.returncode == 0, made.stderr.decode()
+    raw = bytes(map(int, text.read_text()[1:-1].split(" ")))
+    with Engine() as engine, engine.load_verifying_key(raw) as verifying_key:
+        return IndependentKey.read(verifying_key.write())
+
+
+def test_reference__our_key_of_every_published_circuit__proves(reference_prover: Path, tmp_path: Path) -> None:
+    vectors = [vector_named(f"circuits/{name}") for name in KEY_FILES]
+    keys = [make_key(vector.circuit, tmp_path / KEY_FILES[vector.circuit]) for vector in vectors]
+    with reference_server(reference_prover, tmp_path, tmp_path / "log", "--run-mode", "local-rpc") as port:
+        for vector, key in zip(vectors, keys, strict=True):
+            assert_proves(port, vector, key)
+
+
+@pytest.mark.parametrize("name", BATCH_VECTORS)
+def test_reference__our_batch_key__proves(name: str, reference_prover: Path, tmp_path: Path) -> None:
+    vector = vector_named(name)
+    file, chosen = BATCH_VECTORS[name]
+    key = make_key(vector.circuit, tmp_path / file)
+    with reference_server(reference_prover, tmp_path, tmp_path / "log", "--circuit", chosen) as port:
+        assert_proves(port, vector, key)
+    (tmp_path / file).unlink()

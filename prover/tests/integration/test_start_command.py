@@ -1,0 +1,168 @@
+"""``prover start`` as a process: the launcher's words, signals, drains, taken addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from golden_vectors import vector_named
+
+PROVER = Path(sys.executable).with_name("prover")
+BODY = vector_named("prover/v2_inclusion_32_1").body
+LARGE = vector_named("circuits/v2_inclusion_32_4").body
+
+
+class Service:
+    """A running ``prover start``."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self._log = log
+        self.api_port, self.metrics_port = self._listening()
+
+    def lines(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def ask(self, method: str, path: str, body: bytes | None = None, port: int | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.api_port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.read()
+
+    def _listening(self) -> tuple[int, int]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self._log.read_text()
+            with contextlib.suppress(json.JSONDecodeError):
+                for line in self.lines():
+                    if line["event"] == "listening":
+                        return int(str(line["api"]).rsplit(":", 1)[1]), int(str(line["metrics"]).rsplit(":", 1)[1])
+            time.sleep(0.05)
+        raise AssertionError("the service did not start")
+
+
+@pytest.fixture
+def service(reference_keys_dir: Path, tmp_path: Path) -> Iterator[Service]:
+    log = tmp_path / "log"
+    command = [str(PROVER), "start", "--keys-dir", f"{reference_keys_dir}/", "--prover-address", "127.0.0.1:0"]
+    command += ["--auto-download", "true", "--metrics-address", "127.0.0.1:0"]
+    with log.open("wb") as sink:
+        process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=_environment())
+    try:
+        yield Service(process, log)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PROVER_")}
+
+
+def test_start__as_the_launcher_calls_it__proves_and_reports(service: Service) -> None:
+    assert service.ask("GET", "/health") == (200, b'{"status":"ok"}')
+    status, proof = service.ask("POST", "/prove", BODY)
+    assert (status, len(proof)) == (200, 579)
+    assert service.ask("POST", "/prove", b"{")[0] == 400
+    assert service.ask("GET", "/readyz", port=service.metrics_port)[0] == 200
+    status, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
+    assert b'prover_proof_requests_total{circuit_type="inclusion",status="ok"} 1.0' in metrics
+    assert b"prover_key_load_duration_seconds_count" in metrics
+    events = [line["event"] for line in service.lines()]
+    assert "auto_download_not_built" in events
+    finished = [line for line in service.lines() if line["event"] == "request_finished" and line["status"] == 200]
+    assert finished[-1]["circuit"] == "v2_inclusion_32_1"
+    assert finished[-1]["request_id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_start__stopped_by_a_signal__finishes_what_runs(service: Service, number: int) -> None:
+    service.ask("POST", "/prove", LARGE)  # loads the key
+    answers: list[tuple[int, bytes]] = []
+    threads = [threading.Thread(target=lambda: answers.append(service.ask("POST", "/prove", LARGE))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    service.process.send_signal(number)
+    for thread in threads:
+        thread.join()
+    assert service.process.wait(30) == 0
+    assert [(status, len(body)) for status, body in answers] == [(200, 579)] * 3
+    events = [line["event"] for line in service.lines()]
+    assert events[-1] == "stopped"
+    assert "drained" in events
+    with pytest.raises(ConnectionRefusedError):
+        service.ask("GET", "/health")
+
+
+def test_start__signalled_twice__ends_at_once(service: Service) -> None:
+    service.ask("POST", "/prove", LARGE)
+    stop = threading.Event()
+
+    def keep_busy() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                service.ask("POST", "/prove", LARGE)
+
+    threads = [threading.Thread(target=keep_busy) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    service.process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    service.process.send_signal(signal.SIGTERM)
+    code = service.process.wait(30)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert code in (143, 0)  # 0 if the drain was quicker than the second signal
+
+
+@pytest.mark.parametrize("option", ["--prover-address", "--metrics-address"])
+def test_start__on_a_taken_address__exits_78_and_names_it(tmp_path: Path, option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        others = {"--prover-address": "127.0.0.1:0", "--metrics-address": "127.0.0.1:0"}
+        words = [word for pair in (others | {option: f"127.0.0.1:{port}"}).items() for word in pair]
+        answer = subprocess.run(
+            [str(PROVER), "start", "--keys-dir", str(tmp_path), *words],
+            capture_output=True,
+            check=False,
+            env=_environment(),
+            timeout=60,
+        )
+    assert answer.returncode == 78
+    assert f"127.0.0.1:{port}".encode() in answer.stderr
+    assert b"Traceback" not in answer.stderr
+
+
+def test_start__with_json_logging__writes_lines_to_standard_output(tmp_path: Path) -> None:
+    words = ["--keys-dir", str(tmp_path), "--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [str(PROVER), "start", "--json-logging", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+    ) as process:
+        assert process.stdout is not None
+        events = []
+        while "listening" not in events:
+            events.append(json.loads(process.stdout.readline())["event"])
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert events[0] == "starting"

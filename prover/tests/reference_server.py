@@ -1,0 +1,83 @@
+"""The server of the reference prover over a folder of keys, and requests that it proves."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from golden_vectors import RequestVector
+from independent_groth16 import IndependentKey, holds
+
+MERKLE_VECTORS = [
+    "prover/v1_inclusion_26_2",
+    "prover/v1_non-inclusion_26_2",
+    "prover/v1_combined_26_26_1_1",
+    "prover/v2_inclusion_32_2",
+    "prover/v2_non-inclusion_40_1",
+    "prover/v2_combined_32_40_1_2",
+]
+BATCH_VECTORS = {
+    "prover/batch_append_32_10": ("append-with-proofs_32_10.key", "append-with-proofs-test"),
+    "prover/batch_update_32_10": ("update_32_10.key", "update-test"),
+    "prover/batch_address-append_40_10": ("address-append_40_10.key", "address-append-test"),
+}
+"""Key files and circuit names of the reference."""
+
+LOADING_SECONDS = 120
+PROVING_SECONDS = 120
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def reference_server(binary: Path, keys_dir: Path, log: Path, *arguments: str) -> Iterator[int]:
+    """The reference's server over a folder of keys; yields its port once all are loaded."""
+    port, metrics_port = free_port(), free_port()
+    addresses = ("--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{metrics_port}")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(binary), "start", "--keys-dir", f"{keys_dir}/", *addresses, *arguments],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + LOADING_SECONDS
+        while not answers(port):
+            assert process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, "the reference did not load its keys in time"
+            time.sleep(0.2)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def answers(port: int) -> bool:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+
+def assert_proves(port: int, vector: RequestVector, key: IndependentKey) -> None:
+    request = vector.request
+    if request["circuitType"] == "append":
+        request["circuitType"] = "append-with-proofs"  # its name in that version
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PROVING_SECONDS)) as connection:
+        connection.request("POST", "/prove", json.dumps(request))
+        response = connection.getresponse()
+        body = response.read()
+    assert response.status == 200, body
+    assert holds(key, json.loads(body), vector.public_inputs)

@@ -1,0 +1,153 @@
+"""Sums of scalar multiples against py_ecc: points are known multiples of a generator."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import cffi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from py_ecc import optimized_bn128 as bn128
+
+R = bn128.curve_order
+LAMBDA = 0x30644E72E131A029048B6E193FD84104CC37A73FEC2BC5E9B8CA0B2D36636F23
+BACKENDS = ("portable", "adx", "ifma")
+DECLARATIONS = """
+void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar);
+uint32_t t_digits_{b}(int16_t *digits, const uint8_t *scalar, uint32_t window_bits);
+int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
+int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
+"""
+EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, LAMBDA, R - LAMBDA, 2**127, 2**128 - 1, 2**253]
+
+ffi = cffi.FFI()
+ffi.cdef("int32_t t_processor_runs(const char *backend);")
+for backend_name in BACKENDS:
+    ffi.cdef(DECLARATIONS.format(b=backend_name))
+
+
+@pytest.fixture(scope="module")
+def hooks(testing_library: Path) -> Any:
+    return ffi.dlopen(str(testing_library))
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, hooks: Any) -> str:
+    name = str(request.param)
+    if not hooks.t_processor_runs(name.encode()):
+        pytest.skip(f"the {name} backend does not run on this processor")
+    return name
+
+
+def encode(scalars: list[int]) -> bytes:
+    return b"".join(s.to_bytes(32, "big") for s in scalars)
+
+
+def g1_bytes(point: Any) -> bytes:
+    if bn128.is_inf(point):
+        return bytes(64)
+    x, y = bn128.normalize(point)
+    return encode([int(x), int(y)])
+
+
+def g2_bytes(point: Any) -> bytes:
+    if bn128.is_inf(point):
+        return bytes(128)
+    x, y = bn128.normalize(point)
+    return encode([int(x.coeffs[1]), int(x.coeffs[0]), int(y.coeffs[1]), int(y.coeffs[0])])
+
+
+class Group:
+    def __init__(self, name: str, generator: Any, to_bytes: Any, width: int) -> None:
+        self.name, self.generator, self.to_bytes, self.width = name, generator, to_bytes, width
+        self.cache: dict[int, bytes] = {}
+
+    def point(self, exponent: int) -> bytes:
+        if exponent not in self.cache:
+            self.cache[exponent] = self.to_bytes(bn128.multiply(self.generator, exponent % R))
+        return self.cache[exponent]
+
+
+GROUPS = [Group("g1", bn128.G1, g1_bytes, 64), Group("g2", bn128.G2, g2_bytes, 128)]
+
+
+def msm(hooks: Any, backend: str, group: Group, exponents: list[int], scalars: list[int], window: int) -> bytes:
+    out = ffi.new("uint8_t[]", group.width)
+    points = b"".join(group.point(e) for e in exponents)
+    call = getattr(hooks, f"t_msm_{group.name}_{backend}")
+    assert call(out, points, encode(scalars), len(scalars), window) == 0
+    return bytes(ffi.buffer(out))
+
+
+def expected(group: Group, exponents: list[int], scalars: list[int]) -> bytes:
+    total = sum(e * s for e, s in zip(exponents, scalars, strict=True)) % R
+    return group.point(total)
+
+
+@given(scalar=st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)))
+def test_glv_split__any_scalar__halves_are_short_and_recombine(hooks: Any, scalar: int) -> None:
+    magnitudes, negative = ffi.new("uint64_t[4]"), ffi.new("int32_t[2]")
+    hooks.t_glv_split_portable(magnitudes, negative, scalar.to_bytes(32, "big"))
+    halves = [(-1 if negative[i] else 1) * (magnitudes[2 * i] + (magnitudes[2 * i + 1] << 64)) for i in range(2)]
+    assert (halves[0] + LAMBDA * halves[1]) % R == scalar
+    assert all(abs(half) < 2**127 for half in halves)
+
+
+@settings(max_examples=300)
+@given(scalar=st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)), bits=st.integers(2, 15))
+def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int, bits: int) -> None:
+    digits = ffi.new("int16_t[]", 2 * 64)
+    windows = hooks.t_digits_portable(digits, scalar.to_bytes(32, "big"), bits)
+    total = 0
+    for w in range(windows):
+        assert abs(digits[2 * w]) <= 2 ** (bits - 1)
+        assert abs(digits[2 * w + 1]) <= 2 ** (bits - 1)
+        total += (digits[2 * w] + LAMBDA * digits[2 * w + 1]) << (bits * w)
+    assert total % R == scalar
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15])
+def test_msm__odd_windows_and_edge_scalars__equals_py_ecc(hooks: Any, backend: str, group: Group, window: int) -> None:
+    # Equal, opposite and repeated bases make buckets double and cancel.
+    exponents = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7]
+    for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
+        assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 17, 255])
+def test_msm__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group, count: int) -> None:
+    generator = random.Random(count)
+    exponents = [1 + i % 40 for i in range(count)]
+    scalars = [generator.randrange(R) for _ in range(count)]
+    assert msm(hooks, backend, group, exponents, scalars, 0) == expected(group, exponents, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+def test_msm__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str, group: Group) -> None:
+    count = 20_001  # one digit for all scalars: a single bucket cut into several slabs
+    exponents = [1 + i % 7 for i in range(count)]
+    assert msm(hooks, backend, group, exponents, [1] * count, 4) == expected(group, exponents, [1] * count)
+    few = [(3, R - 5)[i % 2] for i in range(count)]
+    assert msm(hooks, backend, group, exponents, few, 6) == expected(group, exponents, few)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
+    group = data.draw(st.sampled_from(GROUPS))
+    terms = data.draw(
+        st.lists(
+            st.tuples(st.integers(1, 30), st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1))),
+            max_size=40,
+        )
+    )
+    window = data.draw(st.sampled_from([0, 2, 4, 7, 11]))
+    exponents, scalars = [e for e, _ in terms], [s for _, s in terms]
+    for backend in BACKENDS:
+        if hooks.t_processor_runs(backend.encode()):
+            assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)

@@ -1,0 +1,64 @@
+"""The thread pool: each task once, dependencies kept, cancellation prompt, callers independent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cffi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+CANCELLED = 3
+NEVER = 2**32 - 1
+
+ffi = cffi.FFI()
+ffi.cdef("""
+int32_t t_pool_for(uint32_t threads, uint32_t count, uint32_t cancel_at, uint32_t *runs);
+int32_t t_pool_run(uint32_t threads, uint32_t count, const uint32_t *groups, const uint32_t *after);
+int32_t t_pool_callers(uint32_t threads, uint32_t callers, uint32_t rounds);
+""")
+
+
+@pytest.fixture(scope="module")
+def hooks(testing_library: Path) -> Any:
+    return ffi.dlopen(str(testing_library))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 500])
+def test_pool_for__any_size__runs_each_index_once(hooks: Any, threads: int, count: int) -> None:
+    runs = ffi.new("uint32_t[]", max(count, 1))
+    assert hooks.t_pool_for(threads, count, NEVER, runs) == 0
+    assert list(runs)[:count] == [1] * count
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_pool_for__cancelled_half_way__starts_nothing_more(hooks: Any, threads: int) -> None:
+    count = 10_000
+    runs = ffi.new("uint32_t[]", count)
+    assert hooks.t_pool_for(threads, count, 20, runs) == CANCELLED
+    started = sum(runs)
+    # Tasks start in order; those in flight beside number 20 may still end, no later ones begin.
+    assert 21 <= started <= 21 + 3 * threads + 200
+    assert max(runs) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    threads=st.integers(1, 4),
+    tasks=st.lists(st.tuples(st.integers(0, 31), st.integers(0, 2**32 - 1)), min_size=1, max_size=80),
+)
+def test_pool_run__random_dependencies__no_task_starts_early(
+    hooks: Any, threads: int, tasks: list[tuple[int, int]]
+) -> None:
+    # Groups may wait for lower groups only, so there is no cycle.
+    groups = [group for group, _ in tasks]
+    after = [mask & ((1 << group) - 1) for group, mask in tasks]
+    assert hooks.t_pool_run(threads, len(tasks), ffi.new("uint32_t[]", groups), ffi.new("uint32_t[]", after)) == 0
+
+
+@pytest.mark.parametrize(("threads", "callers"), [(1, 4), (2, 3), (4, 8)])
+def test_pool__many_callers__jobs_stay_apart(hooks: Any, threads: int, callers: int) -> None:
+    assert hooks.t_pool_callers(threads, callers, 50) == 0

@@ -1,0 +1,319 @@
+"""Witness solving: golden wires and vectors, the reference's verdicts, and small systems against Python integers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from circuit_inputs import KEY_FILES, circuit_inputs
+from constraint_system_hooks import GENERATION_014, GENERATION_08, ConstraintSystem, Hooks, Refused, Solution
+from gnark_conversion import Expression, key_sections
+from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, load, provable_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_library import BACKENDS
+from small_systems import BITS, INVERSE_OR_ZERO, ONE, ZERO, System, Unsatisfied
+
+BATCH_FILES = {
+    "batch_append_32_10": "append-with-proofs_32_10.key",
+    "batch_update_32_10": "update_32_10.key",
+    "batch_address-append_40_10": "address-append_40_10.key",
+}
+EDGE_KEYS = {
+    "v1_inclusion": "v1_inclusion_26_1",
+    "v2_inclusion": "v2_inclusion_32_1",
+    "v1_noninclusion": "v1_non-inclusion_26_1",
+    "v2_noninclusion": "v2_non-inclusion_40_1",
+}
+GENERATIONS = (GENERATION_08, GENERATION_014)
+any_backend = pytest.mark.parametrize("backend", BACKENDS)
+any_generation = pytest.mark.parametrize("generation", GENERATIONS)
+
+
+@pytest.fixture(scope="module")
+def hooks(testing_library: Path) -> Hooks:
+    return Hooks(testing_library)
+
+
+@pytest.fixture(scope="module")
+def keys() -> dict[Path, ConstraintSystem]:
+    """Keys that were read already."""
+    return {}
+
+
+def packed(values: list[int]) -> bytes:
+    return b"".join((value % SCALAR_MODULUS).to_bytes(32, "big") for value in values)
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def tiny(hooks: Hooks, generation: int) -> ConstraintSystem:
+    modern = generation == GENERATION_014
+    key = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex" if modern else "key_v0_8_hex"])
+    return hooks.read(key[key_sections(key, generation_014=modern).verifying_key_end :], generation)
+
+
+def tiny_inputs(case: dict[str, Any]) -> list[int]:
+    return [int(text, 16) for text in case["public"] + case["secret"]]
+
+
+@any_backend
+@any_generation
+@pytest.mark.parametrize("case", ["z0", "z6"])
+def test_solve__tiny_system__gives_the_golden_values(hooks: Hooks, generation: int, backend: str, case: str) -> None:
+    expected = load("gnark/tiny.json")["cases"][case]
+    solution = tiny(hooks, generation).solve(tiny_inputs(expected), backend)
+    for name in ("wires", "a", "b", "c"):
+        assert getattr(solution, name) == packed([int(text, 16) for text in expected[name]])
+
+
+@any_backend
+@any_generation
+def test_solve__tiny_system_with_wrong_public_input__names_the_constraint(
+    hooks: Hooks, generation: int, backend: str
+) -> None:
+    inputs = tiny_inputs(load("gnark/tiny.json")["cases"]["z6"])
+    with pytest.raises(Refused) as refusal:
+        tiny(hooks, generation).solve([inputs[0] + 1, *inputs[1:]], backend)
+    assert refusal.value.status == "unsatisfied_constraint"
+    assert refusal.value.constraint == 8
+    assert refusal.value.message == "constraint system error: constraint #8 is not satisfied"
+
+
+@any_generation
+def test_solve__two_rows_fail__names_the_one_of_the_lower_level(hooks: Hooks, generation: int) -> None:
+    # X = 16 has five bits: row 5 (level 1) fails; Y is wrong as well: row 8 (level 2).
+    with pytest.raises(Refused) as refusal:
+        tiny(hooks, generation).solve([1, 16, 0])
+    assert refusal.value.constraint == 5
+
+
+def test_solve__rows_fail_in_a_later_row_of_a_lower_level__names_that(hooks: Hooks) -> None:
+    system = System(secret=1)
+    square, fourth = system.new_wire(), system.new_wire()
+    system.row([(1, 2)], [(1, 2)], [(1, square)])
+    system.row([(1, square)], [(1, square)], [(1, fourth)])
+    system.row([(1, fourth)], ONE, [(1, 1)])  # level 2
+    system.row([(1, square)], ONE, [(1, 1)])  # level 1
+    system.row([(1, square)], ONE, [(2, 1)])  # level 1, later
+    with pytest.raises(Unsatisfied) as expected:
+        system.solve([7, 5])
+    assert expected.value.args == (3,)
+    for generation in GENERATIONS:
+        with pytest.raises(Refused) as refusal:
+            hooks.read(system.encode(generation), generation).solve([7, 5])
+        assert refusal.value.constraint == 3
+
+
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_solve__wrong_number_of_inputs__is_refused(hooks: Hooks, count: int) -> None:
+    with pytest.raises(Refused) as refusal:
+        tiny(hooks, GENERATION_014).solve([1] * count)
+    assert refusal.value.status == "invalid_argument"
+    assert refusal.value.message == f"the circuit has 3 inputs, but {count} were given"
+
+
+@pytest.mark.parametrize("index", [0, 2])
+@pytest.mark.parametrize("value", [SCALAR_MODULUS, 2**256 - 1])
+def test_solve__input_at_or_above_the_modulus__is_named_without_its_value(hooks: Hooks, index: int, value: int) -> None:
+    inputs = [1, 1, 1]
+    inputs[index] = value
+    with pytest.raises(Refused) as refusal:
+        tiny(hooks, GENERATION_08).solve(inputs)
+    assert refusal.value.status == "invalid_argument"
+    assert refusal.value.message == f"input {index} is not below the modulus of the scalar field"
+
+
+def test_solve__cancelled__says_so(hooks: Hooks) -> None:
+    with pytest.raises(Refused) as refusal:
+        tiny(hooks, GENERATION_014).solve([129, 11, 0], cancelled=True)
+    assert refusal.value.status == "cancelled"
+
+
+@any_backend
+@pytest.mark.parametrize("unknown_side", [0, 1])
+@pytest.mark.parametrize("factor", [0, 5])
+@pytest.mark.parametrize("product", [0, 35])
+def test_solve__unknown_in_a_factor__divides_or_finds_the_contradiction(
+    hooks: Hooks, backend: str, unknown_side: int, factor: int, product: int
+) -> None:
+    system = System(secret=2)
+    wire = system.new_wire()
+    unknown: Expression = [(1, 2), (system.coefficient(9), wire), (2, 0)]
+    sides: list[Expression] = [unknown, [(1, 2)]] if unknown_side == 0 else [[(1, 2)], unknown]
+    system.row(sides[0], sides[1], [(1, 3)])
+    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    inputs = [1, factor, product]
+    if factor == 0 and product != 0:
+        with pytest.raises(Refused, match="constraint #0 is not satisfied"):
+            cs.solve(inputs, backend)
+        return
+    assert [getattr(cs.solve(inputs, backend), name) for name in ("wires", "a", "b", "c")] == list(
+        map(packed, system.solve(inputs))
+    )
+
+
+FIELD = st.one_of(
+    st.sampled_from([0, 1, 2, SCALAR_MODULUS - 1, SCALAR_MODULUS - 2]), st.integers(0, SCALAR_MODULUS - 1)
+)
+
+
+@st.composite
+def solvable_systems(draw: st.DrawFn) -> tuple[System, list[int]]:
+    """Random rows that each solve a wire on any side, hints, and checks that always hold."""
+    system = System(public=1, secret=draw(st.integers(1, 4)))
+    coefficients = st.one_of(st.sampled_from([1, -1, 2, -2, 0]), FIELD).map(system.coefficient)
+
+    def expression(longest: int) -> Expression:
+        known = st.integers(0, system.inputs + system.internal - 1)
+        return draw(st.lists(st.tuples(coefficients, known), max_size=longest))
+
+    for _ in range(draw(st.integers(1, 8))):
+        kind = draw(st.sampled_from("RRRRHC"))
+        if kind == "H":
+            bits = draw(st.booleans())
+            terms = expression(5)
+            first = system.hint(BITS if bits else INVERSE_OR_ZERO, terms, draw(st.integers(1, 254)) if bits else 1)
+            system.row([(1, first)], [(1, 0)], [(1, system.new_wire())])  # 0.8 runs a hint only when it is read
+        elif kind == "C":
+            terms = expression(80)
+            system.row(terms, ONE, terms)
+        else:
+            longest = draw(st.sampled_from([1, 3, 80, 300]))
+            sides = [expression(longest), expression(longest), expression(5)]
+            unknown = draw(st.sampled_from([0, 1, 2, 2, 2]))
+            coefficient = system.coefficient(draw(st.sampled_from([1, 1, -1, 7])))
+            wire = system.new_wire()
+            sides[unknown].insert(draw(st.integers(0, len(sides[unknown]))), (coefficient, wire))
+            system.row(sides[0], sides[1], sides[2])
+    return system, draw(st.lists(FIELD, min_size=system.inputs - 1, max_size=system.inputs - 1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=solvable_systems())
+def test_solve__random_systems__agree_with_python_integers(hooks: Hooks, case: tuple[System, list[int]]) -> None:
+    system, inputs = case
+    expected: list[bytes] | int
+    try:
+        expected = list(map(packed, system.solve(inputs)))
+    except Unsatisfied as failure:
+        expected = int(failure.args[0])
+    for generation in GENERATIONS:
+        cs = hooks.read(system.encode(generation), generation)
+        for backend in BACKENDS:
+            if isinstance(expected, int):
+                with pytest.raises(Refused) as refusal:
+                    cs.solve(inputs, backend)
+                assert refusal.value.constraint == expected
+            else:
+                solution = cs.solve(inputs, backend)
+                assert [solution.wires, solution.a, solution.b, solution.c] == expected
+
+
+@any_backend
+@pytest.mark.parametrize("terms", [26, 27, 28, 54, 55, 400])
+def test_solve__longest_carries__stay_exact(hooks: Hooks, backend: str, terms: int) -> None:
+    # Montgomery forms of r - 1 for coefficient and wire make the largest products; the accumulator holds 27 of them.
+    largest = (SCALAR_MODULUS - 1) * pow(1 << 256, -1, SCALAR_MODULUS) % SCALAR_MODULUS
+    system = System(public=0, secret=1)
+    side: Expression = [(system.coefficient(largest), 1)] * terms
+    out = system.new_wire()
+    system.row(side, ONE, [(1, out)])
+    cs = hooks.read(system.encode(GENERATION_014), GENERATION_014)
+    assert cs.solve([largest], backend).wires == packed(system.solve([largest])[0])
+
+
+def solve_everywhere(cs: ConstraintSystem, inputs: list[int]) -> Solution:
+    """The solution, after both backends and several threads gave the same."""
+    solution = cs.solve(inputs)
+    for backend in BACKENDS:
+        for threads in (1, 3):
+            assert cs.solve(inputs, backend, threads) == solution
+    return solution
+
+
+def assert_golden(solution: Solution, vector: RequestVector, names: tuple[str, ...] = ("a", "b", "c")) -> None:
+    if vector.witness_sha256:
+        assert sha256(solution.wires) == vector.witness_sha256
+    for name in names:
+        golden = getattr(vector, f"{name}_sha256")
+        assert golden in (None, sha256(getattr(solution, name)))
+
+
+@pytest.mark.parametrize("vector", provable_with(PUBLISHED), ids=lambda vector: vector.name)
+def test_solve__golden_request__gives_the_golden_wires(
+    hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_keys_dir: Path, vector: RequestVector
+) -> None:
+    path = reference_keys_dir / KEY_FILES[vector.circuit]
+    cs = keys.get(path) or keys.setdefault(path, hooks.read_key(path))
+    inputs = circuit_inputs(vector.request)
+    assert vector.inputs_sha256 in (None, sha256(packed(inputs)))
+    assert_golden(solve_everywhere(cs, inputs), vector)
+
+
+@pytest.mark.reference_batch_keys
+@pytest.mark.parametrize("vector", provable_with(BATCH), ids=lambda vector: vector.name)
+def test_solve__golden_batch_request__gives_the_golden_wires(
+    hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_batch_keys_dir: Path, vector: RequestVector
+) -> None:
+    path = reference_batch_keys_dir / BATCH_FILES[vector.circuit]
+    cs = keys.get(path) or keys.setdefault(path, hooks.read_key(path))
+    inputs = circuit_inputs(vector.request)
+    assert vector.inputs_sha256 in (None, sha256(packed(inputs)))
+    solution = solve_everywhere(cs, inputs)
+    if vector.circuit == "batch_append_32_10":
+        solution = without_rows(solution, extra_boolean_rows(cs))
+    assert_golden(solution, vector)
+
+
+def extra_boolean_rows(cs: ConstraintSystem) -> list[int]:
+    """The rows of batch append that generation 0.14 does not have (gnark-format.md section 1).
+
+    They say w * (1 - w) = 0 for the result of IsZero, which a row solves and not a bit hint.
+    """
+    hints = [cs.hint(number) for number in range(cs.counts.hints)]
+    outputs = {wire for hint in hints for wire in range(hint.first_output, hint.first_output + hint.outputs)}
+    rows = []
+    for number in range(cs.counts.constraints):
+        row = cs.row(number)
+        left = cs.expression(row.left)
+        if row.solves or cs.expression(row.out) != ZERO or len(left) != 1 or left[0][1] in outputs:
+            continue
+        if sorted(cs.expression(row.right)) == [(1, 0), (3, left[0][1])]:
+            rows.append(number)
+    assert len(rows) == 10
+    return rows
+
+
+def without_rows(solution: Solution, rows: list[int]) -> Solution:
+    def cut(values: bytes) -> bytes:
+        kept = bytearray(values)
+        for row in reversed(rows):
+            del kept[32 * row : 32 * row + 32]
+        return bytes(kept)
+
+    return Solution(solution.wires, cut(solution.a), cut(solution.b), cut(solution.c))
+
+
+@pytest.mark.parametrize("case", load("circuits/edge_cases.json"), ids=lambda case: str(case["name"]))
+def test_solve__edge_case__has_the_verdict_of_the_reference(
+    hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_keys_dir: Path, case: dict[str, Any]
+) -> None:
+    path = reference_keys_dir / KEY_FILES[EDGE_KEYS[case["circuit"]]]
+    cs = keys.get(path) or keys.setdefault(path, hooks.read_key(path))
+    inputs = circuit_inputs(case["request"])
+    verdict = case["goProver"]["gnark 0.8.0 release"]
+    if verdict == "accepted":
+        solve_everywhere(cs, inputs)
+        return
+    (number,) = re.findall(r"constraint #(\d+) is not satisfied", verdict)
+    for threads in (1, 3):
+        with pytest.raises(Refused) as refusal:
+            cs.solve(inputs, threads=threads)
+        assert refusal.value.status == "unsatisfied_constraint"
+        assert refusal.value.message == f"constraint system error: constraint #{number} is not satisfied"

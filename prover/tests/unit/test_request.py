@@ -1,0 +1,89 @@
+"""Which circuit a request selects, and what is said when there is none."""
+
+import json
+from typing import Any
+
+import pytest
+from golden_vectors import load
+
+from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.proving.request import ProofTask, read_envelope, read_task
+
+
+def read(request: dict[str, Any]) -> ProofTask:
+    body = json.dumps(request).encode()
+    return read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+
+
+def vector(name: str, **changes: Any) -> dict[str, Any]:
+    request: dict[str, Any] = load(f"prover/{name}.json")
+    return request | changes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v1_inclusion_26_1",
+        "v2_inclusion_32_2",
+        "v1_non-inclusion_26_2",
+        "v2_non-inclusion_40_1",
+        "v1_combined_26_26_2_1",
+        "v2_combined_32_40_1_2",
+        "batch_append_32_10",
+        "batch_update_32_10",
+        "batch_address-append_40_10",
+    ],
+)
+def test_request__of_every_family__selects_its_circuit(name: str) -> None:
+    assert read(vector(name)).circuit.name == name
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (vector("v2_inclusion_32_1", publicInputHash=""), "inclusion proof: .* inc\\(32,1\\) non\\(0,0\\) v1"),
+        (vector("v2_inclusion_32_1", stateTreeHeight=31), "inc\\(31,1\\) non\\(0,0\\) v2"),
+        (vector("gen-test-params_26_1"), "inc\\(26,1\\) non\\(0,0\\) v2"),
+        (
+            vector("v1_non-inclusion_26_1", addressTreeHeight=27),
+            "non-inclusion proof: .* inc\\(0,0\\) non\\(27,1\\) v1",
+        ),
+        (vector("v2_combined_32_40_1_1", addressTreeHeight=26), "combined proof: .* inc\\(32,1\\) non\\(26,1\\) v1"),
+        (vector("v2_combined_32_40_1_1", newAddresses=[]), "combined proof: no key file mapping"),
+        (vector("v2_inclusion_32_1", inputCompressedAccounts=[]), "must specify either inclusion or non-inclusion"),
+        (vector("v2_inclusion_32_1", inputCompressedAccounts=5), "must specify either inclusion or non-inclusion"),
+        (vector("v1_inclusion_26_1", inputCompressedAccounts=[{}] * 7), "inc\\(26,7\\)"),
+        (vector("batch_append_32_10", batchSize=11), "batch append: .* append with height 32 and batch size 11"),
+        (vector("batch_update_32_10", height=31), "batch update: .* update with height 31 and batch size 10"),
+        (
+            vector("batch_address-append_40_10", treeHeight=32),
+            "batch address append: .* address-append with height 32 and batch size 10",
+        ),
+    ],
+)
+def test_request__of_no_published_circuit__says_which(request_: dict[str, Any], message: str) -> None:
+    with pytest.raises(CircuitNotPublished, match=message) as caught:
+        read(request_)
+    assert caught.value.code == "proving_error"
+
+
+def test_request__merkle_of_no_published_circuit__is_judged_before_its_members() -> None:
+    with pytest.raises(CircuitNotPublished):
+        read(vector("v2_inclusion_32_1", stateTreeHeight=31, inputCompressedAccounts=[{"leaf": 5}]))
+
+
+def test_request__batch_of_no_published_circuit__is_judged_after_its_members() -> None:
+    with pytest.raises(MalformedRequest, match="invalid number"):
+        read({"circuitType": "update", "height": 32})
+
+
+def test_request__with_one_list_empty__never_becomes_another_circuit() -> None:
+    for member in ("newAddresses", "inputCompressedAccounts"):
+        with pytest.raises(RequestRejected):
+            read(vector("v2_combined_32_40_1_1", **{member: []}))
+
+
+def test_request__with_a_fractional_height__is_malformed() -> None:
+    with pytest.raises(MalformedRequest):
+        read(vector("v2_inclusion_32_1", stateTreeHeight=32.5))

@@ -1,0 +1,126 @@
+"""The kernel's trusted setup against golden keys with known secrets, and against its own prover and verifier."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from golden_vectors import load
+
+from prover.errors import Cancelled, KernelMisused, MalformedKey, ProofRejected
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Backend, Engine
+from prover.kernel.setup import PERMILLE, SetupProgress, SetupSecrets, TrustedSetup
+
+TINY: dict[str, Any] = load("gnark/tiny.json")
+KEY = bytes.fromhex(TINY["key_v0_14_hex"])
+HEADER_WORDS = TINY["header"]
+SECRETS = SetupSecrets(**{name: int(value, 16) for name, value in TINY["toxic_waste"].items()})
+
+
+@pytest.fixture(scope="module", params=[Backend.PORTABLE, Backend.ADX, Backend.IFMA], ids=lambda b: b.name.lower())
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    try:
+        engine = Engine(backend=request.param)
+    except KernelMisused:
+        pytest.skip(f"the {request.param.name} backend does not run on this processor")
+    with engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def system(engine: Engine) -> bytes:
+    with engine.load_key(KEY) as key:
+        return KEY[key.info.constraint_system_offset :]
+
+
+def inputs(case: dict[str, Any]) -> bytes:
+    return b"".join(int(text, 16).to_bytes(32, "big") for text in [*case["public"], *case["secret"]])
+
+
+def test_setup__known_secrets__gives_the_golden_key_byte_for_byte(engine: Engine, system: bytes) -> None:
+    progress = SetupProgress()
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup:
+        file = bytearray(setup.key_bytes)
+        setup.run(file, SECRETS, progress)
+        offset = setup.verifying_key_offset
+    assert bytes(file) == KEY
+    assert progress.permille == PERMILLE
+    with engine.load_key(KEY) as key:
+        assert offset == key.info.verifying_key_offset
+
+
+def test_setup__fresh_secrets__keys_differ_and_prove(engine: Engine, system: bytes) -> None:
+    files = []
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup:
+        for _ in range(2):
+            file = bytearray(setup.key_bytes)
+            setup.run(file)
+            files.append(bytes(file))
+    assert files[0] != files[1]
+    case = TINY["cases"]["z6"]
+    with engine.load_key(files[0]) as ours, engine.load_key(files[1]) as other:
+        proof = ours.prove(inputs(case)).points
+        public = inputs(case)[:32]
+        ours.verifying_key.verify(proof, public)
+        with pytest.raises(ProofRejected):
+            other.verifying_key.verify(proof, public)
+
+
+@pytest.mark.parametrize("name", ["tau", "alpha", "beta", "gamma", "delta"])
+def test_setup__secret_zero_or_too_large__is_refused(engine: Engine, system: bytes, name: str) -> None:
+    order = 21888242871839275222246405745257275088548364400416034343698204186575808495617
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup:
+        file = bytearray(setup.key_bytes)
+        for bad in (0, order):
+            values = {**vars(SECRETS), name: bad}
+            with pytest.raises(KernelMisused, match="zero or not below r"):
+                setup.run(file, SetupSecrets(**values))
+
+
+def test_setup__tau_on_the_domain__is_refused(engine: Engine, system: bytes) -> None:
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup:
+        file = bytearray(setup.key_bytes)
+        with pytest.raises(KernelMisused, match="domain"):
+            setup.run(file, SetupSecrets(**{**vars(SECRETS), "tau": 1}))
+
+
+def test_setup__wrong_file_size_or_header__is_refused(engine: Engine, system: bytes) -> None:
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup, pytest.raises(KernelMisused):
+        setup.run(bytearray(setup.key_bytes - 1), SECRETS)
+    with pytest.raises(KernelMisused):
+        TrustedSetup(engine, system, [1, 2, 3])
+
+
+def test_setup__truncated_system__says_where(engine: Engine, system: bytes) -> None:
+    with pytest.raises(MalformedKey):
+        TrustedSetup(engine, system[:-1], HEADER_WORDS)
+
+
+def test_setup__refused_system__may_be_released_at_once(engine: Engine, system: bytes) -> None:
+    with mmap.mmap(-1, len(system) - 1) as data:
+        data.write(system[:-1])
+        with pytest.raises(MalformedKey):
+            TrustedSetup(engine, data, HEADER_WORDS)
+    assert data.closed
+
+
+def test_setup__cancelled__stops(engine: Engine, system: bytes) -> None:
+    flag = CancelFlag()
+    flag.raise_flag()
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup, pytest.raises(Cancelled):
+        setup.run(bytearray(setup.key_bytes), SECRETS, cancel=flag)
+
+
+def test_setup__two_threads__do_not_disturb_each_other(engine: Engine, system: bytes) -> None:
+    with TrustedSetup(engine, system, HEADER_WORDS) as setup:
+        files = [bytearray(setup.key_bytes) for _ in range(4)]
+        threads = [threading.Thread(target=setup.run, args=(file, SECRETS)) for file in files]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert all(bytes(file) == KEY for file in files)

@@ -1,0 +1,329 @@
+"""Binary Poseidon trees of any height, sparse, with changes that can be taken back.
+
+Leaves and nodes are field elements of 32 bytes, big-endian; an empty leaf is zero and a node is the hash of its
+children. Source: circuits.md section 2. Nodes are kept in one table by heap number: the root is 1, the children of k
+are 2k and 2k + 1, so k ^ 1 is the sibling, k >> 1 the parent, and leaf i of a tree of height h is 2**h + i.
+
+A tree may be known in part only: made from a frontier, it knows the free slots and the leaves that it is taught; made
+from a root, it knows what it is taught.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Self
+
+from shared.field import FIELD_BYTES, SCALAR_MODULUS, ZERO
+from shared.poseidon import hash2, hash_many
+
+TALLEST = 253
+"""An index must be a number below the field order in one way only."""
+
+_ORDER = SCALAR_MODULUS.to_bytes(FIELD_BYTES, "big")
+
+
+class TreeFull(ValueError):
+    """More leaves than free slots."""
+
+
+class NodeUnknown(LookupError):
+    """A node belongs to a part of the tree that is not known here."""
+
+
+class ProofWrong(ValueError):
+    """A path does not lead from its leaf to the root."""
+
+
+class StageUnknown(LookupError):
+    """A stage was confirmed or rolled back before, or never begun."""
+
+
+@cache
+def zero_hash(level: int) -> bytes:
+    """The root of an empty tree of ``level`` levels."""
+    if level == 0:
+        return ZERO
+    below = zero_hash(level - 1)
+    return hash2(below, below)
+
+
+def require_element(data: bytes) -> bytes:
+    """Return ``data`` if it is a field element; ValueError otherwise."""
+    if len(data) != FIELD_BYTES or data >= _ORDER:
+        message = f"{len(data)} bytes 0x{data[:FIELD_BYTES].hex()} are not a field element"
+        raise ValueError(message)
+    return data
+
+
+def root_of(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
+    """The root that a leaf, its index and its siblings from the leaves upwards lead to."""
+    node = leaf
+    for level, sibling in enumerate(path):
+        node = hash2(sibling, node) if (index >> level) & 1 else hash2(node, sibling)
+    return node
+
+
+@dataclass(frozen=True)
+class Write:
+    """One leaf replaced by another; ``path`` (siblings, leaf level first) is that of the moment of the write."""
+
+    index: int
+    old: bytes
+    new: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass
+class _Stage:
+    number: int
+    next_index: int
+    replaced: dict[int, bytes | None]
+
+
+class MerkleTree:
+    """A tree of ``height`` levels above its leaves; empty at first.
+
+    ``next_index`` is the first slot that no append has used. Changes made after ``stage`` can be taken back with
+    ``roll_back`` or made final with ``confirm``. A call that raises has changed nothing.
+    """
+
+    def __init__(self, height: int) -> None:
+        if not 1 <= height <= TALLEST:
+            message = f"a tree has 1 to {TALLEST} levels, not {height}"
+            raise ValueError(message)
+        self.height = height
+        self.capacity = 1 << height
+        self.next_index = 0
+        self._nodes: dict[int, bytes] = {}
+        self._hidden = 0  # leaves before this one are unknown unless they are in the table
+        self._stages: list[_Stage] = []
+        self._stages_begun = 0
+
+    @classmethod
+    def from_frontier(cls, height: int, next_index: int, subtrees: Sequence[bytes]) -> Self:
+        """The tree whose first ``next_index`` leaves are known by their largest full subtrees only.
+
+        ``subtrees`` has one entry per level; the entry of level l counts where bit l of ``next_index`` is 1, and is
+        the node just before the next free one of that level. All later leaves are empty.
+        """
+        tree = cls(height)
+        if not 0 <= next_index <= tree.capacity or len(subtrees) != height:
+            message = f"a frontier of height {height} has {height} hashes and an index of at most 2^{height}"
+            raise ValueError(message)
+        if next_index == tree.capacity:
+            raise TreeFull("the frontier of a full tree does not tell its root")
+        tree.next_index = tree._hidden = next_index
+        current = None
+        for level, subtree in enumerate(subtrees):
+            # The node under construction covers the last appended leaf and free slots.
+            number = (tree.capacity + next_index) >> level
+            if (next_index >> level) & 1:
+                tree._nodes[number - 1] = require_element(subtree)
+                current = hash2(subtree, zero_hash(level) if current is None else current)
+            elif current is not None:
+                current = hash2(current, zero_hash(level))
+            if current is not None:
+                tree._nodes[number >> 1] = current
+        return tree
+
+    @classmethod
+    def from_root(cls, height: int, next_index: int, root: bytes) -> Self:
+        """The tree of which nothing but its root is known; ``learn`` tells it leaves.
+
+        What a client has of a state tree, where leaves behind ``next_index`` may be nullifiers already.
+        """
+        tree = cls(height)
+        if not 0 <= next_index <= tree.capacity:
+            message = f"a tree of {height} levels has a next index of at most 2^{height}, not {next_index}"
+            raise ValueError(message)
+        tree.next_index = next_index
+        tree._hidden = tree.capacity
+        tree._nodes[1] = require_element(root)
+        return tree
+
+    @property
+    def root(self) -> bytes:
+        """The root."""
+        return self._node(1)
+
+    def leaf(self, index: int) -> bytes:
+        """The leaf at ``index``, zero if it is empty; NodeUnknown where the tree is not known."""
+        return self._node(self._number(index))
+
+    def proof(self, index: int) -> tuple[bytes, ...]:
+        """The siblings on the way from leaf ``index`` to the root, ``height`` of them, leaf level first."""
+        number = self._number(index)
+        return tuple(self._node((number >> level) ^ 1) for level in range(self.height))
+
+    def frontier(self) -> tuple[bytes, ...]:
+        """The full subtrees before ``next_index``, one per level; the hash of an empty subtree where there is none."""
+        edge = self.capacity + self.next_index
+        return tuple(
+            self._node((edge >> level) - 1) if (self.next_index >> level) & 1 else zero_hash(level)
+            for level in range(self.height)
+        )
+
+    def learn(self, index: int, leaf: bytes, path: Sequence[bytes]) -> None:
+        """Take in a leaf and its siblings as they were before the open stages; no root changes.
+
+        Raises ProofWrong unless they lead to the root of that moment. What open stages have written stays.
+        """
+        place = self._number(index)
+        node = require_element(leaf)
+        learned = {place: node}
+        for sibling in path:
+            learned[place ^ 1] = require_element(sibling)
+            node = hash2(sibling, node) if place & 1 else hash2(node, sibling)
+            place >>= 1
+            learned[place] = node
+        if len(path) != self.height or node != self._settled_root():
+            raise ProofWrong(f"the path of leaf {index} does not lead to the root")
+        for number, known in learned.items():
+            first = next((stage.replaced for stage in self._stages if number in stage.replaced), None)
+            (self._nodes if first is None else first)[number] = known
+
+    def set(self, index: int, leaf: bytes) -> None:
+        """Write one leaf anywhere."""
+        self.set_many({index: leaf})
+
+    def set_many(self, leaves: Mapping[int, bytes]) -> None:
+        """Write leaves anywhere, hashing every node above them once."""
+        fresh = {self._number(index): require_element(leaf) for index, leaf in leaves.items()}
+        row = fresh
+        for _ in range(self.height):
+            parents = sorted({number >> 1 for number in row})
+            children = b"".join(
+                row.get(child) or self._node(child) for parent in parents for child in (2 * parent, 2 * parent + 1)
+            )
+            row = dict(zip(parents, _elements(hash_many(children, 2)), strict=True))
+            fresh |= row
+        for number, node in fresh.items():
+            self._put(number, node)
+
+    def append(self, leaves: Sequence[bytes]) -> None:
+        """Write leaves to the next free slots; a slot that already holds a leaf keeps it and is used up.
+
+        Such slots hold nullifiers of accounts that were spent before they were appended (circuits.md section 4.7).
+        """
+        slots = self._next_slots(leaves)
+        self.set_many({slot: leaf for slot, leaf in zip(slots, leaves, strict=True) if self.leaf(slot) == ZERO})
+        self.next_index += len(leaves)
+
+    def append_proved(self, leaves: Sequence[bytes]) -> list[Write]:
+        """As ``append``, and return what was written with the path at the moment of each write."""
+        slots = self._next_slots(leaves)
+        held = [self.leaf(slot) for slot in slots]
+        chosen = [new if old == ZERO else old for old, new in zip(held, leaves, strict=True)]
+        written = self.set_proved(zip(slots, chosen, strict=True))
+        self.next_index += len(leaves)
+        return written
+
+    def set_proved(self, writes: Iterable[tuple[int, bytes]]) -> list[Write]:
+        """Write leaves one after the other, and return them with the path at the moment of each write.
+
+        An index may occur more than once. The work goes level by level, each level in one batch of hashes: when write
+        i comes, a sibling is what the latest write before i made of it, or what the tree held at first.
+        """
+        orders = list(writes)
+        numbers = [self._number(index) for index, _ in orders]
+        row = [require_element(leaf) for _, leaf in orders]
+        paths: list[list[bytes]] = [[] for _ in orders]
+        olds: list[bytes] = []
+        fresh: dict[int, bytes] = {}
+        for level in range(self.height):
+            pairs = []
+            for step, (number, node) in enumerate(zip(numbers, row, strict=True)):
+                place = number >> level
+                if level == 0:
+                    olds.append(fresh.get(place) or self._node(place))
+                sibling = fresh.get(place ^ 1) or self._node(place ^ 1)
+                paths[step].append(sibling)
+                fresh[place] = node
+                pairs.append(sibling + node if place & 1 else node + sibling)
+            row = _elements(hash_many(b"".join(pairs), 2))
+        if row:
+            fresh[1] = row[-1]
+        for number, node in fresh.items():
+            self._put(number, node)
+        return [
+            Write(index, old, new, tuple(path)) for (index, new), old, path in zip(orders, olds, paths, strict=True)
+        ]
+
+    def skip(self, count: int) -> None:
+        """Move ``next_index`` past slots that were written by other means."""
+        self._require_room(count)
+        self.next_index += count
+
+    def stage(self) -> int:
+        """Begin a stage: the changes from here to the next one can be taken back. Return its number."""
+        self._stages_begun += 1
+        self._stages.append(_Stage(self._stages_begun, self.next_index, {}))
+        return self._stages_begun
+
+    def roll_back(self, stage: int) -> None:
+        """Take back the changes of ``stage`` and of all later ones; StageUnknown if it is not open."""
+        place = self._stage_place(stage)
+        for undone in reversed(self._stages[place:]):
+            for number, node in undone.replaced.items():
+                if node is None:
+                    del self._nodes[number]
+                else:
+                    self._nodes[number] = node
+            self.next_index = undone.next_index
+        del self._stages[place:]
+
+    def confirm(self, stage: int) -> None:
+        """Make the changes of ``stage`` and of all earlier ones final; StageUnknown if it is not open."""
+        del self._stages[: self._stage_place(stage) + 1]
+
+    @property
+    def open_stages(self) -> tuple[int, ...]:
+        """Numbers of the stages that can be rolled back, oldest first."""
+        return tuple(stage.number for stage in self._stages)
+
+    def _stage_place(self, number: int) -> int:
+        for place, stage in enumerate(self._stages):
+            if stage.number == number:
+                return place
+        raise StageUnknown(f"stage {number} is not open")
+
+    def _number(self, index: int) -> int:
+        if not 0 <= index < self.capacity:
+            message = f"leaf {index} is outside a tree of {self.height} levels"
+            raise IndexError(message)
+        return self.capacity + index
+
+    def _node(self, number: int) -> bytes:
+        node = self._nodes.get(number)
+        if node is not None:
+            return node
+        level = self.height + 1 - number.bit_length()
+        if (number << level) - self.capacity < self._hidden:
+            raise NodeUnknown(f"node {number - (self.capacity >> level)} of level {level} is not known")
+        return zero_hash(level)
+
+    def _settled_root(self) -> bytes:
+        """The root as it was before the open stages."""
+        for stage in self._stages:
+            if 1 in stage.replaced:
+                return stage.replaced[1] or zero_hash(self.height)
+        return self.root
+
+    def _put(self, number: int, node: bytes) -> None:
+        if self._stages:
+            self._stages[-1].replaced.setdefault(number, self._nodes.get(number))
+        self._nodes[number] = node
+
+    def _next_slots(self, leaves: Sequence[bytes]) -> range:
+        self._require_room(len(leaves))
+        for leaf in leaves:
+            require_element(leaf)  # also those that find their slot occupied
+        return range(self.next_index, self.next_index + len(leaves))
+
+    def _require_room(self, count: int) -> None:
+        if count > self.capacity - self.next_index:
+            raise TreeFull(f"{count} leaves do not fit behind the first {self.next_index} of {self.capacity}")
+
+
+def _elements(data: bytes) -> list[bytes]:
+    return [data[start : start + FIELD_BYTES] for start in range(0, len(data), FIELD_BYTES)]

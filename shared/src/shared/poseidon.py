@@ -1,0 +1,67 @@
+"""Poseidon over the BN254 scalar field with the circomlib parameters, on 32-byte big-endian elements.
+
+Source: circuits.md section 1; the computation is C (shared/native/poseidon.h) and runs without the interpreter lock.
+"""
+
+from shared._native import ffi, lib
+
+ELEMENT_BYTES = 32
+MAX_INPUTS = 3
+
+_FASTEST = lib.poseidon_choose()
+
+
+def hash_many(inputs: bytes, width: int) -> bytes:
+    """Hash consecutive groups of ``width`` elements (1 to 3), 32 bytes out per group.
+
+    Raises ValueError for a wrong length and for an element that is not below the field order.
+    """
+    if not 1 <= width <= MAX_INPUTS:
+        message = f"Poseidon takes 1 to {MAX_INPUTS} inputs here, not {width}"
+        raise ValueError(message)
+    count, rest = divmod(len(inputs), width * ELEMENT_BYTES)
+    if rest:
+        message = f"{len(inputs)} bytes are not groups of {width} elements of {ELEMENT_BYTES} bytes"
+        raise ValueError(message)
+    out = ffi.new("uint8_t[]", count * ELEMENT_BYTES)
+    _refuse(lib.poseidon_hash_many(_FASTEST, out, inputs, width, count))
+    return bytes(ffi.buffer(out))
+
+
+def hash1(value: bytes) -> bytes:
+    """Hash one element."""
+    return hash_many(value, 1)
+
+
+def hash2(left: bytes, right: bytes) -> bytes:
+    """Hash two elements: a node of a Merkle tree."""
+    return hash_many(left + right, 2)
+
+
+def hash3(first: bytes, second: bytes, third: bytes) -> bytes:
+    """Hash three elements."""
+    return hash_many(first + second + third, 3)
+
+
+def hash_chain(elements: bytes) -> bytes:
+    """Fold consecutive elements from the left with ``hash2``; zero for none (circuits.md section 3.1)."""
+    count, rest = divmod(len(elements), ELEMENT_BYTES)
+    if rest:
+        message = f"{len(elements)} bytes are not elements of {ELEMENT_BYTES} bytes"
+        raise ValueError(message)
+    out = ffi.new("uint8_t[]", ELEMENT_BYTES)
+    _refuse(lib.poseidon_hash_chain(_FASTEST, out, elements, count))
+    return bytes(ffi.buffer(out))
+
+
+def backend_name() -> str:
+    """Name of the arithmetic in use."""
+    name = ffi.string(_FASTEST.name)
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _refuse(place: int) -> None:
+    """Turn the C answer, 1 plus the number of a bad element, into an error."""
+    if place:
+        message = f"element {place - 1} is not below the scalar field order"
+        raise ValueError(message)

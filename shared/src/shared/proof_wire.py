@@ -1,0 +1,316 @@
+"""Proof requests and proofs as JSON spells them, and the decoder that both services use.
+
+A request is read in two passes, as the reference does. The envelope pass looks at a few members,
+exactly and without types, and decides which circuit is meant. The strict pass then decodes the
+request of that circuit. Field elements stay strings here; ``shared.field`` turns them into bytes.
+
+All errors are WireError: one sentence and the JSON path of the place.
+"""
+
+import re
+from typing import Annotated, Any, Self
+
+import msgspec
+
+from shared.circuit_id import CircuitId, CircuitKind
+
+U32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+# msgspec has no upper bound this large; decode_request checks it.
+U64 = Annotated[int, msgspec.Meta(ge=0)]
+_LARGEST_U64 = 2**64 - 1
+
+_SHOWN_CHARACTERS = 80
+_MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
+
+
+class WireError(ValueError):
+    """A body does not follow the wire format. ``path`` is a JSON path, ``$`` for the body."""
+
+    def __init__(self, detail: str, path: str = "$") -> None:
+        super().__init__(detail if path == "$" else f"{detail} at {path}")
+        self.detail = detail
+        self.path = path
+
+
+class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """Base of all bodies. Unknown members are ignored, the last of duplicates wins."""
+
+
+class InputCompressedAccount(_Wire, frozen=True):
+    """Proof that a leaf is in a state tree; path from the leaf upwards."""
+
+    root: str = ""
+    path_index: U32 = 0
+    path_elements: tuple[str, ...] = ()
+    leaf: str = ""
+
+
+class NewAddress(_Wire, frozen=True):
+    """Proof that a value is absent from an address tree: its low element and that one's path."""
+
+    root: str = ""
+    value: str = ""
+    path_index: U32 = 0
+    path_elements: tuple[str, ...] = ()
+    leaf_lower_range_value: str = ""
+    leaf_higher_range_value: str = ""
+    next_index: U32 = 0
+
+
+class InclusionRequest(_Wire, frozen=True):
+    """Leaves are in state trees."""
+
+    circuit_type: str = CircuitKind.INCLUSION.value
+    state_tree_height: U32 = 0
+    public_input_hash: str | None = None
+    input_compressed_accounts: tuple[InputCompressedAccount, ...] = ()
+
+
+class NonInclusionRequest(_Wire, frozen=True):
+    """Values are absent from address trees."""
+
+    circuit_type: str = CircuitKind.NON_INCLUSION.value
+    address_tree_height: U32 = 0
+    public_input_hash: str | None = None
+    new_addresses: tuple[NewAddress, ...] = ()
+
+
+class CombinedRequest(_Wire, frozen=True):
+    """Leaves are in state trees and values are absent from address trees."""
+
+    circuit_type: str = CircuitKind.COMBINED.value
+    state_tree_height: U32 = 0
+    address_tree_height: U32 = 0
+    public_input_hash: str | None = None
+    input_compressed_accounts: tuple[InputCompressedAccount, ...] = ()
+    new_addresses: tuple[NewAddress, ...] = ()
+
+
+class BatchAppendRequest(_Wire, frozen=True):
+    """A batch of leaves written to consecutive slots of a state tree."""
+
+    circuit_type: str = CircuitKind.BATCH_APPEND.value
+    height: U32 = 0
+    batch_size: U32 = 0
+    public_input_hash: str = ""
+    old_root: str = ""
+    new_root: str = ""
+    leaves_hashchain_hash: str = ""
+    start_index: U64 = 0
+    old_leaves: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    merkle_proofs: tuple[tuple[str, ...], ...] = ()
+
+
+class BatchUpdateRequest(_Wire, frozen=True):
+    """A batch of leaves of a state tree replaced by their nullifiers."""
+
+    circuit_type: str = CircuitKind.BATCH_UPDATE.value
+    height: U32 = 0
+    batch_size: U32 = 0
+    public_input_hash: str = ""
+    old_root: str = ""
+    new_root: str = ""
+    leaves_hashchain_hash: str = ""
+    tx_hashes: tuple[str, ...] = ()
+    leaves: tuple[str, ...] = ()
+    old_leaves: tuple[str, ...] = ()
+    new_merkle_proofs: tuple[tuple[str, ...], ...] = ()
+    path_indices: tuple[U32, ...] = ()
+
+
+class BatchAddressAppendRequest(_Wire, frozen=True):
+    """A batch of values inserted into an address tree."""
+
+    circuit_type: str = CircuitKind.BATCH_ADDRESS_APPEND.value
+    tree_height: U32 = 0
+    batch_size: U32 = 0
+    public_input_hash: str = ""
+    old_root: str = ""
+    new_root: str = ""
+    hashchain_hash: str = ""
+    start_index: U64 = 0
+    low_element_values: tuple[str, ...] = ()
+    low_element_indices: tuple[str, ...] = ()
+    low_element_next_values: tuple[str, ...] = ()
+    new_element_values: tuple[str, ...] = ()
+    low_element_proofs: tuple[tuple[str, ...], ...] = ()
+    new_element_proofs: tuple[tuple[str, ...], ...] = ()
+
+
+MerkleRequest = InclusionRequest | NonInclusionRequest | CombinedRequest
+BatchRequest = BatchAppendRequest | BatchUpdateRequest | BatchAddressAppendRequest
+ProofRequest = MerkleRequest | BatchRequest
+
+_REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
+    CircuitKind.INCLUSION: InclusionRequest,
+    CircuitKind.NON_INCLUSION: NonInclusionRequest,
+    CircuitKind.COMBINED: CombinedRequest,
+    CircuitKind.BATCH_APPEND: BatchAppendRequest,
+    CircuitKind.BATCH_UPDATE: BatchUpdateRequest,
+    CircuitKind.BATCH_ADDRESS_APPEND: BatchAddressAppendRequest,
+}
+_REQUEST_DECODERS = {kind: msgspec.json.Decoder(model) for kind, model in _REQUEST_TYPES.items()}
+
+
+class ProofJson(msgspec.Struct, frozen=True):
+    """A proof: hexadecimal coordinates; of a pair in ``bs`` the imaginary part comes first."""
+
+    ar: tuple[str, str]
+    bs: tuple[tuple[str, str], tuple[str, str]]
+    krs: tuple[str, str]
+
+
+class _EnvelopeMembers(_Wire, frozen=True):
+    circuit_type: Any = None
+    state_tree_height: Any = None
+    address_tree_height: Any = None
+    tree_height: Any = None
+    height: Any = None
+    public_input_hash: Any = None
+    input_compressed_accounts: msgspec.Raw = msgspec.Raw(b"null")
+    new_addresses: msgspec.Raw = msgspec.Raw(b"null")
+    tree_id: Any = None
+    batch_index: Any = None
+
+
+_ENVELOPE_DECODER = msgspec.json.Decoder(_EnvelopeMembers)
+_LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
+_PROOF_DECODER = msgspec.json.Decoder(ProofJson)
+_PROOF_ENCODER = msgspec.json.Encoder()
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first pass learns. Heights and counts are 0 when absent or unusable."""
+
+    kind: CircuitKind
+    state_tree_height: int
+    address_tree_height: int
+    has_public_input_hash: bool
+    accounts: int
+    addresses: int
+    tree_id: str | None
+    batch_index: int
+
+    @classmethod
+    def read(cls, body: bytes) -> Self:
+        """Make the first pass over a body; WireError when no circuit can be told from it."""
+        members = _read_members(body)
+        circuit_type = members.circuit_type
+        if not isinstance(circuit_type, str) or not circuit_type:
+            raise WireError("missing or invalid 'circuitType'", "$.circuitType")
+        state_height = _height(members.state_tree_height)
+        address_height = _height(members.address_tree_height)
+        tree_height = _height(members.tree_height) or _height(members.height)
+        if not (state_height or address_height or tree_height):
+            raise WireError("no positive 'addressTreeHeight', 'stateTreeHeight', 'treeHeight' or 'height'")
+        try:
+            kind = CircuitKind(circuit_type)
+        except ValueError:
+            shown = circuit_type[:_SHOWN_CHARACTERS]
+            raise WireError(f"unknown circuit type: {shown}", "$.circuitType") from None
+        public_input_hash = members.public_input_hash
+        return cls(
+            kind=kind,
+            state_tree_height=int(state_height),
+            address_tree_height=int(address_height),
+            has_public_input_hash=isinstance(public_input_hash, str) and bool(public_input_hash),
+            accounts=_length(members.input_compressed_accounts),
+            addresses=_length(members.new_addresses),
+            tree_id=members.tree_id if isinstance(members.tree_id, str) and members.tree_id else None,
+            batch_index=int(members.batch_index) if _is_number(members.batch_index) else -1,
+        )
+
+    @property
+    def version(self) -> int:
+        """Generation of the circuit. The hash decides for inclusion, the address height otherwise."""
+        if self.kind is CircuitKind.INCLUSION:
+            return 2 if self.has_public_input_hash else 1
+        if self.kind in (CircuitKind.NON_INCLUSION, CircuitKind.COMBINED):
+            return 2 if self.address_tree_height == 40 else 1
+        return 2
+
+    def merkle_circuit(self) -> CircuitId:
+        """Return the circuit of an inclusion, non-inclusion or combined request, published or not."""
+        state = (self.state_tree_height, self.accounts)
+        address = (self.address_tree_height, self.addresses)
+        parts = {
+            CircuitKind.INCLUSION: (state,),
+            CircuitKind.NON_INCLUSION: (address,),
+            CircuitKind.COMBINED: (state, address),
+        }[self.kind]
+        heights, sizes = zip(*parts, strict=True)
+        return CircuitId(self.kind, self.version, heights, sizes)
+
+
+def batch_circuit(request: BatchRequest) -> CircuitId:
+    """Return the circuit of a batch request, published or not."""
+    height = request.tree_height if isinstance(request, BatchAddressAppendRequest) else request.height
+    return CircuitId(CircuitKind(request.circuit_type), 2, (height,), (request.batch_size,))
+
+
+def decode_request(body: bytes, kind: CircuitKind) -> ProofRequest:
+    """Make the second pass: strict types of a circuit family; WireError otherwise."""
+    try:
+        request = _REQUEST_DECODERS[kind].decode(body)
+    except (ValueError, RecursionError) as error:
+        raise _wire_error(error) from error
+    start_index = getattr(request, "start_index", 0)
+    if start_index > _LARGEST_U64:
+        raise WireError(f"failed to parse JSON: Expected `int` <= {_LARGEST_U64}", "$.startIndex")
+    return request
+
+
+def encode_request(request: ProofRequest) -> bytes:
+    """Write a request as compact JSON."""
+    return msgspec.json.encode(request)
+
+
+def decode_proof(body: bytes) -> ProofJson:
+    """Read a proof from JSON; WireError when members are missing or of a wrong type."""
+    try:
+        return _PROOF_DECODER.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise _wire_error(error) from error
+
+
+def encode_proof(proof: ProofJson) -> bytes:
+    """Write a proof as compact JSON, 579 bytes when coordinates are padded."""
+    return _PROOF_ENCODER.encode(proof)
+
+
+def _read_members(body: bytes) -> _EnvelopeMembers:
+    if body.strip() == b"null":
+        return _EnvelopeMembers()  # as an object without members
+    try:
+        return _ENVELOPE_DECODER.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise _wire_error(error) from error
+
+
+def _wire_error(error: ValueError | RecursionError) -> WireError:
+    text = str(error)
+    if isinstance(error, RecursionError):
+        text = "nested too deeply"
+    elif isinstance(error, UnicodeDecodeError):
+        text = "not valid UTF-8"
+    place = _MSGSPEC_PLACE.search(text)
+    if place is None:
+        return WireError(f"failed to parse JSON: {text}")
+    return WireError(f"failed to parse JSON: {text[: place.start()]}", place["path"])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _height(value: Any) -> int | float:
+    # Fractions pass here and are refused by the strict pass.
+    return value if _is_number(value) and value > 0 else 0
+
+
+def _length(raw: msgspec.Raw) -> int:
+    try:
+        return len(_LIST_DECODER.decode(raw))
+    except (ValueError, RecursionError):
+        return 0

@@ -1,0 +1,312 @@
+"""What the circuits hash, and valid proof requests made from trees.
+
+Definitions of hashes: circuits.md section 3; how a batch walks through its tree: section 7. All elements are 32 bytes,
+big-endian. The builders of batch requests write to the tree they are given: begin a stage first to take it back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shared.field import FIELD_BYTES, ZERO, format_number, parse_scalar
+from shared.indexed_merkle_tree import Absence, IndexedMerkleTree
+from shared.merkle_tree import MerkleTree, require_element
+from shared.poseidon import hash2, hash3, hash_chain, hash_many
+from shared.proof_wire import (
+    BatchAddressAppendRequest,
+    BatchAppendRequest,
+    BatchUpdateRequest,
+    CombinedRequest,
+    InclusionRequest,
+    InputCompressedAccount,
+    MerkleRequest,
+    NewAddress,
+    NonInclusionRequest,
+    ProofRequest,
+)
+
+_MOST_PATH_INDEX = 2**32 - 1
+
+
+def chain(elements: Sequence[bytes]) -> bytes:
+    """Fold elements with the two-input hash; zero for none."""
+    return hash_chain(b"".join(elements))
+
+
+def chain2(first: Sequence[bytes], second: Sequence[bytes]) -> bytes:
+    """Fold pairs: the two-input hash of the first pair, then the three-input hash with each further one.
+
+    Raises ValueError for no pairs and for sequences of different lengths.
+    """
+    pairs = list(zip(first, second, strict=True))
+    if not pairs:
+        raise ValueError("a chain of pairs has at least one")
+    folded = hash2(*pairs[0])
+    for pair in pairs[1:]:
+        folded = hash3(folded, *pair)
+    return folded
+
+
+def index_element(index: int) -> bytes:
+    """A leaf index or slot as a field element."""
+    return index.to_bytes(FIELD_BYTES, "big")
+
+
+def nullifier(account: bytes, leaf_index: int, tx_hash: bytes) -> bytes:
+    """What replaces an account in its tree when a transaction spends it."""
+    return hash3(account, index_element(leaf_index), tx_hash)
+
+
+def tx_hash(inputs: Sequence[bytes], outputs: Sequence[bytes], slot: int) -> bytes:
+    """Hash of a transaction over the accounts that it spends and makes."""
+    return chain([ZERO, chain(inputs), chain(outputs), index_element(slot)])
+
+
+def combined_input_hash(
+    roots: Sequence[bytes], leaves: Sequence[bytes], address_roots: Sequence[bytes], values: Sequence[bytes]
+) -> bytes:
+    """Public input of the combined circuit of version 2."""
+    return hash2(chain2(roots, leaves), chain2(address_roots, values))
+
+
+def append_input_hash(old_root: bytes, new_root: bytes, contents: bytes, start_index: int) -> bytes:
+    """Public input of batch append and batch address-append; ``contents`` is the chain of leaves or values."""
+    return chain([old_root, new_root, contents, index_element(start_index)])
+
+
+def update_input_hash(old_root: bytes, new_root: bytes, nullifiers: bytes) -> bytes:
+    """Public input of batch update; ``nullifiers`` is their chain."""
+    return chain([old_root, new_root, nullifiers])
+
+
+def public_inputs(request: ProofRequest) -> list[bytes]:
+    """The public inputs that belong to a request, computed from its other members; ValueError for an empty one.
+
+    Chains are computed anew; roots are taken as the request states them.
+    """
+    match request:
+        case BatchUpdateRequest():
+            columns = zip(request.leaves, request.path_indices, request.tx_hashes, strict=True)
+            spent = [nullifier(_element(leaf), index, _element(tx)) for leaf, index, tx in columns]
+            return [update_input_hash(_element(request.old_root), _element(request.new_root), chain(spent))]
+        case BatchAppendRequest() | BatchAddressAppendRequest():
+            texts = request.leaves if isinstance(request, BatchAppendRequest) else request.new_element_values
+            roots = _element(request.old_root), _element(request.new_root)
+            return [append_input_hash(*roots, chain([_element(text) for text in texts]), request.start_index)]
+        case _:
+            return _merkle_public_inputs(request)
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A leaf is in the tree of this root; ``path`` has the siblings from the leaf level upwards."""
+
+    root: bytes
+    index: int
+    leaf: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class SpentAccount:
+    """An account to be nullified: its hash, its place, and the transaction that spends it."""
+
+    account: bytes
+    leaf_index: int
+    tx_hash: bytes
+
+    @property
+    def nullifier(self) -> bytes:
+        """What takes its place."""
+        return nullifier(self.account, self.leaf_index, self.tx_hash)
+
+
+def membership(tree: MerkleTree, index: int) -> Membership:
+    """Prove that a leaf is where it is, now."""
+    return Membership(tree.root, index, tree.leaf(index), tree.proof(index))
+
+
+def inclusion_request(members: Sequence[Membership], version: int) -> InclusionRequest:
+    """Ask for a proof of memberships, of trees of one height."""
+    return InclusionRequest(
+        state_tree_height=_height(members),
+        public_input_hash=format_number(_chain_of_members(members)) if version == 2 else None,
+        input_compressed_accounts=tuple(map(_account, members)),
+    )
+
+
+def non_inclusion_request(absences: Sequence[Absence]) -> NonInclusionRequest:
+    """Ask for a proof of absences, of address trees of one version and height."""
+    return NonInclusionRequest(
+        address_tree_height=_height(absences),
+        public_input_hash=format_number(_chain_of_absences(absences)) if _version(absences) == 2 else None,
+        new_addresses=tuple(map(_address, absences)),
+    )
+
+
+def combined_request(members: Sequence[Membership], absences: Sequence[Absence]) -> CombinedRequest:
+    """Ask for one proof of memberships and absences; the address trees say the version."""
+    both = hash2(_chain_of_members(members), _chain_of_absences(absences))
+    return CombinedRequest(
+        state_tree_height=_height(members),
+        address_tree_height=_height(absences),
+        public_input_hash=format_number(both) if _version(absences) == 2 else None,
+        input_compressed_accounts=tuple(map(_account, members)),
+        new_addresses=tuple(map(_address, absences)),
+    )
+
+
+def batch_append_request(tree: MerkleTree, leaves: Sequence[bytes]) -> BatchAppendRequest:
+    """Append a batch to a state tree and ask for a proof of it; slots that hold a nullifier keep it.
+
+    Raises ValueError for an empty batch and TreeFull.
+    """
+    _require_batch(leaves)
+    start, old_root = tree.next_index, tree.root
+    written = tree.append_proved(leaves)
+    contents = chain(leaves)
+    return BatchAppendRequest(
+        height=tree.height,
+        batch_size=len(leaves),
+        public_input_hash=format_number(append_input_hash(old_root, tree.root, contents, start)),
+        old_root=format_number(old_root),
+        new_root=format_number(tree.root),
+        leaves_hashchain_hash=format_number(contents),
+        start_index=start,
+        old_leaves=_texts([write.old for write in written]),
+        leaves=_texts(leaves),
+        merkle_proofs=tuple(_texts(write.path) for write in written),
+    )
+
+
+def batch_update_request(tree: MerkleTree, spent: Sequence[SpentAccount]) -> BatchUpdateRequest:
+    """Nullify a batch of accounts in a state tree and ask for a proof of it.
+
+    An account need not have been appended yet. Raises ValueError for an empty batch and an index beyond 32 bits.
+    """
+    _require_batch(spent)
+    indices = [_path_index(account.leaf_index) for account in spent]
+    old_root = tree.root
+    columns = [(account.account, index_element(account.leaf_index), account.tx_hash) for account in spent]
+    hashed = hash_many(b"".join(require_element(field) for row in columns for field in row), 3)
+    nullifiers = [hashed[place : place + FIELD_BYTES] for place in range(0, len(hashed), FIELD_BYTES)]
+    written = tree.set_proved(zip(indices, nullifiers, strict=True))
+    contents = chain(nullifiers)
+    return BatchUpdateRequest(
+        height=tree.height,
+        batch_size=len(spent),
+        public_input_hash=format_number(update_input_hash(old_root, tree.root, contents)),
+        old_root=format_number(old_root),
+        new_root=format_number(tree.root),
+        leaves_hashchain_hash=format_number(contents),
+        tx_hashes=_texts([account.tx_hash for account in spent]),
+        leaves=_texts([account.account for account in spent]),
+        old_leaves=_texts([write.old for write in written]),
+        new_merkle_proofs=tuple(_texts(write.path) for write in written),
+        path_indices=tuple(indices),
+    )
+
+
+def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes]) -> BatchAddressAppendRequest:
+    """Insert a batch of values into an address tree of version 2 and ask for a proof of it.
+
+    Raises ValueError for an empty batch or a tree of version 1, and what ``IndexedMerkleTree.insert_many`` raises.
+    """
+    _require_batch(values)
+    if tree.version != 2:
+        raise ValueError("only address trees of version 2 take batches")
+    start, old_root = tree.next_index, tree.root
+    inserted = tree.insert_many(values)
+    contents = chain(values)
+    return BatchAddressAppendRequest(
+        tree_height=tree.height,
+        batch_size=len(values),
+        public_input_hash=format_number(append_input_hash(old_root, tree.root, contents, start)),
+        old_root=format_number(old_root),
+        new_root=format_number(tree.root),
+        hashchain_hash=format_number(contents),
+        start_index=start,
+        low_element_values=_texts([step.low.value for step in inserted]),
+        low_element_indices=_texts([index_element(step.low.index) for step in inserted]),
+        low_element_next_values=_texts([step.low.next_value for step in inserted]),
+        new_element_values=_texts(values),
+        low_element_proofs=tuple(_texts(step.low_write.path) for step in inserted),
+        new_element_proofs=tuple(_texts(step.new_write.path) for step in inserted),
+    )
+
+
+def _merkle_public_inputs(request: MerkleRequest) -> list[bytes]:
+    pairs: list[tuple[list[bytes], list[bytes]]] = []
+    if not isinstance(request, NonInclusionRequest):
+        accounts = request.input_compressed_accounts
+        pairs.append(([_element(a.root) for a in accounts], [_element(a.leaf) for a in accounts]))
+    if not isinstance(request, InclusionRequest):
+        addresses = request.new_addresses
+        pairs.append(([_element(a.root) for a in addresses], [_element(a.value) for a in addresses]))
+    if request.public_input_hash is None:
+        return [element for pair in pairs for column in pair for element in column]
+    # The chain of one element is that element, of two their hash.
+    return [chain([chain2(*pair) for pair in pairs])]
+
+
+def _account(member: Membership) -> InputCompressedAccount:
+    return InputCompressedAccount(
+        root=format_number(member.root),
+        path_index=_path_index(member.index),
+        path_elements=_texts(member.path),
+        leaf=format_number(member.leaf),
+    )
+
+
+def _address(absence: Absence) -> NewAddress:
+    return NewAddress(
+        root=format_number(absence.root),
+        value=format_number(absence.value),
+        path_index=_path_index(absence.low.index),
+        path_elements=_texts(absence.path),
+        leaf_lower_range_value=format_number(absence.low.value),
+        leaf_higher_range_value=format_number(absence.low.next_value),
+        next_index=absence.low.next_index if absence.version == 1 else 0,
+    )
+
+
+def _chain_of_members(members: Sequence[Membership]) -> bytes:
+    return chain2([member.root for member in members], [member.leaf for member in members])
+
+
+def _chain_of_absences(absences: Sequence[Absence]) -> bytes:
+    return chain2([absence.root for absence in absences], [absence.value for absence in absences])
+
+
+def _version(absences: Sequence[Absence]) -> int:
+    return _same("version", [absence.version for absence in absences])
+
+
+def _height(proofs: Sequence[Membership] | Sequence[Absence]) -> int:
+    return _same("height", [len(proof.path) for proof in proofs])
+
+
+def _same(what: str, values: Sequence[int]) -> int:
+    if len(set(values)) != 1:
+        message = f"one request needs trees of one {what}, not of {sorted(set(values))}"
+        raise ValueError(message)
+    return values[0]
+
+
+def _require_batch(elements: Sequence[object]) -> None:
+    if not elements:
+        raise ValueError("a batch has at least one element")
+
+
+def _path_index(index: int) -> int:
+    if not 0 <= index <= _MOST_PATH_INDEX:
+        message = f"requests carry path indices of 32 bits, not {index}"
+        raise ValueError(message)
+    return index
+
+
+def _element(text: str) -> bytes:
+    return parse_scalar(text)[0]
+
+
+def _texts(elements: Sequence[bytes]) -> tuple[str, ...]:
+    return tuple(map(format_number, elements))

@@ -1,0 +1,79 @@
+"""Log lines of our own and of libraries, on and off a terminal."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from shared.logs import bind, configure_logs, get_logger
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def restore() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_log__not_on_a_terminal__is_one_json_object_per_line() -> None:
+    stream = io.StringIO()
+    configure_logs(stream=stream)
+    with bind(request_id="r1"):
+        get_logger("a.b").info("proof_finished", circuit="c", prove_s=0.5)
+    get_logger("a.b").info("other")
+    first, second = lines(stream)
+    assert list(first)[:3] == ["timestamp", "level", "event"]
+    assert first["event"] == "proof_finished"
+    assert (first["circuit"], first["prove_s"], first["request_id"]) == ("c", 0.5, "r1")
+    assert "request_id" not in second
+
+
+def test_log__of_a_library__has_the_same_form() -> None:
+    stream = io.StringIO()
+    configure_logs(stream=stream)
+    logging.getLogger("library").warning("careful %s", "now")
+    assert lines(stream)[0]["event"] == "careful now"
+    assert lines(stream)[0]["level"] == "warning"
+
+
+def test_log__on_a_terminal__is_columns() -> None:
+    stream = Terminal()
+    configure_logs(stream=stream)
+    get_logger("a").info("event_name", field=1)
+    text = stream.getvalue()
+    assert "event_name" in text
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text)
+
+
+def test_log__below_the_level__is_dropped() -> None:
+    stream = io.StringIO()
+    configure_logs(stream=stream, level="error")
+    get_logger("a").warning("quiet")
+    get_logger("a").error("loud")
+    assert [line["event"] for line in lines(stream)] == ["loud"]
+
+
+def test_log__of_an_exception__holds_its_traceback_as_data() -> None:
+    stream = io.StringIO()
+    configure_logs(stream=stream)
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        get_logger("a").exception("unexpected_error")
+    assert lines(stream)[0]["exception"][0]["exc_value"] == "boom"

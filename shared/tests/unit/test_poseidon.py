@@ -1,0 +1,144 @@
+"""Poseidon against golden values of the reference and against its definition in Python integers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared import poseidon
+from shared._native import ffi, lib
+
+SHARED = Path(__file__).resolve().parents[2]
+VECTORS = SHARED / "tests" / "vectors"
+GENERATOR = SHARED / "native" / "tools" / "generate_poseidon_constants.py"
+R = 21888242871839275222246405745257275088548364400416034343698204186575808495617
+
+sys.path.insert(0, str(GENERATOR.parent))
+import generate_poseidon_constants as definition  # noqa: E402 - found through the line above
+
+elements = st.one_of(st.sampled_from([0, 1, 2, R - 1, R - 2, 2**253]), st.integers(0, R - 1))
+
+
+def load(name: str) -> Any:
+    return json.loads((VECTORS / name).read_text())
+
+
+def to_bytes(values: list[int]) -> bytes:
+    return b"".join(value.to_bytes(32, "big") for value in values)
+
+
+def number(text: str) -> int:
+    return int(text, 16)
+
+
+def portable(values: list[int]) -> bytes:
+    out = ffi.new("uint8_t[]", 32)
+    table = ffi.addressof(lib.poseidon_portable)
+    assert lib.poseidon_hash_many(table, out, to_bytes(values), len(values), 1) == 0
+    return bytes(ffi.buffer(out))
+
+
+@pytest.mark.parametrize("entry", [e for e in load("poseidon.json")["hash"] if len(e["inputs"]) <= 3])
+def test_hash__golden_inputs__equals_the_reference(entry: dict[str, Any]) -> None:
+    values = [number(text) for text in entry["inputs"]]
+    expected = number(entry["output"]).to_bytes(32, "big")
+    assert poseidon.hash_many(to_bytes(values), len(values)) == expected
+    assert portable(values) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=st.lists(elements, min_size=1, max_size=3))
+def test_hash__any_inputs__both_backends_equal_the_definition(values: list[int]) -> None:
+    expected = definition.naive_hash(values).to_bytes(32, "big")
+    assert poseidon.hash_many(to_bytes(values), len(values)) == expected
+    assert portable(values) == expected
+
+
+def test_zero_hashes__41_levels__equal_the_reference() -> None:
+    levels = [number(text).to_bytes(32, "big") for text in load("zero_hashes.json")["levels"]]
+    assert len(levels) == 41
+    for below, above in itertools.pairwise(levels):
+        assert poseidon.hash2(below, below) == above
+
+
+@pytest.mark.parametrize("entry", load("hash_chains.json")["hash_chain"])
+def test_hash_chain__golden_lists__equal_the_reference(entry: dict[str, Any]) -> None:
+    values = [number(text) for text in entry["inputs"]]
+    assert poseidon.hash_chain(to_bytes(values)) == number(entry["output"]).to_bytes(32, "big")
+
+
+@pytest.mark.parametrize("entry", load("hash_chains.json")["nullifier"])
+def test_hash3__golden_nullifiers__equal_the_reference(entry: dict[str, Any]) -> None:
+    parts = [entry[name] for name in ("accountHash", "leafIndex", "txHash")]
+    values = [value if isinstance(value, int) else number(value) for value in parts]
+    output = entry["output"]
+    assert poseidon.hash3(*(value.to_bytes(32, "big") for value in values)) == number(output).to_bytes(32, "big")
+
+
+def test_hash_many__many_groups__equal_one_by_one() -> None:
+    generator = random.Random(1)
+    values = [generator.randrange(R) for _ in range(60)]
+    for width in (1, 2, 3):
+        single = [poseidon.hash_many(to_bytes(values[i : i + width]), width) for i in range(0, 60, width)]
+        assert poseidon.hash_many(to_bytes(values), width) == b"".join(single)
+    assert poseidon.hash_many(b"", 2) == b""
+
+
+@pytest.mark.parametrize("bad", [R, R + 1, 2**256 - 1])
+@pytest.mark.parametrize("place", [0, 3, 5])
+def test_hash_many__element_not_below_the_order__is_named(bad: int, place: int) -> None:
+    values = [1] * 6
+    values[place] = bad
+    with pytest.raises(ValueError, match=f"element {place} is not below"):
+        poseidon.hash_many(to_bytes(values), 2)
+    with pytest.raises(ValueError, match=f"element {place} is not below"):
+        poseidon.hash_chain(to_bytes(values))
+
+
+@pytest.mark.parametrize(("length", "width"), [(63, 2), (32, 2), (64, 3), (31, 1)])
+def test_hash_many__ragged_input__is_refused(length: int, width: int) -> None:
+    with pytest.raises(ValueError, match="groups"):
+        poseidon.hash_many(bytes(length), width)
+
+
+@pytest.mark.parametrize("width", [0, 4, -1])
+def test_hash_many__unknown_width__is_refused(width: int) -> None:
+    with pytest.raises(ValueError, match="1 to 3"):
+        poseidon.hash_many(bytes(128), width)
+
+
+def test_hash_many__several_threads__agree() -> None:
+    values = to_bytes(list(range(4000)))
+    expected = poseidon.hash_many(values, 2)
+    results: list[bytes] = []
+    threads = [threading.Thread(target=lambda: results.append(poseidon.hash_many(values, 2))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 4
+
+
+def test_constants__regenerated__equal_the_committed_header(tmp_path: Path) -> None:
+    output = tmp_path / "poseidon_constants.h"
+    subprocess.run([sys.executable, str(GENERATOR), str(output)], check=True)
+    assert output.read_text() == (SHARED / "native" / "poseidon_constants.h").read_text()
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_parameters__from_the_lfsr__have_the_golden_digest_ends(width: int) -> None:
+    golden = load("poseidon.json")["parameters"][str(width)]
+    constants, matrix = definition.parameters(width)
+    assert constants[0][0] == number(golden["firstRoundConstant"])
+    assert constants[-1][-1] == number(golden["lastRoundConstant"])
+    assert matrix[0][0] == number(golden["mds_0_0"])

@@ -1,0 +1,88 @@
+"""The workspace keeps its promises: top level, targets, lock."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+WORKSPACE = Path(__file__).resolve().parents[3]
+TOP_LEVEL = {
+    *("prover", "forester", "shared", "keys-cache", "Makefile", "compose.yaml"),
+    *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "pyproject.toml", "requirements.lock"),
+    *(".gitignore", ".ci", ".importlinter"),
+}
+TARGETS = {
+    "Start": "help setup up down demo localnet reference-fixtures",
+    "Build": "native native-cuda native-checked images regenerate",
+    "Check": "test lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize",
+    "Measure": "bench bench-compare bench-service soak",
+    "Keys": "keys-list keys-download keys-verify keys-dev",
+    "Ship": "docs changelog sbom release-check",
+}
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=WORKSPACE, capture_output=True, text=True, check=False)
+
+
+def targets_by_section() -> dict[str, set[str]]:
+    sections: dict[str, set[str]] = {}
+    section = ""
+    for line in run("make").stdout.splitlines():
+        if line and not line.startswith(" "):
+            section = line
+        elif line:
+            sections.setdefault(section, set()).add(line.split()[0])
+    return sections
+
+
+def targets_not_built() -> list[str]:
+    return re.findall(r"^([a-z-]+):.*\n\t\$\(not_built\)", (WORKSPACE / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+def test_top_level__tracked_files__are_the_agreed_entries() -> None:
+    listing = run("git", "ls-files")
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    found = {line.split("/")[0] for line in listing.stdout.splitlines()}
+    assert found <= TOP_LEVEL
+    assert {"prover", "forester", "shared", "keys-cache", "Makefile"} <= found
+
+
+@pytest.mark.parametrize("section", TARGETS)
+def test_make__without_target__lists_the_agreed_targets(section: str) -> None:
+    assert set(TARGETS[section].split()) <= targets_by_section()[section]
+
+
+@pytest.mark.parametrize("target", targets_not_built())
+def test_make__target_without_its_feature__says_so_and_exits_2(target: str) -> None:
+    answer = run("make", target)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith(f"{target} is not built yet: ")
+
+
+def test_lock__every_package__is_pinned_with_hashes_and_no_host() -> None:
+    lock = (WORKSPACE / "requirements.lock").read_text()
+    assert "://" not in lock
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    packages = [block for block in blocks if not block.startswith("#")]
+    assert len(packages) > 30
+    for block in packages:
+        assert re.match(r"[A-Za-z0-9._-]+==\S+", block), block.splitlines()[0]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", block), block.splitlines()[0]
+
+
+@pytest.mark.parametrize("member", ["shared", "prover", "forester"])
+def test_locked_subset__member__covers_its_dependencies_and_no_tool(member: str) -> None:
+    answer = run(sys.executable, "shared/scripts/locked_subset.py", member)
+    assert answer.returncode == 0, answer.stderr
+    names = set(re.findall(r"^([A-Za-z0-9._-]+)==", answer.stdout, flags=re.MULTILINE))
+    project = tomllib.loads((WORKSPACE / member / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
+    assert declared - {"zkc-shared"} <= names
+    assert not names & {"pytest", "ruff", "mypy", "cmake", "uv"}
