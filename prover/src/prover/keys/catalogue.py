@@ -1,6 +1,11 @@
-"""The published circuits: every shape for which a proving key exists somewhere."""
+"""The published circuits: every shape for which a proving key exists somewhere, and the names of their groups."""
 
-from shared.circuit_id import CircuitId, CircuitKind
+from collections.abc import Iterable, Mapping
+
+from shared.circuit_id import KEY_SUFFIX, CircuitId, CircuitKind
+
+TEST_BATCH = 10
+"""Elements of a batch in the circuits of test networks."""
 
 _STATE_V1, _STATE_V2 = 26, 32
 _ADDRESS_V1, _ADDRESS_V2 = 26, 40
@@ -31,3 +36,47 @@ def _published() -> frozenset[CircuitId]:
 
 PUBLISHED_CIRCUITS: frozenset[CircuitId] = _published()
 """All 89 circuits with a published proving key."""
+
+
+def _groups() -> dict[str, frozenset[CircuitId]]:
+    groups: dict[str, frozenset[CircuitId]] = {}
+    for kind in CircuitKind:
+        members = frozenset(circuit for circuit in PUBLISHED_CIRCUITS if circuit.kind is kind)
+        tests = frozenset(circuit for circuit in members if kind.is_batch and circuit.sizes == (TEST_BATCH,))
+        groups[kind.value] = members - tests
+        if tests:
+            groups[f"{kind}-test"] = tests
+    return groups
+
+
+CIRCUIT_GROUPS: Mapping[str, frozenset[CircuitId]] = _groups()
+"""Circuits by the names that select them: kinds at production size, and ``-test`` for batches of size 10."""
+
+
+class UnknownCircuit(ValueError):
+    """A name that is neither a group of circuits nor a published key."""
+
+
+def circuits_named(names: Iterable[str]) -> frozenset[CircuitId]:
+    """The circuits of groups (``update``, ``update-test``) and of single keys (``v2_inclusion_32_1``).
+
+    Raises UnknownCircuit that says which names there are.
+    """
+    chosen: set[CircuitId] = set()
+    for name in names:
+        single = CircuitId.from_key_file(name.removesuffix(KEY_SUFFIX) + KEY_SUFFIX)
+        if name in CIRCUIT_GROUPS:
+            chosen |= CIRCUIT_GROUPS[name]
+        elif single in PUBLISHED_CIRCUITS:
+            chosen.add(single)
+        else:
+            groups = ", ".join(CIRCUIT_GROUPS)
+            raise UnknownCircuit(
+                f"there is no circuit {name!r}; choose from {groups}, or name a key: v2_inclusion_32_1"
+            )
+    return frozenset(chosen)
+
+
+def smallest_first(circuits: Iterable[CircuitId]) -> list[CircuitId]:
+    """Circuits in the order of the time and memory that their keys take, roughly."""
+    return sorted(circuits, key=lambda circuit: (circuit.kind.is_batch, sum(circuit.sizes), circuit.name))
