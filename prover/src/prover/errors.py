@@ -7,7 +7,11 @@ ProverError                      unexpected_error    500  exit 70
 │   │   └── BodyTooSlow          request_timeout     408  exit 65
 │   ├── CircuitNotPublished      proving_error       400  exit 65
 │   ├── ShapeMismatch            proving_error       400  exit 65
-│   └── WitnessRejected          proving_error       400  exit 1
+│   ├── WitnessRejected          proving_error       400  exit 1
+│   ├── Unauthorized             unauthorized        401  exit 1
+│   ├── Forbidden                forbidden           403  exit 1
+│   ├── IdempotencyKeyReused     idempotency_key_reused 422  exit 1
+│   └── RateLimited              rate_limited        429  exit 75
 ├── ProofFailed                  proof_rejected      400  exit 1    a proof that was handed in
 │   ├── MalformedProof           malformed_proof     400  exit 1
 │   └── ProofRejected            proof_rejected      400  exit 1
@@ -16,8 +20,11 @@ ProverError                      unexpected_error    500  exit 70
 │   ├── MalformedKey             key_unusable        503  exit 65
 │   ├── UnsupportedKey           key_unusable        503  exit 65
 │   └── MisnamedKey              key_unusable        503  exit 65
+├── CircuitDisabled              circuit_disabled    503  exit 69
 ├── TryAgainLater                overloaded          503  exit 75
+│   ├── KeyLoading               key_loading         503  exit 75
 │   ├── OutOfMemory              out_of_memory       503  exit 75
+│   │   └── MemoryBudgetExceeded out_of_memory       503  exit 75
 │   ├── DeviceUnavailable        device_unavailable  503  exit 75
 │   └── ShuttingDown             shutting_down       503  exit 75
 ├── ProofTimedOut                proof_timeout       408  exit 75
@@ -28,7 +35,7 @@ ProverError                      unexpected_error    500  exit 70
     └── FeatureMissing           configuration       500  exit 78
 
 The first sentence of a class is its default message. Clients of the reference act on words in messages:
-they retry on ``503`` (the HTTP layer adds it) and give up on ``constraint``; no other message may use them.
+they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other message may use them.
 """
 
 import inspect
@@ -100,6 +107,40 @@ class WitnessRejected(RequestRejected):
         self.constraint = constraint
 
 
+class Unauthorized(RequestRejected):
+    """An API key is required: send it as 'X-API-Key: KEY' or as 'Authorization: Bearer KEY'."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class Forbidden(RequestRejected):
+    """The role of this API key does not allow that."""
+
+    code = "forbidden"
+    status = 403
+
+
+class IdempotencyKeyReused(RequestRejected):
+    """The Idempotency-Key belongs to an earlier request with another body."""
+
+    code = "idempotency_key_reused"
+    status = 422
+
+
+class RateLimited(RequestRejected):
+    """This API key sends more requests than it may."""
+
+    code = "rate_limited"
+    status = 429
+    retryable = True
+    exit_code = 75
+
+    def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
 class ProofFailed(ProverError):
     """The proof cannot be accepted."""
 
@@ -154,6 +195,15 @@ class MisnamedKey(KeyUnavailable):
     """The key file is named after another circuit than it holds."""
 
 
+class CircuitDisabled(ProverError):
+    """This instance does not prove this circuit."""
+
+    code = "circuit_disabled"
+    status = 503
+    retryable = False
+    exit_code = 69
+
+
 class TryAgainLater(ProverError):
     """Too many requests are waiting for a proof."""
 
@@ -162,10 +212,22 @@ class TryAgainLater(ProverError):
     exit_code = 75
 
 
+class KeyLoading(TryAgainLater):
+    """The proving key of this circuit is still being loaded."""
+
+    code = "key_loading"
+
+
 class OutOfMemory(TryAgainLater):
     """Not enough memory for this proof: add memory, prove fewer at a time, or use smaller batches."""
 
     code = "out_of_memory"
+
+
+class MemoryBudgetExceeded(OutOfMemory):
+    """This proof needs more memory than this prover may use, however long one waits."""
+
+    retryable = False
 
 
 class DeviceUnavailable(TryAgainLater):
