@@ -214,6 +214,21 @@ class LoadedKey:
             self.verifying_key = VerifyingKey(engine, handle, lib.g16_key_verifying_key(key))
 
     @property
+    def resident_bytes(self) -> int:
+        """Memory that belongs to this process alone, in bytes."""
+        return self.info.resident_bytes
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of a prepared key file that are mapped; its pages are shared by all processes that map it."""
+        return 0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the key is a mapped prepared file."""
+        return self.mapped_bytes > 0
+
+    @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
         with self._engine.use() as engine, self._handle.use() as key:

@@ -4,7 +4,6 @@ Whoever asks first loads the file in its own thread; the others wait, and a wait
 disturbing the load. A file that turned out unusable is not read again until it changes.
 """
 
-import mmap
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.keys import prepared
 from prover.keys.gnark_format import circuit_of
 from prover.observability.metrics import Metrics
 from shared.circuit_id import KEY_SUFFIX, CircuitId
@@ -152,23 +152,8 @@ class KeyStore:
 
 
 def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-    """Load a key file through a memory map; errors name the file."""
-    try:
-        with path.open("rb") as file, _mapped(file.fileno()) as data:
-            return engine.load_key(data, cancel)
-    except (MalformedKey, UnsupportedKey) as error:
-        error.detail = f"key file {path.name}: {error.detail}"
-        error.args = (error.detail,)
-        raise
-    except OSError as error:
-        raise KeyUnavailable(f"key file {path.name} cannot be read: {error.strerror}") from error
-
-
-def _mapped(descriptor: int) -> mmap.mmap:
-    try:
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    except ValueError as error:
-        raise MalformedKey("the file is empty") from error
+    """Load a key file, from its prepared form where there is a valid one; errors name the file."""
+    return prepared.load(engine, path, cancel)
 
 
 def _check_name(key: LoadedKey, circuit: CircuitId, path: Path) -> None:
