@@ -17,6 +17,7 @@ ProverError                      unexpected_error    500  exit 70
 │   └── ProofRejected            proof_rejected      400  exit 1
 ├── KeyUnavailable               key_unusable        503  exit 65
 │   ├── KeyMissing               key_not_found       503  exit 69
+│   ├── KeyDownloadFailed        key_download_failed 503  exit 69
 │   ├── MalformedKey             key_unusable        503  exit 65
 │   ├── UnsupportedKey           key_unusable        503  exit 65
 │   └── MisnamedKey              key_unusable        503  exit 65
@@ -177,6 +178,13 @@ class KeyMissing(KeyUnavailable):
     def __init__(self, file_name: str, remedy: str) -> None:
         super().__init__(f"proving key file not found: {file_name}; {remedy}")
         self.file_name = file_name
+
+
+class KeyDownloadFailed(KeyUnavailable):
+    """A proving key cannot be downloaded."""
+
+    code = "key_download_failed"
+    exit_code = 69
 
 
 class MalformedKey(KeyUnavailable):

@@ -23,6 +23,7 @@ TITLES: Mapping[str, str] = {
     "job_not_found": "There is no such job",
     "invalid_job_id": "The job id is not a UUID",
     "key_not_found": "The proving key is not installed",
+    "key_download_failed": "The proving key cannot be downloaded",
     "key_unusable": "The proving key cannot be used",
     "key_loading": "The proving key is being loaded",
     "circuit_disabled": "The circuit is switched off on this instance",
