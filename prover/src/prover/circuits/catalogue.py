@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from prover.circuits.batch_address_append import batch_address_append
@@ -35,14 +36,19 @@ class CircuitSizeInvalid(ValueError):
 
 
 def compile_circuit(
-    circuit: CircuitId, generation: Generation = GENERATION_014, *, repeat: bool = True
+    circuit: CircuitId,
+    generation: Generation = GENERATION_014,
+    *,
+    repeat: bool = True,
+    checkpoint: Callable[[], None] | None = None,
 ) -> CompiledCircuit:
     """The constraint system of a circuit, as the reference compiler of a generation makes it.
 
-    Raises CircuitSizeInvalid and CircuitTooLarge. Batch append 32/500 needs seconds and about 3 GiB.
+    ``checkpoint`` is called at every gadget and may raise to stop the work. Raises CircuitSizeInvalid and
+    CircuitTooLarge. Batch append 32/500 needs seconds and about 3 GiB.
     """
     check_size(circuit)
-    system = ConstraintSystem(generation, repeat=repeat)
+    system = ConstraintSystem(generation, repeat=repeat, checkpoint=checkpoint)
     define(circuit, system)
     return CompiledCircuit.of(system)
 

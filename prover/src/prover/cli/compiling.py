@@ -16,7 +16,8 @@ from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.generation import GENERATION_014, GENERATIONS, Generation
 from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.circuit_options import LATEST_GENERATION
-from prover.cli.work import exiting_on_signals, progress
+from prover.cli.work import progress
+from prover.kernel.cancellation import CancelFlag
 from prover.keys.atomic_file import explained
 from shared.circuit_id import CircuitId
 
@@ -30,23 +31,27 @@ class SystemBytes:
 
 
 @contextmanager
-def compiled_system(circuit: CircuitId, folder: Path, generation: str = LATEST_GENERATION) -> Iterator[SystemBytes]:
+def compiled_system(
+    circuit: CircuitId, folder: Path, cancel: CancelFlag, generation: str = LATEST_GENERATION
+) -> Iterator[SystemBytes]:
     """Give the constraint system of a circuit, in nameless files of ``folder``.
 
-    Batches of 500 have gigabytes of it, which a file keeps out of the way. Ends the process on a signal; raises
-    SettingsInvalid when the folder has no room.
+    Batches of 500 have gigabytes of it, which a file keeps out of the way. Raises SettingsInvalid when the
+    folder has no room, and Cancelled.
     """
     with explained(folder), ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
         earlier_file = (
             None if generation == LATEST_GENERATION else stack.enter_context(tempfile.TemporaryFile(dir=folder))
         )
-        with exiting_on_signals(), progress(f"compiling {circuit.name}"):
-            compiled = compile_circuit(circuit, GENERATIONS[generation])
+        with progress(f"compiling {circuit.name}"):
+            compiled = compile_circuit(circuit, GENERATIONS[generation], checkpoint=cancel.check)
             if earlier_file is not None:
                 write_constraint_system(compiled, earlier_file)
+                cancel.check()
                 compiled = _with_hints_of(GENERATION_014, compiled)
             write_constraint_system(compiled, file)
+            cancel.check()
             del compiled  # gigabytes, too
         yield SystemBytes(_mapped(stack, file), None if earlier_file is None else _mapped(stack, earlier_file))
 

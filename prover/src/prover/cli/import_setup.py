@@ -60,21 +60,21 @@ def import_setup(
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output, vkey_output=vkey_output)
     outputs = Outputs(output, vkey_output, force)
-    with ExitStack() as stack:
-        proving_key, verifying_key = (stack.enter_context(_mapped(path)) for path in (pk, vk))
-        if system_file is not None:
-            system = stack.enter_context(_mapped(system_file))
-        else:
-            generation = "0.8" if is_earlier_proving_key(proving_key) else LATEST_GENERATION
-            compiled = stack.enter_context(compiled_system(circuit, output.parent, generation))
-            system = compiled.earlier or compiled.for_setup
-        parts = (proving_key, verifying_key, system)
 
-        def work(cancel: CancelFlag) -> KeyInfo:
-            with Engine(threads) as engine, progress(f"checking {output.name}"):
-                return assemble_key(engine, circuit, parts, outputs, cancel)
+    def work(cancel: CancelFlag) -> KeyInfo:
+        with ExitStack() as stack:
+            proving_key, verifying_key = (stack.enter_context(_mapped(path)) for path in (pk, vk))
+            if system_file is not None:
+                system = stack.enter_context(_mapped(system_file))
+            else:
+                generation = "0.8" if is_earlier_proving_key(proving_key) else LATEST_GENERATION
+                compiled = stack.enter_context(compiled_system(circuit, output.parent, cancel, generation))
+                system = compiled.earlier or compiled.for_setup
+            engine = stack.enter_context(Engine(threads))
+            stack.enter_context(progress(f"checking {output.name}"))
+            return assemble_key(engine, circuit, (proving_key, verifying_key, system), outputs, cancel)
 
-        info = run_cancellable(work)
+    info = run_cancellable(work)
     click.echo(f"{info.file_bytes} bytes written to {output}, {circuit.name}, {info.constraints} constraints")
 
 

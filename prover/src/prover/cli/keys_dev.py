@@ -8,7 +8,7 @@ from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
 from prover.cli.meter import meter
 from prover.cli.options import threads_option
-from prover.cli.work import exiting_on_signals, load_key, progress, run_cancellable
+from prover.cli.work import load_key, progress, run_cancellable
 from prover.errors import KeyUnavailable, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
@@ -71,15 +71,14 @@ def dev(mode: str, keys_dir: Path, threads: int) -> None:
                 _log.info("key_made", circuit=circuit.name, number=number, of=len(circuits))
             if manifest.get(path.name) != record:
                 manifest[path.name] = record
-                with exiting_on_signals():
-                    write_manifest(keys_dir, manifest)
+                run_cancellable(lambda _: write_manifest(keys_dir, manifest))
     click.echo(f"{made} keys made, {len(circuits) - made} were there; {keys_dir / MANIFEST}")
 
 
 def _record_in_place(path: Path, circuit: CircuitId) -> KeyRecord | None:
     """Return the record of a key that was made here and is unchanged."""
-    with exiting_on_signals(), progress(f"checking {path.name}"):
-        record = record_of(path)
+    with progress(f"checking {path.name}"):
+        record = run_cancellable(lambda cancel: record_of(path, cancel.check))
     return record if record is not None and record.circuit == circuit.name else None
 
 
@@ -101,11 +100,13 @@ def _circuit_in(engine: Engine, path: Path, cancel: CancelFlag) -> CircuitId | N
 
 def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
     counter = SetupProgress()
-    with compiled_system(circuit, path.parent) as system:
 
-        def work(cancel: CancelFlag) -> KeyRecord:
-            with meter(f"setup of {circuit.name}", lambda: counter.permille):
-                outputs = Outputs(path, force=True)
-                return make_key(engine, circuit, system.for_setup, outputs, progress=counter, cancel=cancel)
+    def work(cancel: CancelFlag) -> KeyRecord:
+        with (
+            compiled_system(circuit, path.parent, cancel) as system,
+            meter(f"setup of {circuit.name}", lambda: counter.permille),
+        ):
+            outputs = Outputs(path, force=True)
+            return make_key(engine, circuit, system.for_setup, outputs, progress=counter, cancel=cancel)
 
-        return run_cancellable(work)
+    return run_cancellable(work)

@@ -10,7 +10,8 @@ from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.circuit_options import circuit_from, circuit_options, generation_option
 from prover.cli.command import Command
 from prover.cli.options import NEW_FILE, force_option, require_free_outputs
-from prover.cli.work import exiting_on_signals, progress
+from prover.cli.work import progress, run_cancellable
+from prover.kernel.cancellation import CancelFlag
 from prover.keys.atomic_file import atomic_file, explained
 
 
@@ -28,8 +29,14 @@ def r1cs(kind: str, legacy: bool, output: Path, generation: str, force: bool, **
     """Write the constraint system of a circuit, in the bytes of gnark, as a ceremony starts from it."""
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output)
-    with exiting_on_signals(), progress(f"compiling {circuit.name}"):
-        compiled = compile_circuit(circuit, GENERATIONS[generation])
-        with atomic_file(output, force=force) as file, explained(output):
-            size = write_constraint_system(compiled, file)
-    click.echo(f"{size} bytes written to {output}, {compiled.constraints} constraints")
+
+    def work(cancel: CancelFlag) -> tuple[int, int]:
+        with progress(f"compiling {circuit.name}"):
+            compiled = compile_circuit(circuit, GENERATIONS[generation], checkpoint=cancel.check)
+            with atomic_file(output, force=force) as file, explained(output):
+                size = write_constraint_system(compiled, file)
+                cancel.check()
+            return size, compiled.constraints
+
+    size, constraints = run_cancellable(work)
+    click.echo(f"{size} bytes written to {output}, {constraints} constraints")

@@ -61,21 +61,24 @@ def setup(
     outputs = Outputs(output, output_vkey, force)
     outputs.require_free()
     counter = SetupProgress()
-    with compiled_system(circuit, output.parent, generation) as system:
 
-        def work(cancel: CancelFlag) -> KeyRecord:
-            with Engine(threads) as engine, meter(f"setup of {circuit.name}", lambda: counter.permille):
-                return make_key(
-                    engine,
-                    circuit,
-                    system.for_setup,
-                    outputs,
-                    earlier_system=system.earlier,
-                    seed=seed,
-                    progress=counter,
-                    cancel=cancel,
-                )
+    def work(cancel: CancelFlag) -> KeyRecord:
+        with (
+            compiled_system(circuit, output.parent, cancel, generation) as system,
+            Engine(threads) as engine,
+            meter(f"setup of {circuit.name}", lambda: counter.permille),
+        ):
+            return make_key(
+                engine,
+                circuit,
+                system.for_setup,
+                outputs,
+                earlier_system=system.earlier,
+                seed=seed,
+                progress=counter,
+                cancel=cancel,
+            )
 
-        record = run_cancellable(work)
+    record = run_cancellable(work)
     click.echo(f"{record.size} bytes written to {output}, {record.circuit}, sha256 {record.sha256}")
     click.echo(f"for development only; see {record_path(output)}", err=True)

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
@@ -17,6 +16,7 @@ Result = TypeVar("Result")
 
 _MIB = 2**20
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNAL_POLL_S = 0.05
 
 
 @contextmanager
@@ -35,11 +35,16 @@ def progress(what: str) -> Iterator[None]:
 
 
 def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
-    """Run work in a thread; a signal raises its flag and ends the process with 128 + signal."""
+    """Run work in a thread; a signal raises its flag and, when the work has ended, exits with 128 + signal.
+
+    Nothing is ever raised out of a signal handler: whatever Python code it interrupted could swallow that, or be left
+    with a lock held. Signals after the first change nothing, since what is cleaned up must not be interrupted.
+    """
     cancel = CancelFlag()
     outcome: list[Result] = []
     failure: list[BaseException] = []
-    ended = threading.Event()  # a join that a signal interrupts takes the thread for ended (Python 3.11)
+    signals: list[int] = []
+    ended = threading.Event()
 
     def run() -> None:
         try:
@@ -50,34 +55,21 @@ def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
             ended.set()
 
     thread = threading.Thread(target=run, name="work")
-    previous = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
+    previous = {number: signal.signal(number, lambda number, _: signals.append(number)) for number in _STOP_SIGNALS}
     try:
         thread.start()
-        ended.wait()
-    except _Stopped as stopped:
-        cancel.raise_flag()
-        ended.wait()
-        sys.exit(128 + stopped.number)
-    finally:
+        while not ended.wait(_SIGNAL_POLL_S):
+            if signals and not cancel.is_raised:
+                cancel.raise_flag()
         thread.join()
+    finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+    if signals:
+        sys.exit(128 + signals[0])
     if failure:
         raise failure[0]
     return outcome[0]
-
-
-@contextmanager
-def exiting_on_signals() -> Iterator[None]:
-    """Let a signal end Python code of the block, and the process, with 128 + signal; files are cleaned up."""
-    previous = {number: signal.signal(number, _stop) for number in _STOP_SIGNALS}
-    try:
-        yield
-    except _Stopped as stopped:
-        sys.exit(128 + stopped.number)
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def load_key(engine: Engine, path: Path, cancel: CancelFlag) -> LoadedKey:
@@ -85,16 +77,3 @@ def load_key(engine: Engine, path: Path, cancel: CancelFlag) -> LoadedKey:
     size_mib = path.stat().st_size / _MIB
     with progress(f"loading {path.name} ({size_mib:.1f} MiB)"):
         return load_key_file(engine, path, cancel)
-
-
-class _Stopped(BaseException):
-    """A signal asked the process to stop."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def _stop(number: int, _: FrameType | None) -> NoReturn:
-    for other in _STOP_SIGNALS:  # what is cleaned up now must not be interrupted again
-        signal.signal(other, lambda *_: None)
-    raise _Stopped(number)

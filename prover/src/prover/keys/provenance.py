@@ -5,16 +5,18 @@ Key files have no room for such words, and a reader of gnark's format would stum
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from prover.errors import SettingsInvalid
+from prover.kernel.engine import Readable
 from prover.keys.atomic_file import atomic_file, require_free
 
 MANIFEST = "manifest.json"
 RECORD_SUFFIX = ".json"
+_DIGEST_STEP = 2**24
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,13 @@ class KeyRecord:
             raise ValueError("not a record of a key")
         return cls(**value)
 
-    def describes(self, path: Path) -> bool:
+    def describes(self, path: Path, checkpoint: Callable[[], None] | None = None) -> bool:
         """Tell whether a file has the size and the digest of this record."""
         try:
             if path.stat().st_size != self.size:
                 return False
             with path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
+                return sha256_of(iter(lambda: file.read(_DIGEST_STEP), b""), checkpoint) == self.sha256
         except OSError:
             return False
 
@@ -61,11 +63,21 @@ def record_path(key: Path) -> Path:
     return key.with_name(key.name + RECORD_SUFFIX)
 
 
-def record_of(key: Path) -> KeyRecord | None:
+def sha256_of(pieces: Iterable[Readable], checkpoint: Callable[[], None] | None = None) -> str:
+    """The digest of bytes in pieces; ``checkpoint`` is called before each and may raise to stop the work."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        if checkpoint is not None:
+            checkpoint()
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRecord | None:
     """The record that describes a key file, its own or one of the manifest beside it; None if there is none."""
     own = _read_record(record_path(key))
     listed = read_manifest(key.parent, lenient=True).get(key.name)
-    return next((record for record in (own, listed) if record is not None and record.describes(key)), None)
+    return next((record for record in (own, listed) if record is not None and record.describes(key, checkpoint)), None)
 
 
 def require_free_record(key: Path, *, force: bool) -> None:

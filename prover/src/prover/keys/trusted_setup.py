@@ -21,7 +21,7 @@ from prover.kernel.setup import SetupProgress, SetupSecrets, TrustedSetup
 from prover.keys.atomic_file import atomic_file, explained, mapped, require_free
 from prover.keys.earlier_generation import earlier_key_bytes, write_earlier_key
 from prover.keys.gnark_format import circuit_of, header_of
-from prover.keys.provenance import KeyRecord, forget_record, record_path, require_free_record
+from prover.keys.provenance import KeyRecord, forget_record, record_path, require_free_record, sha256_of
 from shared.circuit_id import CircuitId
 from shared.field import SCALAR_MODULUS
 
@@ -254,11 +254,7 @@ def _require_circuit(circuit: CircuitId, info: KeyInfo) -> None:
 
 
 def _sha256(data: mmap.mmap, cancel: CancelFlag | None) -> str:
-    digest = hashlib.sha256()
     step = 2**24
     with memoryview(data) as view:
-        for start in range(0, len(view), step):
-            if cancel is not None:
-                cancel.check()
-            digest.update(view[start : start + step])
-    return digest.hexdigest()
+        pieces = (view[start : start + step] for start in range(0, len(view), step))
+        return sha256_of(pieces, None if cancel is None else cancel.check)

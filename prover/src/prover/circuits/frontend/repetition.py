@@ -130,6 +130,7 @@ def gadget(body: Callable[P, R]) -> Callable[P, R]:
         system = expressions[0].system if expressions else None
         if system is None or system.repeater is None:
             return body(*args, **kwargs)
+        system.checkpoint()
         inputs = [expression.terms for expression in expressions]
         wires = sorted({wire for terms in inputs for wire, _ in terms} - {ONE_WIRE})
         if any(system.tape.wire_levels[wire] == NO_LEVEL for wire in wires):

@@ -6,6 +6,7 @@ longer side of a constraint is stored second. Expressions known to be 0 or 1 are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from prover.circuits.frontend.expression import (
@@ -58,11 +59,18 @@ class ConstraintSystem:
     """A constraint system under construction.
 
     ``repeat`` says whether gadgets are repeated by relocating what they emitted before (see `repetition`) or written
-    anew each time; the result is the same.
+    anew each time; the result is the same. ``checkpoint`` is called at every gadget and may raise to stop the work.
     """
 
-    def __init__(self, generation: Generation = GENERATION_014, *, repeat: bool = True) -> None:
+    def __init__(
+        self,
+        generation: Generation = GENERATION_014,
+        *,
+        repeat: bool = True,
+        checkpoint: Callable[[], None] | None = None,
+    ) -> None:
         self.generation = generation
+        self.checkpoint = checkpoint or _go_on
         self.tape = Tape()
         self.coefficients = Coefficients()
         self.public_names = ["1"]
@@ -174,3 +182,7 @@ class ConstraintSystem:
     def boolean_since(self, count: int) -> list[Terms]:
         """The marks made after the first `count`."""
         return self._made_boolean[count:]
+
+
+def _go_on() -> None:
+    """Nobody asks to stop."""
