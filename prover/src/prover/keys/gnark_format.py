@@ -22,6 +22,10 @@ _LARGEST_DOMAIN = 2**28
 # Wrapper lengths of batch and merkle files; the domain block follows them.
 _WRAPPER_BYTES = (8, 16)
 _DOMAIN_BYTES = 8 + 5 * FIELD_BYTES
+WORD_BYTES = 4
+"""One number of the wrapper."""
+PRELUDE_BYTES = _DOMAIN_BYTES + 1
+"""What follows the wrapper and tells the generation."""
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,27 @@
-"""Loaded proving keys: found by circuit, loaded once however many ask, accounted for.
+"""Loaded proving keys: found by circuit, loaded once however many ask, within a budget of memory.
 
-Whoever asks first loads the file in its own thread; the others wait, and a waiter may leave without
-disturbing the load. A file that turned out unusable is not read again until it changes.
+A key is loaded in a thread of its own; whoever needs it waits, and may leave without disturbing the load. Where
+memory is short, the key that nobody has used for longest leaves; a key in use never does. A file that turned out
+unusable is not read again until it changes.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from prover.errors import (
+    Cancelled,
+    KeyDownloadFailed,
+    KeyLoading,
     KeyMissing,
     KeyUnavailable,
     MalformedKey,
+    MemoryBudgetExceeded,
     MisnamedKey,
     ProverError,
     ShuttingDown,
@@ -23,14 +30,19 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
-from prover.keys.gnark_format import circuit_of
+from prover.keys.key_files import Fingerprint, check_name, find_key, fingerprint_of, installed_keys, resident_estimate
+from prover.keys.memory import gibibytes
 from prover.observability.metrics import Metrics
-from shared.circuit_id import KEY_SUFFIX, CircuitId
+from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Fingerprint = tuple[str, int, int, int]
+Fetch = Callable[[CircuitId, CancelFlag], None]
+"""Brings the key file of a circuit into the directory; raises KeyMissing or KeyDownloadFailed."""
+
+_FETCH_AGAIN_S = 30.0
+_ROOM_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,93 +51,165 @@ class _Failure:
     error: KeyUnavailable
 
 
+@dataclass(eq=False)
+class _Slot:
+    """One circuit's key, loading or loaded. The lock of the store guards all but ``key``."""
+
+    circuit: CircuitId
+    key: Future[LoadedKey] = field(default_factory=Future)
+    users: int = 0
+    pinned: bool = False
+    last_use: int = 0
+    bytes: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.key.done() and not self.users and not self.pinned
+
+
 class KeyStore:
     """Keys of one directory. All methods may be called from several threads."""
 
-    def __init__(self, directory: Path, engine: Engine, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        engine: Engine,
+        metrics: Metrics,
+        budget_bytes: int | None = None,
+        fetch: Fetch | None = None,
+    ) -> None:
+        """Open a folder. ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files."""
         self._directory = directory
         self._engine = engine
         self._metrics = metrics
-        self._lock = threading.Lock()
-        self._slots: dict[CircuitId, Future[LoadedKey]] = {}
+        self._budget_bytes = budget_bytes
+        self._fetch = fetch
+        self._changed = threading.Condition()
+        self._slots: dict[CircuitId, _Slot] = {}
         self._failures: dict[CircuitId, _Failure] = {}
+        self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
+        self._uses = count(1)
         self._stopping = CancelFlag()
+        metrics.key_budget_bytes.set(self._budget_bytes or 0)
+
+    @property
+    def directory(self) -> Path:
+        """Folder with the key files."""
+        return self._directory
 
     def find(self, circuit: CircuitId) -> Path:
         """Return the key file of a circuit, under its current or an earlier name; raises KeyMissing."""
-        for name in circuit.key_files:
-            path = self._directory / name
-            if path.is_file():
-                return path
-        raise KeyMissing(circuit.key_file, "put it into the keys directory of this prover (--keys-dir)")
+        return find_key(self._directory, circuit)
 
     def installed(self) -> Mapping[CircuitId, Path]:
         """Return the key files of the directory by the circuit that their names claim."""
+        return installed_keys(self._directory)
+
+    def is_loaded(self, circuit: CircuitId) -> bool:
+        """Whether a key is in memory now."""
+        with self._changed:
+            slot = self._slots.get(circuit)
+            return slot is not None and slot.key.done()
+
+    @contextmanager
+    def lease(self, circuit: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
+        """Give the key of a circuit for the block, loading it if need be; it stays in memory as long.
+
+        Raises KeyMissing, KeyDownloadFailed, MalformedKey, UnsupportedKey, MisnamedKey, OutOfMemory, ShuttingDown,
+        and Cancelled when ``cancel`` is raised while waiting (the load goes on).
+        """
+        slot = self._enter(circuit)
         try:
-            names = sorted(path.name for path in self._directory.iterdir() if path.suffix == KEY_SUFFIX)
-        except OSError:
-            return {}
-        found = (CircuitId.from_key_file(name) for name in names)
-        return {circuit: self.find(circuit) for circuit in found if circuit is not None}
+            _wait(slot.key, cancel)
+            cancel.check()
+            yield slot.key.result()
+        finally:
+            self._leave(slot)
 
     def get(self, circuit: CircuitId, cancel: CancelFlag) -> LoadedKey:
-        """Return the key of a circuit, loading it if need be.
+        """Return the key of a circuit, loading it if need be; it stays in memory until the store is closed.
 
-        Raises KeyMissing, MalformedKey, UnsupportedKey, MisnamedKey, OutOfMemory, ShuttingDown, and
-        Cancelled when ``cancel`` is raised while waiting.
+        Raises like ``lease``.
         """
-        with self._lock:
+        slot = self._enter(circuit)
+        try:
+            _wait(slot.key, cancel)
+            cancel.check()
+            with self._changed:
+                slot.pinned = True
+            return slot.key.result()
+        finally:
+            self._leave(slot)
+
+    def close(self) -> None:
+        """Destroy all keys once the proofs that use them have returned; running loads are cancelled."""
+        self._stopping.raise_flag()
+        with self._changed:
+            slots, self._slots = list(self._slots.values()), {}
+            self._changed.notify_all()
+        for slot in slots:
+            if slot.key.done() and slot.key.exception() is None:
+                slot.key.result().close()
+        self._account()
+
+    def _enter(self, circuit: CircuitId) -> _Slot:
+        with self._changed:
+            if self._stopping.is_raised:
+                raise ShuttingDown
+            slot = self._slots.get(circuit)
+        if slot is None and self._fetch is None:
+            self._require_usable(circuit, self.find(circuit))  # no thread for what is known to fail
+        with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
             slot = self._slots.get(circuit)
             leads = slot is None
             if slot is None:
-                slot = self._slots[circuit] = Future()
+                slot = self._slots[circuit] = _Slot(circuit)
+            slot.users += 1
         if leads:
-            self._load_into(slot, circuit)
-        else:
-            _wait(slot, cancel)
-        cancel.check()
-        return slot.result()
+            threading.Thread(target=self._load_into, args=(slot,), name=f"load {circuit}").start()
+        return slot
 
-    def close(self) -> None:
-        """Destroy all keys once the proofs that use them have returned; running loads are cancelled."""
-        self._stopping.raise_flag()
-        with self._lock:
-            slots, self._slots = list(self._slots.values()), {}
-        for slot in slots:
-            if slot.done() and slot.exception() is None:
-                slot.result().close()
-        self._account()
+    def _leave(self, slot: _Slot) -> None:
+        with self._changed:
+            slot.users -= 1
+            slot.last_use = next(self._uses)
+            self._changed.notify_all()
 
-    def _load_into(self, slot: Future[LoadedKey], circuit: CircuitId) -> None:
+    def _load_into(self, slot: _Slot) -> None:
         try:
-            key = self._load(circuit)
+            key = self._load(slot)
         except BaseException as error:
-            with self._lock:
-                self._slots.pop(circuit, None)
-            slot.set_exception(error)
+            with self._changed:
+                if self._slots.get(slot.circuit) is slot:
+                    del self._slots[slot.circuit]
+                self._changed.notify_all()
+            slot.key.set_exception(error)
+            self._account()
             if not isinstance(error, ProverError):
                 raise
             return
-        slot.set_result(key)
-        with self._lock:
-            orphaned = self._slots.get(circuit) is not slot
+        with self._changed:
+            orphaned = self._slots.get(slot.circuit) is not slot
+            slot.bytes = key.info.resident_bytes
+            slot.key.set_result(key)
+            if not orphaned:
+                self._make_room(slot)
         if orphaned:  # the store was closed meanwhile
             key.close()
         self._account()
 
-    def _load(self, circuit: CircuitId) -> LoadedKey:
-        path = self.find(circuit)
-        fingerprint = _fingerprint(path)
-        failure = self._failures.get(circuit)
-        if failure is not None and failure.fingerprint == fingerprint:
-            raise failure.error.with_traceback(None)
+    def _load(self, slot: _Slot) -> LoadedKey:
+        circuit = slot.circuit
+        path = self._obtain(slot)
+        fingerprint = self._require_usable(circuit, path)
+        self._reserve(slot, path)
         started = time.perf_counter()
         try:
             key = load_key_file(self._engine, path, self._stopping)
             try:
-                _check_name(key, circuit, path)
+                check_name(key, circuit, path)
             except BaseException:
                 key.close()
                 raise
@@ -144,11 +228,73 @@ class KeyStore:
         )
         return key
 
+    def _obtain(self, slot: _Slot) -> Path:
+        """Return the key file, downloading it where that is asked for and none is there."""
+        circuit = slot.circuit
+        try:
+            return self.find(circuit)
+        except KeyMissing:
+            if self._fetch is None:
+                raise
+        until, failure = self._fetch_failures.get(circuit, (0.0, None))
+        if failure is not None and time.monotonic() < until:
+            raise failure.with_traceback(None)
+        try:
+            self._fetch(circuit, self._stopping)
+        except (KeyMissing, KeyDownloadFailed) as error:
+            self._fetch_failures[circuit] = (time.monotonic() + _FETCH_AGAIN_S, error)
+            _log.error("key_not_downloaded", circuit=circuit.name, error=error.detail)
+            raise
+        return self.find(circuit)
+
+    def _require_usable(self, circuit: CircuitId, path: Path) -> Fingerprint:
+        """Return the fingerprint of a file; raises what was wrong with it if it is known to be unusable."""
+        fingerprint = fingerprint_of(path)
+        failure = self._failures.get(circuit)
+        if failure is not None and failure.fingerprint == fingerprint:
+            raise failure.error.with_traceback(None)
+        return fingerprint
+
+    def _reserve(self, slot: _Slot, path: Path) -> None:
+        """Wait until the key fits into the budget beside those in use; others are evicted for it."""
+        need, budget = resident_estimate(path, slot.circuit), self._budget_bytes
+        with self._changed:
+            slot.bytes = need
+            while not self._make_room(slot):
+                fixed = sum(other.bytes for other in self._slots.values() if other.pinned)
+                if budget is not None and fixed + need > budget:
+                    raise MemoryBudgetExceeded(
+                        f"the proving key of {slot.circuit} needs about {gibibytes(need)} of memory, and keys may take "
+                        f"{gibibytes(budget)}, of which {gibibytes(fixed)} are kept for preloaded ones: "
+                        "add memory, raise --key-memory-gb, preload fewer keys, or use smaller batches"
+                    )
+                if self._stopping.is_raised:
+                    raise Cancelled
+                if not slot.users:
+                    raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
+                slot.bytes = 0  # waits without keeping others from loading
+                self._changed.wait(_ROOM_POLL_S)
+                slot.bytes = need
+
+    def _make_room(self, slot: _Slot) -> bool:
+        """Evict idle keys, the longest unused first, until all fit; the lock is held. Tells whether they do."""
+        budget = self._budget_bytes
+        while budget is not None and sum(other.bytes for other in self._slots.values()) > budget:
+            idle = [other for other in self._slots.values() if other.is_idle and other is not slot]
+            if not idle:
+                return False
+            victim = min(idle, key=lambda other: other.last_use)
+            del self._slots[victim.circuit]
+            victim.key.result().close()
+            self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
+            _log.info("key_evicted", circuit=victim.circuit.name, resident_bytes=victim.bytes, for_=slot.circuit.name)
+        return True
+
     def _account(self) -> None:
-        with self._lock:
-            done = [slot for slot in self._slots.values() if slot.done() and slot.exception() is None]
-        self._metrics.keys_loaded.set(len(done))
-        self._metrics.key_bytes.set(sum(slot.result().info.resident_bytes for slot in done))
+        with self._changed:
+            loaded = [slot for slot in self._slots.values() if slot.key.done()]
+            self._metrics.keys_loaded.set(len(loaded))
+            self._metrics.key_bytes.set(sum(slot.bytes for slot in loaded))
 
 
 def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
@@ -156,25 +302,10 @@ def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) 
     return prepared.load(engine, path, cancel)
 
 
-def _check_name(key: LoadedKey, circuit: CircuitId, path: Path) -> None:
-    held = circuit_of(key.info)
-    if held is None:
-        raise UnsupportedKey(f"key file {path.name} holds a circuit that this prover does not know")
-    if held != circuit:
-        raise MisnamedKey(f"key file {path.name} holds {held.name}; rename it to {held.key_file}")
-
-
-def _fingerprint(path: Path) -> Fingerprint:
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise KeyUnavailable(f"key file {path.name} cannot be read: {error.strerror}") from error
-    return path.name, stat.st_size, stat.st_mtime_ns, stat.st_ino
-
-
-def _wait(slot: Future[LoadedKey], cancel: CancelFlag) -> None:
+def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:
+    """Wait until the load ends or the flag is raised."""
     done = threading.Event()
     wake: Callable[[object], None] = lambda _: done.set()  # noqa: E731
-    slot.add_done_callback(wake)
+    key.add_done_callback(wake)
     with cancel.watch(done.set):
         done.wait()

@@ -94,6 +94,17 @@ class Metrics:
         )
         self.keys_loaded = Gauge("prover_keys_loaded", "Proving keys in memory.", registry=registry)
         self.key_bytes = Gauge("prover_key_store_bytes", "Memory held by loaded proving keys.", registry=registry)
+        self.key_budget_bytes = Gauge(
+            "prover_key_store_budget_bytes",
+            "Memory that loaded proving keys may take together; 0 without a limit.",
+            registry=registry,
+        )
+        self.key_evictions = Counter(
+            "prover_key_evictions_total",
+            "Proving keys that left memory to make room for others.",
+            circuit,
+            registry=registry,
+        )
         for kind in CIRCUIT_TYPES:
             for status in STATUSES:
                 self.requests.labels(kind, status)

@@ -1,0 +1,79 @@
+"""Keys that a server wants in memory before requests come: loaded in the background, reported until they are there."""
+
+import threading
+from collections.abc import Iterable
+
+from prover.errors import Cancelled, ProverError, ShuttingDown
+from prover.kernel.cancellation import CancelFlag
+from prover.keys.store import KeyStore
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_RETRY_S = 30.0
+
+
+class Preloader:
+    """Loads the required keys of a store one after the other and keeps them there.
+
+    One that cannot be loaded is logged and tried again every ``retry_s`` seconds, while the others go on.
+    """
+
+    def __init__(self, keys: KeyStore, required: Iterable[CircuitId], retry_s: float = _RETRY_S) -> None:
+        self._keys = keys
+        self._required = tuple(required)
+        self._retry_s = retry_s
+        self._failures: dict[CircuitId, str] = {}
+        self._loaded: set[CircuitId] = set()
+        self._stopping = CancelFlag()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="preload")
+
+    @property
+    def required(self) -> int:
+        """How many keys are required."""
+        return len(self._required)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop before the next key; the one being loaded ends with the store."""
+        self._stopping.raise_flag()
+        self._stopped.set()
+
+    def missing_required(self) -> list[str]:
+        """Say of every required key that is not in memory what it waits for; empty when all are there."""
+        return [
+            self._failures.get(circuit, f"{circuit}: not loaded yet")
+            for circuit in self._required
+            if circuit not in self._loaded
+        ]
+
+    def _run(self) -> None:
+        while True:
+            for circuit in self._required:
+                if circuit not in self._loaded and not self._load(circuit):
+                    return
+            if len(self._loaded) == len(self._required):
+                _log.info("keys_preloaded", keys=len(self._loaded))
+                return
+            if self._stopped.wait(self._retry_s):
+                return
+
+    def _load(self, circuit: CircuitId) -> bool:
+        """Load one key; tells whether to go on."""
+        try:
+            self._keys.get(circuit, self._stopping)
+        except (Cancelled, ShuttingDown):
+            return False
+        except ProverError as error:
+            known = self._failures.get(circuit)
+            self._failures[circuit] = f"{circuit}: {error.detail}"
+            if known != self._failures[circuit]:
+                _log.error("key_not_preloaded", circuit=circuit.name, error=error.detail)
+        else:
+            self._loaded.add(circuit)
+        return True

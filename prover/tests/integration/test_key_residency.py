@@ -1,0 +1,206 @@
+"""Which keys stay in memory: leases, the budget, eviction, and preloading."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from in_process_service import circuit
+from prometheus_client import CollectorRegistry
+
+from prover.errors import KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys.preload import Preloader
+from prover.keys.store import Fetch, KeyStore
+from prover.observability.metrics import Metrics
+from shared.circuit_id import CircuitId
+
+FIRST = circuit("v1_inclusion_26_1")
+SECOND = circuit("v2_inclusion_32_1")
+THIRD = circuit("v1_non-inclusion_26_1")
+
+Open = Callable[..., KeyStore]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, reference_keys_dir: Path) -> Path:
+    """A folder with three published keys."""
+    for wanted in (FIRST, SECOND, THIRD):
+        shutil.copy(reference_keys_dir / wanted.earlier_key_file, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def open_store(folder: Path, engine: Engine) -> Iterator[Open]:
+    """Give a function that opens a store over the folder; its arguments are those of KeyStore."""
+    stores: list[KeyStore] = []
+
+    def open_(budget_bytes: int | None = None, fetch: Fetch | None = None) -> KeyStore:
+        stores.append(KeyStore(folder, engine, Metrics(CollectorRegistry()), budget_bytes, fetch))
+        return stores[-1]
+
+    yield open_
+    for store in stores:
+        store.close()
+
+
+def use(store: KeyStore, wanted: CircuitId) -> None:
+    with store.lease(wanted, CancelFlag()):
+        pass
+
+
+def loaded(store: KeyStore) -> set[CircuitId]:
+    return {wanted for wanted in (FIRST, SECOND, THIRD) if store.is_loaded(wanted)}
+
+
+def estimate(folder: Path, *circuits: CircuitId) -> int:
+    """What the store reserves for keys before it has read them, and a little more."""
+    return sum(int((folder / wanted.earlier_key_file).stat().st_size * 1.01) for wanted in circuits)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_store__over_its_budget__evicts_the_key_unused_for_longest(open_store: Open, folder: Path) -> None:
+    store = open_store(estimate(folder, FIRST, SECOND))
+    use(store, FIRST)
+    use(store, SECOND)
+    use(store, FIRST)
+    use(store, THIRD)
+    assert loaded(store) == {FIRST, THIRD}
+    assert store._metrics.key_evictions.labels("inclusion")._value.get() == 1
+    assert store._metrics.keys_loaded._value.get() == 2
+    use(store, SECOND)
+    assert SECOND in loaded(store)
+
+
+def test_store__whose_budget_is_in_use__waits_for_a_lease_to_end(open_store: Open, folder: Path) -> None:
+    store = open_store(estimate(folder, SECOND))
+    with ThreadPoolExecutor(1) as pool:
+        with store.lease(FIRST, CancelFlag()) as key:
+            waiting = pool.submit(use, store, SECOND)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.2)
+            key.verifying_key.write()  # still there
+        waiting.result(60)
+    assert loaded(store) == {SECOND}
+    with pytest.raises(KernelMisused):
+        key.prove(b"")
+
+
+def test_key__larger_than_the_budget__is_refused_with_need_budget_and_remedies(open_store: Open) -> None:
+    store = open_store(2**20)
+    with pytest.raises(
+        MemoryBudgetExceeded, match=r"v1_inclusion_26_1 needs about \d.* MiB.*1\.0 MiB.*--key-memory-gb"
+    ):
+        use(store, FIRST)
+    assert not loaded(store)
+
+
+def test_key__got_for_good__is_never_evicted(open_store: Open, folder: Path) -> None:
+    store = open_store(estimate(folder, FIRST, SECOND))
+    pinned = store.get(FIRST, CancelFlag())
+    use(store, SECOND)
+    use(store, THIRD)
+    assert loaded(store) == {FIRST, THIRD}
+    pinned.verifying_key.write()
+
+
+def test_leases__by_many_threads_within_a_small_budget__all_get_their_key(open_store: Open, folder: Path) -> None:
+    store = open_store(estimate(folder, SECOND))
+    expected = {wanted: store_header(open_store(), wanted) for wanted in (FIRST, SECOND, THIRD)}
+
+    def check(number: int) -> bool:
+        wanted = (FIRST, SECOND, THIRD)[number % 3]
+        with store.lease(wanted, CancelFlag()) as key:
+            return key.info.header == expected[wanted]
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(check, range(18)))
+
+
+def store_header(store: KeyStore, wanted: CircuitId) -> tuple[int, ...]:
+    with store.lease(wanted, CancelFlag()) as key:
+        return key.info.header
+
+
+def test_key__missing_with_a_way_to_fetch_it__is_fetched_once_for_all(
+    open_store: Open, folder: Path, reference_keys_dir: Path
+) -> None:
+    (folder / FIRST.earlier_key_file).unlink()
+    fetched: list[CircuitId] = []
+
+    def fetch(wanted: CircuitId, _: CancelFlag) -> None:
+        fetched.append(wanted)
+        shutil.copy(reference_keys_dir / wanted.earlier_key_file, folder / wanted.key_file)
+
+    store = open_store(fetch=fetch)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: use(store, FIRST), range(8)))
+    use(store, SECOND)
+    assert fetched == [FIRST]
+
+
+def test_key__that_cannot_be_fetched__is_not_tried_again_at_once(open_store: Open, folder: Path) -> None:
+    (folder / FIRST.earlier_key_file).unlink()
+    tried: list[CircuitId] = []
+
+    def fetch(wanted: CircuitId, _: CancelFlag) -> None:
+        tried.append(wanted)
+        raise KeyDownloadFailed("the server is away")
+
+    store = open_store(fetch=fetch)
+    for _ in range(3):
+        with pytest.raises(KeyDownloadFailed, match="away"):
+            use(store, FIRST)
+    assert tried == [FIRST]
+
+
+def test_preloader__whose_keys_are_there__reports_none_missing(open_store: Open) -> None:
+    store = open_store()
+    preloader = Preloader(store, [FIRST, SECOND])
+    assert len(preloader.missing_required()) == 2
+    preloader.start()
+    until(lambda: not preloader.missing_required())
+    assert loaded(store) == {FIRST, SECOND}
+
+
+def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_comes(
+    open_store: Open, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = folder / FIRST.earlier_key_file
+    aside = tmp_path_factory.mktemp("aside") / path.name
+    path.rename(aside)
+    store = open_store()
+    preloader = Preloader(store, [FIRST, SECOND], retry_s=0.05)
+    preloader.start()
+    until(lambda: loaded(store) == {SECOND} and "not found" in preloader.missing_required()[0])
+    assert preloader.missing_required() == [f"{FIRST}: {KeyMissing(FIRST.key_file, _remedy())}"]
+    shutil.copy(aside, path.with_suffix(".tmp"))
+    path.with_suffix(".tmp").rename(path)
+    until(lambda: not preloader.missing_required())
+
+
+def test_preloader__closed_while_it_waits__ends(open_store: Open, folder: Path) -> None:
+    (folder / FIRST.earlier_key_file).unlink()
+    preloader = Preloader(open_store(), [FIRST], retry_s=3600)
+    preloader.start()
+    until(lambda: "not found" in preloader.missing_required()[0])
+    preloader.close()
+    until(lambda: not any(thread.name == "preload" for thread in threading.enumerate()))
+
+
+def _remedy() -> str:
+    from prover.keys.key_files import MISSING_REMEDY
+
+    return MISSING_REMEDY
