@@ -18,6 +18,8 @@ PREFIX = "PROVER_"
 REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
 """Variables of the reference that share our prefix."""
 
+RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "full-test"]
+
 
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -43,6 +45,30 @@ class KeySettings(_Group):
 
     directory: Path = Path("proving-keys")
     """Folder with the key files."""
+    run_mode: RunModeName | None = None
+    """Role of this instance: the circuits of the mode are proved, others answered 503. Unset: every circuit."""
+    circuits: str = ""
+    """More circuits that are proved: names of kinds or of keys, separated by commas."""
+    key_set: Literal["specification", "reference"] = "specification"
+    """Whose table of run modes holds; the reference's is wider."""
+    preload: Literal["none", "all"] | RunModeName = "none"
+    """Keys loaded at the start and kept: none, all, or those of a run mode. Others are loaded on first use."""
+    preload_circuits: str = ""
+    """More keys loaded at the start: names of kinds or of keys, separated by commas."""
+    memory_gib: float = Field(default=0, ge=0)
+    """Memory of loaded keys together; the key unused for longest leaves. 0 means half of the total."""
+    total_memory_gib: float = Field(default=0, ge=0)
+    """Memory of this prover in all (PROVER_TOTAL_MEMORY_GB); 0 means that of the machine or container."""
+    auto_download: bool = False
+    """Whether a missing key is downloaded on first use."""
+    download_url: str = "https://storage.googleapis.com/light-protocol-proving-keys/light-protocol-keys"
+    """Folder of the key files and their CHECKSUM list."""
+    download_max_retries: int = Field(default=10, ge=1)
+    """Attempts per file."""
+    download_parallel: int = Field(default=4, ge=1, le=64)
+    """Files downloaded at once."""
+    manifest: Path | None = None
+    """File with name, size and SHA-256 of every key, in place of the CHECKSUM list."""
 
 
 class ProvingSettings(_Group):
