@@ -46,7 +46,7 @@ typedef struct {
     uint32_t kind, version, generation, header[4], header_words, constraints, wires, public_inputs, secret_inputs,
         internal_wires, coefficients, instructions, hints;
     uint64_t terms, domain_size, points_a, points_b, points_k, points_z, proving_key_offset, verifying_key_offset,
-        constraint_system_offset, file_bytes, resident_bytes;
+        constraint_system_offset, file_bytes, resident_bytes, mapped_bytes;
 } g16_key_info;
 int g16_engine_create(void **engine, uint32_t threads, int backend, g16_error *error);
 void g16_engine_destroy(void *engine);

@@ -92,6 +92,14 @@ G16_API void g16_engine_destroy(g16_engine *engine);
 G16_API const char *g16_engine_backend(const g16_engine *engine);
 G16_API uint32_t g16_engine_threads(const g16_engine *engine);
 
+/* How a backend keeps the points of proving keys, x before y, limbs little-endian. Part of prepared keys, so numbers
+ * are never used again for something else. */
+typedef enum g16_point_form {
+    G16_POINTS_R256 = 1,      /* Montgomery form with R = 2^256, below p */
+    G16_POINTS_R260_LOOSE = 2 /* Montgomery form with R = 2^260, below 2p + 2^212 */
+} g16_point_form;
+G16_API g16_point_form g16_engine_point_form(const g16_engine *engine);
+
 /* ---- keys --------------------------------------------------------------------- */
 
 typedef enum g16_circuit_kind {
@@ -122,6 +130,7 @@ typedef struct g16_key_info {
     uint64_t points_a, points_b, points_k, points_z;
     uint64_t proving_key_offset, verifying_key_offset, constraint_system_offset, file_bytes;
     uint64_t resident_bytes;             /* memory this handle owns */
+    uint64_t mapped_bytes;               /* of a prepared file that it reads, else 0; file_bytes is its source's */
 } g16_key_info;
 
 /* Reads a whole key file from memory (map the file; it is read once and may be unmapped
@@ -148,6 +157,40 @@ typedef enum g16_encoding { G16_COMPRESSED = 1, G16_RAW = 2 } g16_encoding;
 G16_API size_t g16_vk_bytes(const g16_vk *vk, g16_encoding encoding);
 G16_API g16_status g16_vk_write(const g16_vk *vk, uint8_t *out, size_t out_size, g16_encoding encoding,
                                 g16_error *error);
+
+/* ---- prepared keys -------------------------------------------------------------- */
+
+/* A key in the form in which the kernel reads it, made to be mapped by any number of processes
+ * (docs/reference/prepared-key-format.md). It serves backends of one point form. */
+#define G16_PREPARED_VERSION 1
+
+typedef struct g16_prepared_info {
+    uint32_t version, point_form, sections;
+    uint64_t file_bytes;
+    uint64_t source_bytes;     /* of the key file that it was made from */
+    uint8_t source_sha256[32];
+} g16_prepared_info;
+
+/* Bytes that g16_prepared_write() produces. */
+G16_API size_t g16_prepared_bytes(const g16_key *key);
+
+/* Writes the prepared form, the same bytes for the same key. source_sha256: 32 bytes, the digest of the file that the
+ * key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory. */
+G16_API g16_status g16_prepared_write(const g16_key *key, uint8_t *out, size_t size, const uint8_t *source_sha256,
+                                      uint32_t *progress, const g16_cancel *cancel, g16_error *error);
+
+/* Reads header and directory. data of this and the next two: aligned to 64 bytes. */
+G16_API g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t *data, size_t size, g16_error *error);
+
+/* Makes a key of a prepared file, which must stay readable and unchanged until the key is destroyed. Checks header,
+ * directory and the checksums of everything but the long point lists, and that no index leads outside: whatever the
+ * file holds, a proof reads and writes only its own memory. G16_UNSUPPORTED_KEY: another version, another point form,
+ * or an unknown section that is required. */
+G16_API g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
+                                     const g16_cancel *cancel, g16_error *error);
+
+/* Compares all checksums. */
+G16_API g16_status g16_prepared_verify(const uint8_t *data, size_t size, const g16_cancel *cancel, g16_error *error);
 
 /* ---- proofs ------------------------------------------------------------------- */
 

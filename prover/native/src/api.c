@@ -78,6 +78,8 @@ void g16_engine_destroy(g16_engine *engine) {
 
 const char *g16_engine_backend(const g16_engine *engine) { return engine->backend->name; }
 
+g16_point_form g16_engine_point_form(const g16_engine *engine) { return engine->backend->point_form; }
+
 uint32_t g16_engine_threads(const g16_engine *engine) { return thread_pool_threads(engine->pool); }
 
 size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key) {

@@ -5,13 +5,16 @@
 #define MONT256_ADX 1
 #define G16_BACKEND_TABLE g16_backend_ifma
 #define G16_BACKEND_NAME "ifma"
+#define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_ADX)
 #define MONT256_ADX 1
 #define G16_BACKEND_TABLE g16_backend_adx
 #define G16_BACKEND_NAME "adx"
+#define G16_BACKEND_POINT_FORM G16_POINTS_R256
 #elif defined(G16_COMPILE_PORTABLE)
 #define G16_BACKEND_TABLE g16_backend_portable
 #define G16_BACKEND_NAME "portable"
+#define G16_BACKEND_POINT_FORM G16_POINTS_R256
 #else
 #error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX or -DG16_COMPILE_IFMA"
 #endif
@@ -34,6 +37,7 @@
 
 const g16_backend G16_BACKEND_TABLE = {
     .name = G16_BACKEND_NAME,
+    .point_form = G16_BACKEND_POINT_FORM,
     .read_proving_key = key_points_read_proving_key,
     .read_verifying_key = key_points_read_verifying_key,
     .is_domain = key_points_is_domain,

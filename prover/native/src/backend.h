@@ -24,6 +24,7 @@ typedef struct byte_reader {
 
 typedef struct g16_backend {
     const char *name;
+    g16_point_form point_form; /* of the key's point lists after prepare_key; another form needs another number */
 
     /* key_points_impl.h: the proving key from the domain block on, up to the verifying key; fills
      * key->pk (arrays allocated here) and info. key->info.generation is known. */

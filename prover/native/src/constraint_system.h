@@ -37,7 +37,7 @@ typedef struct cs_row {
     uint32_t solved_wire;      /* meaningful unless solves is CS_SOLVES_NOTHING */
     uint32_t solved_coefficient;
     uint32_t level; /* dependency level in the file: decides which failing row is reported */
-    uint8_t solves; /* cs_solves */
+    uint32_t solves; /* cs_solves; a whole word, so that rows have no padding */
 } cs_row;
 
 /* An instruction: a row number, or a hint number with CS_IS_HINT set. */

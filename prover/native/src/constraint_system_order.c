@@ -136,7 +136,7 @@ static int run_hint(planner *plan, uint32_t place, uint32_t number) {
 static int run_row(planner *plan, uint32_t place, uint32_t number) {
     cs_row *row = &plan->cs->rows[number];
     const uint32_t sides[3] = {row->left, row->right, row->out};
-    static const uint8_t solves[3] = {CS_SOLVES_L, CS_SOLVES_R, CS_SOLVES_O};
+    static const uint32_t solves[3] = {CS_SOLVES_L, CS_SOLVES_R, CS_SOLVES_O};
     uint32_t unsolved = 0, level = 0;
     cs_term term = {0, 0};
     row->solves = CS_SOLVES_NOTHING;

@@ -40,7 +40,11 @@ struct g16_key {
     proving_key pk;
     constraint_system cs;
     g16_vk vk;
+    int is_prepared; /* arrays lie in a mapped file, which outlives the key and is only read */
 };
+
+/* The parts of key->info that follow from key->pk, key->cs and the size of the gnark file. */
+void g16_key_fill_info(g16_key *key, uint64_t file_bytes);
 
 /* Fills *error (if not NULL) with a formatted message and returns status. */
 g16_status g16_fail(g16_error *error, g16_status status, uint64_t offset, const char *format, ...)

@@ -163,7 +163,7 @@ static g16_status check_infinity_maps(const g16_key *key, g16_error *error) {
 
 static int cancelled(const g16_cancel *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
 
-static void fill_info(g16_key *key, size_t size) {
+void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     g16_key_info *info = &key->info;
     const constraint_system *cs = &key->cs;
     const proving_key *pk = &key->pk;
@@ -175,7 +175,7 @@ static void fill_info(g16_key *key, size_t size) {
     info->instructions = cs->instructions_count;
     info->hints = cs->hints_count;
     info->terms = cs->file_terms;
-    info->file_bytes = size;
+    info->file_bytes = file_bytes;
     info->kind = G16_CIRCUIT_OTHER;
     if (info->header_words == BATCH_WRAPPER_BYTES / 4) {
         recognise_batch(info, cs->batch_kind);
@@ -213,7 +213,7 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
     key->pk.twiddles = malloc(key->info.domain_size * sizeof *key->pk.twiddles);
     if (!key->pk.twiddles) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the evaluation domain");
     key->backend->prepare_key(key);
-    fill_info(key, size);
+    g16_key_fill_info(key, size);
     return G16_OK;
 }
 
@@ -235,6 +235,10 @@ g16_status g16_key_load(g16_engine *engine, g16_key **key, const uint8_t *data, 
 
 void g16_key_destroy(g16_key *key) {
     if (!key) return;
+    if (key->is_prepared) {
+        free(key);
+        return;
+    }
     proving_key *pk = &key->pk;
     free(pk->a_wires);
     free(pk->b_wires);

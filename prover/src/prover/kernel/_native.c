@@ -585,172 +585,203 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 147), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 152), // g16_engine const *
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(g16_engine const *)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 179), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 147), // char const *()(g16_status)
-/*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_status
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(g16_status)
+/*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 147), // char const *()(void)
+/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
-/*  9 */ _CFFI_OP(_CFFI_OP_POINTER, 15), // g16_engine * *
-/* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/* 11 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 153), // g16_error *
-/* 13 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 14 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 152), // g16_engine *
-/* 16 */ _CFFI_OP(_CFFI_OP_POINTER, 135), // g16_key * *
-/* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 164), // uint8_t const *
-/* 18 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 160), // int32_t const *
-/* 20 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 184), // g16_point_form()(g16_engine const *)
+/*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // g16_engine * *
+/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/* 14 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
+/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 180), // g16_error *
+/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 179), // g16_engine *
+/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 162), // g16_key * *
+/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // uint8_t const *
+/* 21 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/* 22 */ _CFFI_OP(_CFFI_OP_POINTER, 189), // int32_t const *
 /* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 155), // g16_key const *
-/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 164), // uint8_t *
-/* 26 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 165), // void *
-/* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 34 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 36 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 24 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 26 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 182), // g16_key const *
+/* 28 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // uint8_t *
+/* 29 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
+/* 30 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 33 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 34 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // void *
+/* 35 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 36 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 37 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 38 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 40 */ _CFFI_OP(_CFFI_OP_POINTER, 163), // uint64_t *
-/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 43 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 47 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 48 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 42 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 192), // uint64_t *
+/* 44 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 45 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 34),
+/* 47 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 51 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 56 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 59 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 50 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 59 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 60 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 61 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 65 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 62 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 63 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 68 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 71 */ _CFFI_OP(_CFFI_OP_POINTER, 142), // g16_setup * *
-/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 73 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 74 */ _CFFI_OP(_CFFI_OP_POINTER, 10), // uint32_t const *
-/* 75 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 78 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 71 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 74 */ _CFFI_OP(_CFFI_OP_POINTER, 169), // g16_setup * *
+/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 76 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 77 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t const *
+/* 78 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 80 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 81 */ _CFFI_OP(_CFFI_OP_POINTER, 157), // g16_setup const *
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 83 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 85 */ _CFFI_OP(_CFFI_OP_POINTER, 10), // uint32_t *
-/* 86 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 88 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 89 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 82 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 84 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_setup const *
+/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 88 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t *
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
 /* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 91 */ _CFFI_OP(_CFFI_OP_POINTER, 145), // g16_vk * *
-/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 93 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 95 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 96 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 172), // g16_vk * *
+/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 96 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 97 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 98 */ _CFFI_OP(_CFFI_OP_POINTER, 159), // g16_vk const *
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 17),
-/* 101 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 103 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 104 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 98),
-/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 25),
-/* 107 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 108 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
-/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 111 */ _CFFI_OP(_CFFI_OP_FUNCTION, 98), // g16_vk const *()(g16_key const *)
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 113 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 114 */ _CFFI_OP(_CFFI_OP_FUNCTION, 18), // size_t()(g16_engine const *, g16_key const *)
-/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 117 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 118 */ _CFFI_OP(_CFFI_OP_FUNCTION, 18), // size_t()(g16_setup const *)
-/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 81),
-/* 120 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 121 */ _CFFI_OP(_CFFI_OP_FUNCTION, 18), // size_t()(g16_vk const *, g16_encoding)
-/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 98),
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 108),
-/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION, 10), // uint32_t()(g16_engine const *)
-/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 127 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 128 */ _CFFI_OP(_CFFI_OP_FUNCTION, 10), // uint32_t()(g16_vk const *)
-/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 98),
-/* 130 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 131 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // void()(g16_engine *)
-/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // void()(g16_key *)
-/* 135 */ _CFFI_OP(_CFFI_OP_POINTER, 155), // g16_key *
-/* 136 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 137 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // void()(g16_key const *, g16_key_info *)
-/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 139 */ _CFFI_OP(_CFFI_OP_POINTER, 156), // g16_key_info *
-/* 140 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // void()(g16_setup *)
-/* 142 */ _CFFI_OP(_CFFI_OP_POINTER, 157), // g16_setup *
-/* 143 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION, 165), // void()(g16_vk *)
-/* 145 */ _CFFI_OP(_CFFI_OP_POINTER, 159), // g16_vk *
-/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 148), // char const *
-/* 148 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 149 */ _CFFI_OP(_CFFI_OP_ARRAY, 148), // char[256]
-/* 150 */ (_cffi_opcode_t)(256),
-/* 151 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 152 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
-/* 153 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
-/* 154 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 155 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
-/* 156 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
-/* 157 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_setup
-/* 158 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_stage
-/* 159 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_vk
-/* 160 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 161 */ _CFFI_OP(_CFFI_OP_ARRAY, 10), // uint32_t[4]
-/* 162 */ (_cffi_opcode_t)(4),
-/* 163 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
-/* 164 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 165 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 99 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 101 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_vk const *
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 106 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_key const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 108 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 110 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 88),
+/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 117 */ _CFFI_OP(_CFFI_OP_POINTER, 185), // g16_prepared_info *
+/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 119 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 121 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
+/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 125 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 126 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 128 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 129 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
+/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION, 101), // g16_vk const *()(g16_key const *)
+/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 137 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 138 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 142 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *)
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
+/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 84),
+/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 148 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
+/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
+/* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 126),
+/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
+/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
+/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
+/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_engine *)
+/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 160 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 161 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_key *)
+/* 162 */ _CFFI_OP(_CFFI_OP_POINTER, 182), // g16_key *
+/* 163 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_key const *, g16_key_info *)
+/* 165 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 166 */ _CFFI_OP(_CFFI_OP_POINTER, 183), // g16_key_info *
+/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_setup *)
+/* 169 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_setup *
+/* 170 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_vk *)
+/* 172 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_vk *
+/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 175), // char const *
+/* 175 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 176 */ _CFFI_OP(_CFFI_OP_ARRAY, 175), // char[256]
+/* 177 */ (_cffi_opcode_t)(256),
+/* 178 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 179 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
+/* 180 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
+/* 181 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 182 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
+/* 183 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
+/* 184 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 185 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
+/* 186 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
+/* 187 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 188 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
+/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 190 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
+/* 191 */ (_cffi_opcode_t)(4),
+/* 192 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
+/* 193 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 194 */ _CFFI_OP(_CFFI_OP_ARRAY, 193), // uint8_t[32]
+/* 195 */ (_cffi_opcode_t)(32),
+/* 196 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -869,6 +900,20 @@ static int _cffi_const_G16_GENERATION_0_14(unsigned long long *o)
 {
   int n = (G16_GENERATION_0_14) <= 0;
   *o = (unsigned long long)((G16_GENERATION_0_14) | 0);  /* check that G16_GENERATION_0_14 is an integer */
+  return n;
+}
+
+static int _cffi_const_G16_POINTS_R256(unsigned long long *o)
+{
+  int n = (G16_POINTS_R256) <= 0;
+  *o = (unsigned long long)((G16_POINTS_R256) | 0);  /* check that G16_POINTS_R256 is an integer */
+  return n;
+}
+
+static int _cffi_const_G16_POINTS_R260_LOOSE(unsigned long long *o)
+{
+  int n = (G16_POINTS_R260_LOOSE) <= 0;
+  *o = (unsigned long long)((G16_POINTS_R260_LOOSE) | 0);  /* check that G16_POINTS_R260_LOOSE is an integer */
   return n;
 }
 
@@ -1035,7 +1080,7 @@ _cffi_f_g16_engine_backend(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(147));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1068,10 +1113,10 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(9), arg0, (char **)&x0);
+      _cffi_type(12), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(9), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(12), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1080,14 +1125,14 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
   if (x1 == (uint32_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x2, _cffi_type(11), arg2) < 0)
+  if (_cffi_to_c((char *)&x2, _cffi_type(14), arg2) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg3, (char **)&x3);
+      _cffi_type(15), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1120,10 +1165,10 @@ _cffi_f_g16_engine_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1141,6 +1186,44 @@ _cffi_f_g16_engine_destroy(PyObject *self, PyObject *arg0)
 }
 #else
 #  define _cffi_f_g16_engine_destroy _cffi_d_g16_engine_destroy
+#endif
+
+static g16_point_form _cffi_d_g16_engine_point_form(g16_engine const * x0)
+{
+  return g16_engine_point_form(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
+{
+  g16_engine const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_point_form result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_engine_point_form(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(184));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_engine_point_form _cffi_d_g16_engine_point_form
 #endif
 
 static uint32_t _cffi_d_g16_engine_threads(g16_engine const * x0)
@@ -1200,19 +1283,19 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg0, (char **)&x0);
+      _cffi_type(27), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(139), arg1, (char **)&x1);
+      _cffi_type(166), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(139), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(166), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1245,10 +1328,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(135), arg0, (char **)&x0);
+      _cffi_type(162), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(135), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(162), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1297,28 +1380,28 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(16), arg1, (char **)&x1);
+      _cffi_type(19), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(16), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(19), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg2, (char **)&x2);
+      _cffi_type(20), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1328,19 +1411,19 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg4, (char **)&x4);
+      _cffi_type(22), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg5, (char **)&x5);
+      _cffi_type(15), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1375,10 +1458,10 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg0, (char **)&x0);
+      _cffi_type(27), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1390,12 +1473,385 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(98));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(101));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
 #else
 #  define _cffi_f_g16_key_verifying_key _cffi_d_g16_key_verifying_key
+#endif
+
+static size_t _cffi_d_g16_prepared_bytes(g16_key const * x0)
+{
+  return g16_prepared_bytes(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_prepared_bytes(PyObject *self, PyObject *arg0)
+{
+  g16_key const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_prepared_bytes(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_prepared_bytes _cffi_d_g16_prepared_bytes
+#endif
+
+static g16_status _cffi_d_g16_prepared_describe(g16_prepared_info * x0, uint8_t const * x1, size_t x2, g16_error * x3)
+{
+  return g16_prepared_describe(x0, x1, x2, x3);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
+{
+  g16_prepared_info * x0;
+  uint8_t const * x1;
+  size_t x2;
+  g16_error * x3;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+
+  if (!PyArg_UnpackTuple(args, "g16_prepared_describe", 4, 4, &arg0, &arg1, &arg2, &arg3))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(117), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(117), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(20), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(20), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, size_t);
+  if (x2 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(15), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_prepared_describe(x0, x1, x2, x3); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_prepared_describe _cffi_d_g16_prepared_describe
+#endif
+
+static g16_status _cffi_d_g16_prepared_load(g16_engine * x0, g16_key * * x1, uint8_t const * x2, size_t x3, int32_t const * x4, g16_error * x5)
+{
+  return g16_prepared_load(x0, x1, x2, x3, x4, x5);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
+{
+  g16_engine * x0;
+  g16_key * * x1;
+  uint8_t const * x2;
+  size_t x3;
+  int32_t const * x4;
+  g16_error * x5;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+
+  if (!PyArg_UnpackTuple(args, "g16_prepared_load", 6, 6, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(18), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(19), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(19), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(20), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x3 = _cffi_to_c_int(arg3, size_t);
+  if (x3 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(22), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(22), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(15), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_prepared_load(x0, x1, x2, x3, x4, x5); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_prepared_load _cffi_d_g16_prepared_load
+#endif
+
+static g16_status _cffi_d_g16_prepared_verify(uint8_t const * x0, size_t x1, int32_t const * x2, g16_error * x3)
+{
+  return g16_prepared_verify(x0, x1, x2, x3);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
+{
+  uint8_t const * x0;
+  size_t x1;
+  int32_t const * x2;
+  g16_error * x3;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+
+  if (!PyArg_UnpackTuple(args, "g16_prepared_verify", 4, 4, &arg0, &arg1, &arg2, &arg3))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(20), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(20), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x1 = _cffi_to_c_int(arg1, size_t);
+  if (x1 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(22), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(22), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(15), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_prepared_verify(x0, x1, x2, x3); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_prepared_verify _cffi_d_g16_prepared_verify
+#endif
+
+static g16_status _cffi_d_g16_prepared_write(g16_key const * x0, uint8_t * x1, size_t x2, uint8_t const * x3, uint32_t * x4, int32_t const * x5, g16_error * x6)
+{
+  return g16_prepared_write(x0, x1, x2, x3, x4, x5, x6);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
+{
+  g16_key const * x0;
+  uint8_t * x1;
+  size_t x2;
+  uint8_t const * x3;
+  uint32_t * x4;
+  int32_t const * x5;
+  g16_error * x6;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+  PyObject *arg6;
+
+  if (!PyArg_UnpackTuple(args, "g16_prepared_write", 7, 7, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(28), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(28), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, size_t);
+  if (x2 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(20), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(20), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(88), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(88), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(22), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(22), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(15), arg6, (char **)&x6);
+  if (datasize != 0) {
+    x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_prepared_write(x0, x1, x2, x3, x4, x5, x6); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_prepared_write _cffi_d_g16_prepared_write
 #endif
 
 static g16_status _cffi_d_g16_prove(g16_engine * x0, g16_key const * x1, uint8_t * x2, uint64_t * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
@@ -1435,46 +1891,46 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg1, (char **)&x1);
+      _cffi_type(27), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(40), arg3, (char **)&x3);
+      _cffi_type(43), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(40), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg4, (char **)&x4);
+      _cffi_type(20), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1484,10 +1940,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg6, (char **)&x6);
+      _cffi_type(34), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(34), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1497,19 +1953,19 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg8, (char **)&x8);
+      _cffi_type(22), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg9, (char **)&x9);
+      _cffi_type(15), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1559,10 +2015,10 @@ _cffi_f_g16_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg1, (char **)&x1);
+      _cffi_type(27), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1623,58 +2079,58 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg1, (char **)&x1);
+      _cffi_type(27), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(26), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(29), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg4, (char **)&x4);
+      _cffi_type(20), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg5, (char **)&x5);
+      _cffi_type(20), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg6, (char **)&x6);
+      _cffi_type(20), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1684,10 +2140,10 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg8, (char **)&x8);
+      _cffi_type(34), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(34), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1697,19 +2153,19 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg10, (char **)&x10);
+      _cffi_type(22), arg10, (char **)&x10);
   if (datasize != 0) {
     x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg10, (char **)&x10,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg10, (char **)&x10,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg11, (char **)&x11);
+      _cffi_type(15), arg11, (char **)&x11);
   if (datasize != 0) {
     x11 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg11, (char **)&x11,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg11, (char **)&x11,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1760,37 +2216,37 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg1, (char **)&x1);
+      _cffi_type(27), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg3, (char **)&x3);
+      _cffi_type(20), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1800,19 +2256,19 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg5, (char **)&x5);
+      _cffi_type(22), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg6, (char **)&x6);
+      _cffi_type(15), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1865,28 +2321,28 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(71), arg1, (char **)&x1);
+      _cffi_type(74), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(71), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(74), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg2, (char **)&x2);
+      _cffi_type(20), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1896,10 +2352,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(74), arg4, (char **)&x4);
+      _cffi_type(77), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(74), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(77), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1909,19 +2365,19 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg6, (char **)&x6);
+      _cffi_type(22), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg7, (char **)&x7);
+      _cffi_type(15), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1954,10 +2410,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(142), arg0, (char **)&x0);
+      _cffi_type(169), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(142), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(169), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1992,10 +2448,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(81), arg0, (char **)&x0);
+      _cffi_type(84), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(81), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(84), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2048,28 +2504,28 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(81), arg1, (char **)&x1);
+      _cffi_type(84), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(81), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(84), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2079,37 +2535,37 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg4, (char **)&x4);
+      _cffi_type(20), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(85), arg5, (char **)&x5);
+      _cffi_type(88), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(85), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(88), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg6, (char **)&x6);
+      _cffi_type(22), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg7, (char **)&x7);
+      _cffi_type(15), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2144,10 +2600,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(81), arg0, (char **)&x0);
+      _cffi_type(84), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(81), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(84), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2204,64 +2660,64 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(24), arg1, (char **)&x1);
+      _cffi_type(27), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(24), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg2, (char **)&x2);
+      _cffi_type(28), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg3, (char **)&x3);
+      _cffi_type(28), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg4, (char **)&x4);
+      _cffi_type(28), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg5, (char **)&x5);
+      _cffi_type(28), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg6, (char **)&x6);
+      _cffi_type(20), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2271,19 +2727,19 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg8, (char **)&x8);
+      _cffi_type(22), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(22), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg9, (char **)&x9);
+      _cffi_type(15), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2325,7 +2781,7 @@ _cffi_f_g16_status_name(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(147));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
   return pyresult;
 }
 #else
@@ -2361,37 +2817,37 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(98), arg1, (char **)&x1);
+      _cffi_type(101), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(98), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(101), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg2, (char **)&x2);
+      _cffi_type(20), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg3, (char **)&x3);
+      _cffi_type(20), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2401,10 +2857,10 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg5, (char **)&x5);
+      _cffi_type(15), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2443,7 +2899,7 @@ _cffi_f_g16_version(PyObject *self, PyObject *noarg)
 
   (void)self; /* unused */
   (void)noarg; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(147));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
   return pyresult;
 }
 #else
@@ -2471,15 +2927,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(98), arg0, (char **)&x0);
+      _cffi_type(101), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(98), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(108), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(126), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -2510,10 +2966,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(145), arg0, (char **)&x0);
+      _cffi_type(172), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(145), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(172), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2560,28 +3016,28 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg0, (char **)&x0);
+      _cffi_type(18), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(91), arg1, (char **)&x1);
+      _cffi_type(94), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(91), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(94), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(17), arg2, (char **)&x2);
+      _cffi_type(20), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(17), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2591,10 +3047,10 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg4, (char **)&x4);
+      _cffi_type(15), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2629,10 +3085,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(98), arg0, (char **)&x0);
+      _cffi_type(101), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(98), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2679,19 +3135,19 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(98), arg0, (char **)&x0);
+      _cffi_type(101), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(98), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(25), arg1, (char **)&x1);
+      _cffi_type(28), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(25), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(28), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2700,14 +3156,14 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(108), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(126), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg4, (char **)&x4);
+      _cffi_type(15), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(15), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2788,8 +3244,23 @@ static void _cffi_checkfld__g16_key_info(g16_key_info *p)
   (void)((p->constraint_system_offset) | 0);  /* check that 'g16_key_info.constraint_system_offset' is an integer */
   (void)((p->file_bytes) | 0);  /* check that 'g16_key_info.file_bytes' is an integer */
   (void)((p->resident_bytes) | 0);  /* check that 'g16_key_info.resident_bytes' is an integer */
+  (void)((p->mapped_bytes) | 0);  /* check that 'g16_key_info.mapped_bytes' is an integer */
 }
 struct _cffi_align__g16_key_info { char x; g16_key_info y; };
+
+_CFFI_UNUSED_FN
+static void _cffi_checkfld__g16_prepared_info(g16_prepared_info *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  (void)((p->version) | 0);  /* check that 'g16_prepared_info.version' is an integer */
+  (void)((p->point_form) | 0);  /* check that 'g16_prepared_info.point_form' is an integer */
+  (void)((p->sections) | 0);  /* check that 'g16_prepared_info.sections' is an integer */
+  (void)((p->file_bytes) | 0);  /* check that 'g16_prepared_info.file_bytes' is an integer */
+  (void)((p->source_bytes) | 0);  /* check that 'g16_prepared_info.source_bytes' is an integer */
+  { uint8_t(*tmp)[32] = &p->source_sha256; (void)tmp; }
+}
+struct _cffi_align__g16_prepared_info { char x; g16_prepared_info y; };
 
 static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_BACKEND_ADX", (void *)_cffi_const_G16_BACKEND_ADX, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -2814,6 +3285,8 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_MALFORMED_PROOF", (void *)_cffi_const_G16_MALFORMED_PROOF, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_OK", (void *)_cffi_const_G16_OK, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_OUT_OF_MEMORY", (void *)_cffi_const_G16_OUT_OF_MEMORY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_POINTS_R256", (void *)_cffi_const_G16_POINTS_R256, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_POINTS_R260_LOOSE", (void *)_cffi_const_G16_POINTS_R260_LOOSE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_PROOF_BYTES", (void *)_cffi_const_G16_PROOF_BYTES, _CFFI_OP(_CFFI_OP_CONSTANT_INT, -1), (void *)0 },
   { "G16_PROOF_REJECTED", (void *)_cffi_const_G16_PROOF_REJECTED, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_RANDOMNESS_UNAVAILABLE", (void *)_cffi_const_G16_RANDOMNESS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -2832,145 +3305,176 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
-  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 8), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 131), (void *)_cffi_d_g16_engine_destroy },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 125), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 137), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 134), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 14), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 111), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 36), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 114), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 22), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 60), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 69), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 141), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 118), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 79), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 118), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 48), (void *)_cffi_d_g16_solve },
+  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_engine_create },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 158), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 152), (void *)_cffi_d_g16_engine_threads },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 164), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 161), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 135), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 142), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 116), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 129), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 107), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 39), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 138), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 25), (void *)_cffi_d_g16_prove_with_blinding },
+  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 63), (void *)_cffi_d_g16_quotient },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 72), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 168), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 145), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 82), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 145), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 51), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 96), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 99), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 121), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 144), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 89), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 128), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 104), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 148), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 171), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 92), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 155), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 122), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 149) },
+               _CFFI_OP(_CFFI_OP_NOOP, 176) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
-              _CFFI_OP(_CFFI_OP_NOOP, 163) },
+              _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "constraint", offsetof(g16_error, constraint),
                   sizeof(((g16_error *)0)->constraint),
-                  _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "kind", offsetof(g16_key_info, kind),
             sizeof(((g16_key_info *)0)->kind),
-            _CFFI_OP(_CFFI_OP_NOOP, 10) },
+            _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "version", offsetof(g16_key_info, version),
                sizeof(((g16_key_info *)0)->version),
-               _CFFI_OP(_CFFI_OP_NOOP, 10) },
+               _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "generation", offsetof(g16_key_info, generation),
                   sizeof(((g16_key_info *)0)->generation),
-                  _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 161) },
+              _CFFI_OP(_CFFI_OP_NOOP, 190) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
-                    _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "constraints", offsetof(g16_key_info, constraints),
                    sizeof(((g16_key_info *)0)->constraints),
-                   _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "wires", offsetof(g16_key_info, wires),
              sizeof(((g16_key_info *)0)->wires),
-             _CFFI_OP(_CFFI_OP_NOOP, 10) },
+             _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "public_inputs", offsetof(g16_key_info, public_inputs),
                      sizeof(((g16_key_info *)0)->public_inputs),
-                     _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "secret_inputs", offsetof(g16_key_info, secret_inputs),
                      sizeof(((g16_key_info *)0)->secret_inputs),
-                     _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "internal_wires", offsetof(g16_key_info, internal_wires),
                       sizeof(((g16_key_info *)0)->internal_wires),
-                      _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "coefficients", offsetof(g16_key_info, coefficients),
                     sizeof(((g16_key_info *)0)->coefficients),
-                    _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "instructions", offsetof(g16_key_info, instructions),
                     sizeof(((g16_key_info *)0)->instructions),
-                    _CFFI_OP(_CFFI_OP_NOOP, 10) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "hints", offsetof(g16_key_info, hints),
              sizeof(((g16_key_info *)0)->hints),
-             _CFFI_OP(_CFFI_OP_NOOP, 10) },
+             _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "terms", offsetof(g16_key_info, terms),
              sizeof(((g16_key_info *)0)->terms),
-             _CFFI_OP(_CFFI_OP_NOOP, 163) },
+             _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "domain_size", offsetof(g16_key_info, domain_size),
                    sizeof(((g16_key_info *)0)->domain_size),
-                   _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "points_a", offsetof(g16_key_info, points_a),
                 sizeof(((g16_key_info *)0)->points_a),
-                _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "points_b", offsetof(g16_key_info, points_b),
                 sizeof(((g16_key_info *)0)->points_b),
-                _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "points_k", offsetof(g16_key_info, points_k),
                 sizeof(((g16_key_info *)0)->points_k),
-                _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "points_z", offsetof(g16_key_info, points_z),
                 sizeof(((g16_key_info *)0)->points_z),
-                _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "proving_key_offset", offsetof(g16_key_info, proving_key_offset),
                           sizeof(((g16_key_info *)0)->proving_key_offset),
-                          _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "verifying_key_offset", offsetof(g16_key_info, verifying_key_offset),
                             sizeof(((g16_key_info *)0)->verifying_key_offset),
-                            _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                            _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "constraint_system_offset", offsetof(g16_key_info, constraint_system_offset),
                                 sizeof(((g16_key_info *)0)->constraint_system_offset),
-                                _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                                _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "file_bytes", offsetof(g16_key_info, file_bytes),
                   sizeof(((g16_key_info *)0)->file_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 192) },
   { "resident_bytes", offsetof(g16_key_info, resident_bytes),
                       sizeof(((g16_key_info *)0)->resident_bytes),
-                      _CFFI_OP(_CFFI_OP_NOOP, 163) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 192) },
+  { "mapped_bytes", offsetof(g16_key_info, mapped_bytes),
+                    sizeof(((g16_key_info *)0)->mapped_bytes),
+                    _CFFI_OP(_CFFI_OP_NOOP, 192) },
+  { "version", offsetof(g16_prepared_info, version),
+               sizeof(((g16_prepared_info *)0)->version),
+               _CFFI_OP(_CFFI_OP_NOOP, 13) },
+  { "point_form", offsetof(g16_prepared_info, point_form),
+                  sizeof(((g16_prepared_info *)0)->point_form),
+                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
+  { "sections", offsetof(g16_prepared_info, sections),
+                sizeof(((g16_prepared_info *)0)->sections),
+                _CFFI_OP(_CFFI_OP_NOOP, 13) },
+  { "file_bytes", offsetof(g16_prepared_info, file_bytes),
+                  sizeof(((g16_prepared_info *)0)->file_bytes),
+                  _CFFI_OP(_CFFI_OP_NOOP, 192) },
+  { "source_bytes", offsetof(g16_prepared_info, source_bytes),
+                    sizeof(((g16_prepared_info *)0)->source_bytes),
+                    _CFFI_OP(_CFFI_OP_NOOP, 192) },
+  { "source_sha256", offsetof(g16_prepared_info, source_sha256),
+                     sizeof(((g16_prepared_info *)0)->source_sha256),
+                     _CFFI_OP(_CFFI_OP_NOOP, 194) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "g16_engine", 152, _CFFI_F_OPAQUE,
+  { "g16_engine", 179, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 153, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 180, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 0, 3 },
-  { "g16_key", 155, _CFFI_F_OPAQUE,
+  { "g16_key", 182, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 156, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 24 },
-  { "g16_setup", 157, _CFFI_F_OPAQUE,
+  { "g16_key_info", 183, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 25 },
+  { "g16_prepared_info", 185, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 28, 6 },
+  { "g16_setup", 186, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 159, _CFFI_F_OPAQUE,
+  { "g16_vk", 188, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
-  { "$g16_backend_choice", 11, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
+  { "$g16_backend_choice", 14, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA" },
-  { "$g16_blinding", 26, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
+  { "$g16_blinding", 29, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 151, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 178, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 108, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 126, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 154, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 181, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_stage", 158, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_point_form", 184, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+    "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
+  { "$g16_stage", 187, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -2979,20 +3483,22 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "g16_backend_choice", 11 },
-  { "g16_blinding", 26 },
-  { "g16_cancel", 160 },
-  { "g16_circuit_kind", 151 },
-  { "g16_encoding", 108 },
-  { "g16_engine", 152 },
-  { "g16_error", 153 },
-  { "g16_generation", 154 },
-  { "g16_key", 155 },
-  { "g16_key_info", 156 },
-  { "g16_setup", 157 },
-  { "g16_stage", 158 },
+  { "g16_backend_choice", 14 },
+  { "g16_blinding", 29 },
+  { "g16_cancel", 189 },
+  { "g16_circuit_kind", 178 },
+  { "g16_encoding", 126 },
+  { "g16_engine", 179 },
+  { "g16_error", 180 },
+  { "g16_generation", 181 },
+  { "g16_key", 182 },
+  { "g16_key_info", 183 },
+  { "g16_point_form", 184 },
+  { "g16_prepared_info", 185 },
+  { "g16_setup", 186 },
+  { "g16_stage", 187 },
   { "g16_status", 4 },
-  { "g16_vk", 159 },
+  { "g16_vk", 188 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -3002,12 +3508,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  65,  /* num_globals */
-  6,  /* num_struct_unions */
-  7,  /* num_enums */
-  14,  /* num_typenames */
+  73,  /* num_globals */
+  7,  /* num_struct_unions */
+  8,  /* num_enums */
+  16,  /* num_typenames */
   NULL,  /* no includes */
-  166,  /* num_types */
+  197,  /* num_types */
   0,  /* flags */
 };
 

@@ -6,7 +6,7 @@ the public inputs of a circuit followed by its secret inputs.
 
 import enum
 import mmap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,6 +38,13 @@ class Encoding(enum.Enum):
 
     COMPRESSED = lib.G16_COMPRESSED
     RAW = lib.G16_RAW
+
+
+class PointForm(enum.Enum):
+    """How points of proving keys are kept; prepared keys serve backends of one form."""
+
+    R256 = lib.G16_POINTS_R256
+    R260_LOOSE = lib.G16_POINTS_R260_LOOSE
 
 
 class BlindingForm(enum.Enum):
@@ -74,6 +81,7 @@ class KeyInfo:
     constraint_system_offset: int
     file_bytes: int
     resident_bytes: int
+    mapped_bytes: int
 
 
 @dataclass(frozen=True)
@@ -118,9 +126,19 @@ class Engine:
             return int(lib.g16_engine_threads(engine))
 
     @property
+    def point_form(self) -> PointForm:
+        """How the arithmetic in use keeps the points of keys."""
+        with self._handle.use() as engine:
+            return PointForm(lib.g16_engine_point_form(engine))
+
+    @property
     def handle(self) -> Handle:
         """The C engine, for the other modules of this package."""
         return self._handle
+
+    def adopt_key(self, pointer: Any, destroy: Callable[[Any], None]) -> "LoadedKey":
+        """Give a C key that another module of this package made an owner; ``destroy`` ends it."""
+        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy))
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Read a whole key file; ``data`` may be released afterwards.
@@ -131,7 +149,7 @@ class Engine:
         error = new_error()
         with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
             check(lib.g16_key_load(engine, out, source, len(source), _cell(cancel), error), error)
-        return LoadedKey(self._handle, self._scratch, Handle("key", out[0], lib.g16_key_destroy))
+        return self.adopt_key(out[0], lib.g16_key_destroy)
 
     def load_verifying_key(self, data: Readable) -> "VerifyingKey":
         """Read a verifying key alone, compressed or raw, of either generation; raises MalformedKey."""
@@ -214,6 +232,11 @@ class LoadedKey:
             self.verifying_key = VerifyingKey(engine, handle, lib.g16_key_verifying_key(key))
 
     @property
+    def handle(self) -> Handle:
+        """The C key, for the other modules of this package."""
+        return self._handle
+
+    @property
     def resident_bytes(self) -> int:
         """Memory that belongs to this process alone, in bytes."""
         return self.info.resident_bytes
@@ -221,7 +244,7 @@ class LoadedKey:
     @property
     def mapped_bytes(self) -> int:
         """Bytes of a prepared key file that are mapped; its pages are shared by all processes that map it."""
-        return 0
+        return self.info.mapped_bytes
 
     @property
     def is_prepared(self) -> bool:

@@ -1,0 +1,230 @@
+/* prepared_load.c - a key whose arrays are the sections of a mapped file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fp.h"
+#include "prepared_format.h"
+
+typedef struct load_job {
+    const prepared_directory *directory;
+    g16_key *key;
+    const prepared_section *sections[PREPARED_ARRAYS];
+    g16_status statuses[PREPARED_ARRAYS];
+    g16_error errors[PREPARED_ARRAYS];
+} load_job;
+
+/* ---- sections --------------------------------------------------------------------------------- */
+
+/* The section of a type with elements of this size, `count` of them. */
+static g16_status require(const prepared_directory *directory, const prepared_section **found, prepared_type type,
+                          size_t element_bytes, uint64_t count, g16_error *error) {
+    const prepared_section *section = prepared_find(directory, type);
+    if (!section) {
+        return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: section %s is missing", prepared_type_name((uint32_t)type));
+    }
+    if (section->version != PREPARED_SECTION_VERSION) {
+        return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset, "prepared key: section %s has layout version %u",
+                        prepared_type_name(section->type), section->version);
+    }
+    if (section->element_bytes != element_bytes || section->count != count) {
+        return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a wrong size",
+                        prepared_type_name(section->type));
+    }
+    *found = section;
+    return G16_OK;
+}
+
+/* Copies a record after comparing its checksum. */
+static g16_status read_record(const prepared_directory *directory, void *record, prepared_type type, size_t bytes,
+                              g16_error *error) {
+    const prepared_section *section = NULL;
+    g16_status status = require(directory, &section, type, bytes, 1, error);
+    if (status == G16_OK) status = prepared_check_section(directory, section, error);
+    if (status == G16_OK) memcpy(record, directory->data + section->offset, bytes);
+    return status;
+}
+
+static int is_known(uint32_t type) {
+    switch (type) {
+    case PREPARED_INFO:
+    case PREPARED_CONSTANTS:
+    case PREPARED_VERIFYING_KEY:
+#define CASE(array_type, member, count) case array_type:
+        PREPARED_EACH_ARRAY(CASE, )
+#undef CASE
+        return 1;
+    default: return 0;
+    }
+}
+
+/* A section that this kernel does not know may be skipped unless it says otherwise. */
+static g16_status check_unknown(const prepared_directory *directory, g16_error *error) {
+    for (uint32_t i = 0; i < directory->header.section_count; i++) {
+        const prepared_section *section = &directory->sections[i];
+        if (!is_known(section->type) && section->flags & PREPARED_REQUIRED) {
+            return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset,
+                            "prepared key: a section of type %u, which this kernel does not know, is required", section->type);
+        }
+    }
+    return G16_OK;
+}
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+static g16_status read_info(g16_key *key, const prepared_directory *directory, g16_error *error) {
+    prepared_info info;
+    g16_status status = read_record(directory, &info, PREPARED_INFO, sizeof info, error);
+    if (status == G16_OK) status = prepared_check_numbers(&info, error);
+    if (status != G16_OK) return status;
+    constraint_system *cs = &key->cs;
+    key->info.generation = info.generation;
+    key->info.header_words = info.header_words;
+    memcpy(key->info.header, info.header, sizeof info.header);
+    key->info.wires = cs->wires = info.wires;
+    cs->public_wires = info.public_wires;
+    cs->secret_wires = info.secret_wires;
+    cs->internal_wires = info.internal_wires;
+    cs->constraints = info.constraints;
+    cs->coefficients_count = info.coefficients;
+    cs->expressions = info.expressions;
+    cs->hints_count = info.hints;
+    cs->instructions_count = info.instructions;
+    cs->components = info.components;
+    cs->slices = info.slices;
+    cs->checks_start = info.checks_start;
+    cs->levels = info.levels;
+    cs->batch_kind = info.batch_kind;
+    cs->terms_count = info.terms;
+    cs->file_terms = info.file_terms;
+    key->pk.domain_log2 = info.domain_log2;
+    key->info.domain_size = (uint64_t)1 << info.domain_log2;
+    key->vk.k_count = info.verifying_k;
+    key->info.points_a = key->pk.a_count = info.a_count;
+    key->info.points_b = key->pk.b_count = info.b_count;
+    key->info.points_k = key->pk.k_count = info.k_count;
+    key->info.points_z = key->pk.z_count = info.z_count;
+    key->info.proving_key_offset = info.proving_key_offset;
+    key->info.verifying_key_offset = info.verifying_key_offset;
+    key->info.constraint_system_offset = info.constraint_system_offset;
+    return G16_OK;
+}
+
+/* Records of points are nothing but coordinates. */
+static g16_status check_coordinates(const void *record, size_t bytes, g16_error *error) {
+    const fp *coordinates = record;
+    for (size_t i = 0; i < bytes / sizeof *coordinates; i++) {
+        if (mont256_compare_var(coordinates[i].v, FP_MODULUS.p) >= 0) {
+            return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: a coordinate is not below the modulus");
+        }
+    }
+    return G16_OK;
+}
+
+static g16_status read_points(g16_key *key, const prepared_directory *directory, g16_error *error) {
+    prepared_constants constants;
+    prepared_verifying_key vk;
+    g16_status status = read_record(directory, &constants, PREPARED_CONSTANTS, sizeof constants, error);
+    if (status == G16_OK) status = check_coordinates(&constants, sizeof constants, error);
+    if (status == G16_OK) status = read_record(directory, &vk, PREPARED_VERIFYING_KEY, sizeof vk, error);
+    if (status == G16_OK) status = check_coordinates(&vk, sizeof vk, error);
+    if (status != G16_OK) return status;
+    key->pk.alpha = constants.alpha;
+    key->pk.beta = constants.beta;
+    key->pk.delta = constants.delta;
+    key->pk.beta2 = constants.beta2;
+    key->pk.delta2 = constants.delta2;
+    key->vk.backend = key->backend;
+    key->vk.generation = (g16_generation)key->info.generation;
+    key->vk.alpha = vk.alpha;
+    key->vk.beta = vk.beta;
+    key->vk.delta = vk.delta;
+    key->vk.beta2 = vk.beta2;
+    key->vk.gamma2 = vk.gamma2;
+    key->vk.delta2 = vk.delta2;
+    key->vk.alpha_beta = vk.alpha_beta;
+    return G16_OK;
+}
+
+/* ---- arrays ----------------------------------------------------------------------------------- */
+
+/* Points the key's arrays at their sections. Nothing is written through these pointers. */
+static g16_status bind_arrays(load_job *job, g16_error *error) {
+    g16_key *key = job->key;
+    const prepared_directory *directory = job->directory;
+    uint32_t next = 0;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                \
+    if (status == G16_OK) status = require(directory, &job->sections[next], type, sizeof *key->member, count, error); \
+    if (status == G16_OK) key->member = (void *)(uintptr_t)(directory->data + job->sections[next]->offset);      \
+    next++;
+    PREPARED_EACH_ARRAY(BIND, key)
+#undef BIND
+    return status;
+}
+
+static void check_task(void *argument, uint32_t index, uint32_t worker) {
+    load_job *job = argument;
+    const prepared_section *section = job->sections[index];
+    (void)worker;
+    if (!prepared_is_checked_at_load(section->type)) return;
+    job->statuses[index] = prepared_check_section(job->directory, section, &job->errors[index]);
+    if (job->statuses[index] != G16_OK) return;
+    job->statuses[index] = prepared_check_array(job->key, (prepared_type)section->type, &job->errors[index]);
+}
+
+static g16_status check_arrays(load_job *job, thread_pool *pool, const g16_cancel *cancel, g16_error *error) {
+    g16_status status = thread_pool_for(pool, PREPARED_ARRAYS, check_task, job, cancel);
+    if (status != G16_OK) return g16_fail(error, status, 0, "cancelled while loading a prepared key");
+    for (uint32_t i = 0; i < PREPARED_ARRAYS; i++) {
+        if (job->statuses[i] == G16_OK) continue;
+        if (error) *error = job->errors[i];
+        return job->statuses[i];
+    }
+    return G16_OK;
+}
+
+static g16_status load(g16_key *key, load_job *job, thread_pool *pool, const uint8_t *data, size_t size,
+                       const g16_cancel *cancel, g16_error *error) {
+    prepared_directory directory;
+    g16_status status = prepared_read_directory(&directory, data, size, error);
+    if (status == G16_OK) status = check_unknown(&directory, error);
+    if (status != G16_OK) return status;
+    if (!key->backend->point_form || directory.header.point_form != (uint32_t)key->backend->point_form) {
+        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: its points have form %u, this backend needs %u",
+                        directory.header.point_form, (uint32_t)key->backend->point_form);
+    }
+    job->directory = &directory;
+    job->key = key;
+    status = read_info(key, &directory, error);
+    if (status == G16_OK) status = read_points(key, &directory, error);
+    if (status == G16_OK) status = bind_arrays(job, error);
+    if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
+    if (status != G16_OK) return status;
+    g16_key_fill_info(key, directory.header.source_bytes);
+    key->info.resident_bytes = sizeof *key;
+    key->info.mapped_bytes = size;
+    return G16_OK;
+}
+
+g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
+                             const g16_cancel *cancel, g16_error *error) {
+    if (!engine || !key || !data) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
+    *key = NULL;
+    g16_key *loaded = calloc(1, sizeof *loaded);
+    load_job *job = calloc(1, sizeof *job);
+    g16_status status = G16_OUT_OF_MEMORY;
+    if (loaded && job) {
+        loaded->backend = engine->backend;
+        loaded->is_prepared = 1;
+        status = load(loaded, job, engine->pool, data, size, cancel, error);
+    } else {
+        g16_fail(error, status, 0, "no memory for a key");
+    }
+    free(job);
+    if (status == G16_OK) {
+        *key = loaded;
+    } else {
+        free(loaded);
+    }
+    return status;
+}

@@ -1,0 +1,103 @@
+"""Prepared keys: bytes of a file that are a loaded key as they lie there, once they are mapped."""
+
+import mmap
+from dataclasses import dataclass
+from typing import Any
+
+from prover.kernel._native import ffi, lib
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey, PointForm
+from prover.kernel.status import check, new_error
+
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class PreparedInfo:
+    """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from."""
+
+    version: int
+    point_form: PointForm
+    sections: int
+    file_bytes: int
+    source_bytes: int
+    source_sha256: bytes
+
+
+class WriteProgress:
+    """How much of a prepared key is written; one thread reads what another one's write counts."""
+
+    def __init__(self) -> None:
+        self.cell = ffi.new("uint32_t *", 0)
+        """The count as C sees it, valid as long as this object."""
+
+    @property
+    def permille(self) -> int:
+        """Thousandths that are done."""
+        return min(int(self.cell[0]), 1000)
+
+
+def prepared_bytes(key: LoadedKey) -> int:
+    """Return the size of the prepared form of a key."""
+    with key.handle.use() as pointer:
+        return int(lib.g16_prepared_bytes(pointer))
+
+
+def write_prepared(
+    key: LoadedKey, out: mmap.mmap, source_sha256: bytes, progress: WriteProgress, cancel: CancelFlag
+) -> None:
+    """Fill ``out``, prepared_bytes() long, with the prepared form; the same key gives the same bytes.
+
+    ``source_sha256`` is the digest of the file that the key was loaded from. Raises Cancelled or KernelMisused.
+    """
+    error = new_error()
+    with key.handle.use() as pointer, ffi.from_buffer("uint8_t[]", out, require_writable=True) as target:
+        status = lib.g16_prepared_write(pointer, target, len(target), source_sha256, progress.cell, cancel.cell, error)
+    check(status, error)
+
+
+def describe_prepared(data: mmap.mmap) -> PreparedInfo:
+    """Read the header of a prepared file; raises MalformedKey or UnsupportedKey."""
+    error = new_error()
+    info = ffi.new("g16_prepared_info *")
+    with ffi.from_buffer("uint8_t[]", data) as source:
+        check(lib.g16_prepared_describe(info, source, len(source), error), error)
+    return PreparedInfo(
+        info.version,
+        PointForm(info.point_form),
+        info.sections,
+        info.file_bytes,
+        info.source_bytes,
+        bytes(ffi.buffer(info.source_sha256)),
+    )
+
+
+def open_prepared(engine: Engine, data: mmap.mmap, cancel: CancelFlag | None = None) -> LoadedKey:
+    """Make a key of a mapped prepared file; the key owns the map, and after a failure the caller still does.
+
+    Raises MalformedKey, UnsupportedKey (another version or point form), OutOfMemory or Cancelled.
+    """
+    error = new_error()
+    out = ffi.new("g16_key **")
+    source = ffi.from_buffer("uint8_t[]", data)
+
+    def destroy(pointer: Any) -> None:
+        lib.g16_key_destroy(pointer)
+        ffi.release(source)
+        data.close()
+
+    cell = ffi.NULL if cancel is None else cancel.cell
+    try:
+        with engine.handle.use() as pointer:
+            check(lib.g16_prepared_load(pointer, out, source, len(source), cell, error), error)
+    except BaseException:
+        ffi.release(source)
+        raise
+    return engine.adopt_key(out[0], destroy)
+
+
+def verify_prepared(data: mmap.mmap, cancel: CancelFlag) -> None:
+    """Compare all checksums of a mapped prepared file; raises MalformedKey, UnsupportedKey or Cancelled."""
+    error = new_error()
+    with ffi.from_buffer("uint8_t[]", data) as source:
+        check(lib.g16_prepared_verify(source, len(source), cancel.cell, error), error)
