@@ -36,7 +36,8 @@ ProverError                      unexpected_error    500  exit 70
     └── FeatureMissing           configuration       500  exit 78
 
 The first sentence of a class is its default message. Clients of the reference act on words in messages:
-they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other message may use them.
+they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other
+message may use them.
 """
 
 import inspect
@@ -103,8 +104,8 @@ class ShapeMismatch(RequestRejected):
 class WitnessRejected(RequestRejected):
     """The inputs do not satisfy the circuit."""
 
-    def __init__(self, detail: str | None = None, *, constraint: int = 0) -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str | None = None, *, constraint: int = 0, path: str | None = None) -> None:
+        super().__init__(detail, path=path)
         self.constraint = constraint
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.errors import SettingsInvalid
@@ -36,8 +36,32 @@ class HttpSettings(_Group):
     """Largest accepted body; the largest honest one is about 1.5 MB."""
     body_timeout_s: float = Field(default=30, gt=0)
     """How long a body may take to arrive."""
+    body_memory_bytes: int = Field(default=256 * 2**20, gt=0)
+    """Memory for bodies that are being received or read; more are refused with 503."""
+    header_timeout_s: float = Field(default=10, gt=0)
+    """How long the header of a connection's first request may take from its first byte."""
+    idle_timeout_s: float = Field(default=75, gt=0)
+    """How long a connection may be without a request before it is closed."""
+    connection_limit: int = Field(default=8192, gt=0)
+    """Open connections; more are answered 503 and closed."""
+    drain_delay_s: float = Field(default=0, ge=0)
+    """How long to go on serving after a stop signal, with readiness failing, before connections are refused."""
     drain_deadline_s: float = Field(default=30, ge=0)
-    """How long running proofs may take after a stop signal before they are cancelled."""
+    """How long running proofs may take after that before they are cancelled."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the API; ``*`` is any. Empty switches CORS off."""
+    api_key: SecretStr = SecretStr("")
+    """The one API key of the reference (PROVER_API_KEY), with the role of an administrator."""
+    api_keys: SecretStr = SecretStr("")
+    """API keys as NAME=KEY or NAME:admin=KEY, separated by commas or line breaks."""
+    api_keys_file: Path | None = None
+    """File with one such API key per line; read again when it changes or on SIGHUP."""
+    rate_limit_per_s: float = Field(default=0, ge=0)
+    """Requests per second that each API key may send; 0 is no limit."""
+    rate_burst: int = Field(default=20, gt=0)
+    """Requests that an API key may send at once after a pause."""
+    idempotency_retention_s: float = Field(default=3600, gt=0)
+    """How long the answer to a request with an Idempotency-Key is kept."""
 
 
 class KeySettings(_Group):
@@ -81,9 +105,13 @@ class ProvingSettings(_Group):
     waiting_limit: int = Field(default=64, ge=0)
     """Requests that may wait for a permit before further ones are refused with 503."""
     merkle_deadline_s: float = Field(default=10, gt=0)
-    """Limit for inclusion, non-inclusion and combined requests, key loading included."""
+    """Limit for inclusion, non-inclusion and combined requests once their key is loaded."""
     batch_deadline_s: float = Field(default=60, gt=0)
-    """Limit for append, update and address-append requests, key loading included."""
+    """Limit for append, update and address-append requests once their key is loaded."""
+    key_wait_s: float = Field(default=120, gt=0)
+    """How long a request may wait for its key to be loaded before it is answered 503."""
+    working_memory_bytes: int = Field(default=0, ge=0)
+    """Memory for proofs in progress, keys not counted; 0 means half of the machine's or container's memory."""
 
     @property
     def permits(self) -> int:

@@ -113,6 +113,7 @@ async def serve() -> AsyncIterator[Serve]:
         states.append(state)
         server = TestServer(create_app(state))
         await server.start_server(access_log=None)
+        state.listening = True
         client: Client = TestClient(server)
         clients.append(client)
         return client
@@ -121,8 +122,7 @@ async def serve() -> AsyncIterator[Serve]:
     for client in clients:
         await client.close()
     for state in states:
-        for flag in list(state.running):
-            flag.raise_flag()
+        state.flights.cancel_all()
         state.close()
 
 

@@ -51,7 +51,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def until_idle(client: Client) -> None:
     """Wait until no thread works for a request any more."""
-    await until(lambda: not state_of(client).running)
+    await until(lambda: not state_of(client).flights.running)
 
 
 async def test_health__asked__answers_byte_for_byte(serve: Serve, published_keys: KeyStore) -> None:
@@ -221,7 +221,8 @@ async def test_client__leaving_while_it_waits__frees_its_place(serve: Serve, pub
 async def test_requests__many_at_once__all_get_proofs(serve: Serve, published_keys: KeyStore) -> None:
     client = await serve(published_keys, proving={"max_concurrency": 2, "merkle_deadline_s": 120})
     names = ("v1_inclusion_26_1", "v2_inclusion_32_1", "v1_non-inclusion_26_1", "v2_non-inclusion_40_1")
-    bodies = [vector_named(f"prover/{name}").body for name in names] * 4
+    requests = [vector_named(f"prover/{name}").request for name in names]
+    bodies = [json.dumps(request | {"unknown": turn}).encode() for turn in range(4) for request in requests]
     bad = [b"{}", SMALL.body.replace(b'"pathIndex": ', b'"pathIndex": 1')] * 4
     responses = await asyncio.gather(*(client.post("/prove", data=body) for body in bodies + bad))
     assert [response.status for response in responses] == [200] * 16 + [400] * 8

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from prover.cli.command import Command
+from prover.cli.http_options import http_options, http_overrides
 from prover.errors import FeatureMissing
 from prover.http.app import serve, start_metrics_server
 from prover.http.state import ServerState
@@ -16,6 +17,7 @@ from prover.kernel.engine import Engine, kernel_version
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import Settings, load_settings, unknown_variables
+from prover.versions import INTERFACE_VERSION, own_version
 from shared.logs import configure_logs, get_logger
 from shared.metrics import new_registry
 from shared.shutdown import Shutdown, StopReason
@@ -123,6 +125,7 @@ def _without_words(args: list[str], flags: set[str]) -> list[str]:
     show_default="one per two processors",
     help="Proofs computed at once.",
 )
+@http_options
 @click.option("--server-only", is_flag=True, help="No queue, even when a Redis URL is given.")
 @click.option("--auto-download", is_flag=True, help="Accepted; downloading is not built yet.")
 @click.option("--download-url", metavar="URL", help="Accepted; downloading is not built yet.")
@@ -172,6 +175,7 @@ async def _run(settings: Settings) -> int:
             concurrency=settings.proving.permits,
             keys_dir=str(settings.keys.directory),
         )
+        metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         try:
             await serve(state, metrics_server, shutdown)
@@ -189,9 +193,12 @@ def _overrides(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "keys": {"directory": options["keys_dir"]},
         "proving": {"threads": options["threads"], "max_concurrency": options["max_concurrency"]},
     }
-    return {
+    given = {
         group: {name: value for name, value in values.items() if value is not None} for group, values in groups.items()
     }
+    for group, values in http_overrides(options, os.environ).items():
+        given[group] |= values
+    return given
 
 
 def _refuse_missing_features(options: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -203,7 +210,5 @@ def _refuse_missing_features(options: Mapping[str, Any], environment: Mapping[st
     problems = [_NOT_BUILT[name] for name in asked]
     if environment.get("QUEUE_MODE") == "true" and not options["server_only"]:
         problems.append("QUEUE_MODE: the Redis queue is not built yet; unset it")
-    if environment.get("PROVER_API_KEY"):
-        problems.append("PROVER_API_KEY: API keys are not built yet; unset it and restrict access otherwise")
     if problems:
         raise FeatureMissing("; ".join(problems))

@@ -1,33 +1,39 @@
 """The API application, and a server that runs it until asked to stop."""
 
+import asyncio
+import signal
+
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from prover.errors import SettingsInvalid
+from prover.http.authentication import authenticate
+from prover.http.connections import ConnectionGuards
+from prover.http.cors import cross_origin
 from prover.http.middleware import canonical_line, error_answers
 from prover.http.probes import probes
 from prover.http.routes import ROUTES
 from prover.http.state import STATE, ServerState
+from prover.observability.memory import MemoryCollector
 from shared.logs import get_logger
 from shared.metrics import MetricsServer
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)
 
-_KEEP_ALIVE_S = 75
+_BACKLOG = 1024
+_LINGER_S = 2
 _LAST_WORDS_S = 5
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - what an address without a host means
 
 
 def create_app(state: ServerState) -> web.Application:
     """Compose the application; the caller owns ``state`` and closes it."""
-    app = web.Application(
-        middlewares=[canonical_line, error_answers], client_max_size=state.settings.http.body_limit_bytes
-    )
+    app = web.Application(middlewares=[canonical_line, cross_origin, error_answers, authenticate])
     app[STATE] = state
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
-    app.on_response_prepare.append(_drop_server_header)
+    app.on_response_prepare.append(_name_server)
     return app
 
 
@@ -37,34 +43,75 @@ def create_runner(state: ServerState) -> web.AppRunner:
         create_app(state),
         handler_cancellation=True,
         access_log=None,
-        keepalive_timeout=_KEEP_ALIVE_S,
+        keepalive_timeout=state.settings.http.idle_timeout_s,
+        lingering_time=_LINGER_S,
         shutdown_timeout=_LAST_WORDS_S,
     )
 
 
+class Listener:
+    """A server on an address. ``start`` it, then ``close`` it whether or not it was stopped before."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._runner = create_runner(state)
+        self._server: asyncio.Server | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port that are listened on."""
+        assert self._server is not None  # noqa: S101 - only after start
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return str(host), int(port)
+
+    async def start(self) -> None:
+        """Accept connections; raises SettingsInvalid for an address that is taken or does not exist."""
+        settings = self._state.settings.http
+        host, port = split_address(settings.address)
+        await self._runner.setup()
+        handlers = self._runner.server
+        assert handlers is not None  # noqa: S101 - setup made it
+        guards = ConnectionGuards(handlers, settings, self._state.metrics)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
+        except OSError as error:
+            raise SettingsInvalid(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self._state.listening = True
+
+    def refuse(self) -> None:
+        """Accept no more connections; those that are open go on."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Close everything, after a few seconds for last answers."""
+        self.refuse()
+        self._state.listening = False
+        await self._runner.cleanup()
+
+
 async def serve(state: ServerState, registry_server: MetricsServer | None, shutdown: Shutdown) -> None:
     """Listen until ``shutdown`` is requested, then drain. Raises SettingsInvalid for a taken address."""
-    host, port = split_address(state.settings.http.address)
-    runner = create_runner(state)
-    await runner.setup()
+    listener = Listener(state)
     try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise SettingsInvalid(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        await listener.start()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, state.api_keys.reload)
         _log.info(
             "listening",
-            api=_shown(runner.addresses[0]),
+            api=_shown(listener.address),
             metrics=_shown(registry_server.address) if registry_server else None,
             keys=len(state.keys.installed()),
+            api_keys=state.api_keys.required,
         )
+        if not state.api_keys.required:
+            _log.warning("open_to_all", detail="no API key is configured; whoever reaches this address may prove")
         reason = await shutdown.wait()
-        await site.stop()
+        await state.leave()
+        listener.refuse()
         await state.drain()
         _log.info("drained", reason=str(reason.name))
     finally:
-        await runner.cleanup()
+        await listener.close()
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -78,15 +125,16 @@ def split_address(address: str) -> tuple[str, int]:
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
     """Serve metrics and probes on their own address; raises SettingsInvalid for a taken one."""
     host, port = split_address(state.settings.http.metrics_address)
+    registry.register(MemoryCollector())
     try:
         return MetricsServer(registry, host, port, probes(state))
     except OSError as error:
         raise SettingsInvalid(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
 
 
-async def _drop_server_header(_: web.Request, response: web.StreamResponse) -> None:
+async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "zkc-prover"
 
 
-def _shown(address: tuple[object, ...]) -> str:
+def _shown(address: tuple[str, int]) -> str:
     return f"{address[0]}:{address[1]}"

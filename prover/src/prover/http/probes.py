@@ -14,14 +14,29 @@ async def health(_: web.Request) -> web.Response:
 
 
 def probes(state: ServerState) -> Mapping[str, Probe]:
-    """Return the probes of a server by path; ``/readyz`` says whether it could prove anything now."""
+    """Return the probes of a server by path."""
 
     def ready() -> tuple[bool, str]:
-        if state.draining:
-            return False, "not ready: shutting down"
-        installed = len(state.keys.installed())
-        if not installed:
-            return False, f"not ready: no proving keys in {state.settings.keys.directory}"
-        return True, f"ready: {installed} proving keys installed"
+        missing = what_is_missing(state)
+        if missing:
+            return False, f"not ready: {'; '.join(missing)}"
+        return True, f"ready: {len(state.keys.installed())} proving keys installed"
 
-    return {"/livez": lambda: (True, "alive"), "/readyz": ready}
+    def started() -> tuple[bool, str]:
+        return (True, "started") if state.listening else (False, "not listening yet")
+
+    return {"/livez": lambda: (True, "alive"), "/readyz": ready, "/startupz": started}
+
+
+def what_is_missing(state: ServerState) -> list[str]:
+    """Say in words why this instance should get no requests now; empty if it should."""
+    if state.leaving or state.draining:
+        return ["shutting down"]
+    missing = [] if state.listening else ["not listening yet"]
+    if not state.keys.installed():
+        missing.append(f"no proving keys in {state.settings.keys.directory}")
+    missing += state.missing_required()
+    problem = state.health.problem()
+    if problem is not None:
+        missing.append(f"the device failed: {problem}")
+    return missing

@@ -1,26 +1,27 @@
 """``POST /prove``: one request, one proof, synchronously."""
 
 import asyncio
-from functools import partial
+import hashlib
 
 from aiohttp import web
 
 from prover.errors import (
-    BodyTooLarge,
-    BodyTooSlow,
     Cancelled,
-    MalformedRequest,
+    CircuitDisabled,
     ProofTimedOut,
     ProverError,
     ShuttingDown,
     TryAgainLater,
 )
-from prover.http.state import CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, STATE, ServerState
+from prover.http import idempotency
+from prover.http.body import read_body
+from prover.http.flights import Flight, Work
+from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.observability.metrics import UNKNOWN_CIRCUIT
 from prover.proving.request import read_envelope, read_task
-from prover.proving.service import Proof
+from prover.proving.service import OnPhase, Proof
 from shared.proof_wire import Envelope
 
 _HEAVY = (
@@ -33,84 +34,90 @@ async def prove(request: web.Request) -> web.Response:
     state = request.app[STATE]
     outcome = "error"
     try:
-        body = await _read_body(request, state)
-        envelope = read_envelope(body)
-        kind = envelope.kind.value
-        request[CIRCUIT_TYPE] = kind
-        state.metrics.input_bytes.labels(kind).observe(len(body))
-        if envelope.kind.is_batch:
-            request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
-        proof = await _prove_within_deadline(state, body, envelope)
+        with state.bodies.lease() as lease:
+            body = await read_body(request, state.settings.http, lease)
+            answer = await _answer(request, state, body)
         outcome = "ok"
     except asyncio.CancelledError:
         outcome = "timeout"
         raise
     except ProverError as error:
         outcome = _outcome(error)
-        state.metrics.generation_errors.labels(_circuit_type(request), error.code).inc()
+        _count_failure(state, _circuit_type(request), outcome, error)
         raise
     finally:
         state.metrics.requests.labels(_circuit_type(request), outcome).inc()
-    state.metrics.proof_bytes.labels(kind).observe(len(proof.body))
-    request[FACTS] = _facts(proof)
-    return web.Response(body=proof.body, content_type="application/json", headers=request.get(EXTRA_HEADERS, {}))
+    state.metrics.proof_bytes.labels(_circuit_type(request)).observe(len(answer))
+    return web.Response(body=answer, content_type="application/json", headers=request.get(EXTRA_HEADERS, {}))
 
 
-async def _read_body(request: web.Request, state: ServerState) -> bytes:
-    limits = state.settings.http
-    if request.content_length is not None and request.content_length > limits.body_limit_bytes:
-        raise BodyTooLarge(f"the request body is larger than {limits.body_limit_bytes} bytes")
-    try:
-        async with asyncio.timeout(limits.body_timeout_s):
-            return await request.read()
-    except TimeoutError as error:
-        raise BodyTooSlow from error
-    except web.RequestPayloadError as error:
-        raise MalformedRequest("the request body cannot be read as its headers announce") from error
+async def _answer(request: web.Request, state: ServerState, body: bytes) -> bytes:
+    envelope = read_envelope(body)
+    kind = envelope.kind.value
+    request[CIRCUIT_TYPE] = kind
+    state.metrics.input_bytes.labels(kind).observe(len(body))
+    if envelope.kind.is_batch:
+        request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
+    digest = hashlib.sha256(body).digest()
+    with state.answers.claim(_idempotency_name(request), digest) as claim:
+        if claim.answer is not None:
+            state.metrics.shared_proofs.labels("replayed").inc()
+            request[EXTRA_HEADERS] = {**request.get(EXTRA_HEADERS, {}), idempotency.REPLAYED_HEADER: "true"}
+            request[FACTS] = {"circuit_type": kind, "replayed": True}
+            return claim.answer
+        proof, joined = await _proof(state, digest, body, envelope)
+        claim.keep(proof.body)
+    request[FACTS] = _facts(proof) | ({"joined": True} if joined else {})
+    return proof.body
 
 
-async def _prove_within_deadline(state: ServerState, body: bytes, envelope: Envelope) -> Proof:
-    """Run the proof in a thread. When the time is up or the client leaves, the kernel is told to stop."""
+async def _proof(state: ServerState, digest: bytes, body: bytes, envelope: Envelope) -> tuple[Proof, bool]:
+    """Join the flight for this body or begin it; returns the proof and whether another request began it."""
     if state.draining:
         raise ShuttingDown
-    if len(state.running) >= state.thread_limit:
-        raise TryAgainLater(f"{len(state.running)} requests are in progress already; try again later")
+    flight: Flight | None = state.flights.find(digest)
+    joined = flight is not None
+    if flight is None:
+        flight = state.flights.begin(digest, _work(state, body, envelope))
+    else:
+        state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
     deadline_s = proving.batch_deadline_s if envelope.kind.is_batch else proving.merkle_deadline_s
-    cancel = CancelFlag()
-    state.running.add(cancel)
-    future = asyncio.get_running_loop().run_in_executor(
-        state.executor, partial(_prove_blocking, state, body, envelope, cancel)
-    )
-    # The thread may outlive this handler; its place is free only when it returns.
-    future.add_done_callback(lambda done: _forget(state, cancel, done))
-    try:
-        await asyncio.wait({future}, timeout=deadline_s)
-        if not future.done():
-            raise ProofTimedOut(f"Proof generation timed out after {deadline_s:g} seconds.")
-        return future.result()
-    except Cancelled as error:
-        raise ShuttingDown from error  # nobody else raises the flag while we wait
-    finally:
-        cancel.raise_flag()
+    with flight.interest():
+        return await flight.proof(deadline_s, proving.key_wait_s), joined
 
 
-def _prove_blocking(state: ServerState, body: bytes, envelope: Envelope, cancel: CancelFlag) -> Proof:
-    task = read_task(body, envelope, PUBLISHED_CIRCUITS)
-    cancel.check()
-    return state.service.prove(task, cancel)
+def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
+    """Compose what the thread of a request does. The body, which may be large, is let go once it is read."""
+    bodies = [body]
+
+    def work(cancel: CancelFlag, on_phase: OnPhase) -> Proof:
+        task = read_task(bodies.pop(), envelope, PUBLISHED_CIRCUITS)
+        if not state.selection.includes(task.circuit):
+            raise CircuitDisabled(
+                f"{task.circuit.name} is switched off on this instance; it proves what --run-mode and --circuit select"
+            )
+        cancel.check()
+        return state.service.prove(task, cancel, on_phase)
+
+    return work
 
 
-def _forget(state: ServerState, cancel: CancelFlag, future: asyncio.Future[Proof]) -> None:
-    state.leave(cancel)
-    if not future.cancelled():
-        future.exception()  # seen, even when the handler has left
+def _idempotency_name(request: web.Request) -> idempotency.Name | None:
+    key = idempotency.read_key(request.headers.get(idempotency.HEADER))
+    return None if key is None else (request.get(API_KEY_NAME, ""), key)
+
+
+def _count_failure(state: ServerState, kind: str, outcome: str, error: ProverError) -> None:
+    state.metrics.generation_errors.labels(kind, error.code).inc()
+    if outcome == "rejected":
+        state.metrics.rejected.labels(error.code).inc()
 
 
 def _outcome(error: ProverError) -> str:
     if isinstance(error, ProofTimedOut | Cancelled):
         return "timeout"
-    if isinstance(error, TryAgainLater):
+    if isinstance(error, TryAgainLater | CircuitDisabled):
         return "rejected"
     return "client_error" if error.status < 500 else "error"
 

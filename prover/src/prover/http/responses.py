@@ -6,19 +6,21 @@ from prover.errors import ProverError, WitnessRejected
 from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 _RETRY_WORD = "503"
+_RETRY_STATUSES = (web.HTTPServiceUnavailable.status_code, web.HTTPTooManyRequests.status_code)
 
 
 def problem_response(error: ProverError, request_id: str, retry_after_s: int | None = None) -> web.Response:
     """Answer an error as RFC 9457 body with the reference's ``code`` and ``message``.
 
-    Answers of status 503 carry Retry-After and the word that makes the reference's client try again.
+    Answers of status 503 that another try may change carry Retry-After, and the word that makes the reference's
+    client try again. So does 429, without the word: that client must slow down, not insist.
     """
     detail = error.detail
     headers: dict[str, str] = {}
-    if error.status == web.HTTPServiceUnavailable.status_code:
+    if error.retryable and error.status in _RETRY_STATUSES:
         headers["Retry-After"] = str(retry_after_s or 1)
-        if _RETRY_WORD not in detail:
-            detail = f"{detail} ({_RETRY_WORD})"
+    if error.retryable and error.status == web.HTTPServiceUnavailable.status_code and _RETRY_WORD not in detail:
+        detail = f"{detail} ({_RETRY_WORD})"
     body = problem(
         code=error.code,
         status=error.status,

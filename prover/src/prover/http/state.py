@@ -1,18 +1,25 @@
 """What all handlers of one server share."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiohttp import web
 
-from prover.kernel.cancellation import CancelFlag
+from prover.http.api_keys import ApiKeys
+from prover.http.body import BodyBudget
+from prover.http.flights import Flights
+from prover.http.idempotency import KeptAnswers
+from prover.http.rate_limit import RateLimiter
+from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
+from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
+from prover.proving.device_health import DeviceHealth
 from prover.proving.service import ProvingService
-from prover.settings import Settings
+from prover.settings import ProvingSettings, Settings
 
 
 @dataclass
@@ -21,56 +28,85 @@ class ServerState:
 
     settings: Settings
     keys: KeyStore
+    selection: CircuitSelection
     admission: Admission
     service: ProvingService
+    health: DeviceHealth
     metrics: Metrics
     executor: ThreadPoolExecutor
-    thread_limit: int
+    flights: Flights
+    bodies: BodyBudget
+    answers: KeptAnswers
+    api_keys: ApiKeys
+    rate_limiter: RateLimiter
+    missing_required: Callable[[], list[str]]
+    """Says of every key that was asked to be preloaded and is not in memory what it waits for."""
+    listening: bool = False
+    """Whether the API address accepts connections; startup is over then."""
+    leaving: bool = False
+    """Whether a stop was asked for: readiness fails, requests are still served."""
     draining: bool = False
-    running: set[CancelFlag] = field(default_factory=set)
-    """Flags of the requests that are being proved or wait for it."""
-    _idle: asyncio.Event = field(default_factory=asyncio.Event)
+    """Whether new requests are refused."""
 
     @classmethod
-    def build(cls, settings: Settings, keys: KeyStore, metrics: Metrics) -> "ServerState":
-        """Build the state of a server around a key store."""
-        proving = settings.proving
-        admission = Admission(proving.permits, proving.waiting_limit, metrics)
+    def build(
+        cls,
+        settings: Settings,
+        keys: KeyStore,
+        metrics: Metrics,
+        selection: CircuitSelection | None = None,
+        missing_required: Callable[[], list[str]] = list,
+    ) -> "ServerState":
+        """Build the state of a server around a key store, inside its event loop.
+
+        Raises SettingsInvalid for API keys that cannot be read.
+        """
+        proving, http = settings.proving, settings.http
+        admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
+        health = DeviceHealth()
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
         threads = proving.permits + proving.waiting_limit
+        executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
         return cls(
             settings=settings,
             keys=keys,
+            selection=selection or CircuitSelection.everything(),
             admission=admission,
-            service=ProvingService(keys, admission, metrics),
+            service=ProvingService(keys, admission, metrics, health),
+            health=health,
             metrics=metrics,
-            executor=ThreadPoolExecutor(threads, thread_name_prefix="prove"),
-            thread_limit=threads,
+            executor=executor,
+            flights=Flights(executor, threads),
+            bodies=BodyBudget(http.body_memory_bytes),
+            answers=KeptAnswers(http.idempotency_retention_s),
+            api_keys=ApiKeys(http),
+            rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
+            missing_required=missing_required,
         )
 
-    async def drain(self) -> None:
-        """Let running proofs finish until the deadline, then cancel the rest."""
-        self.draining = True
-        if self.running:
-            self._idle.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), self.settings.http.drain_deadline_s)
-        for flag in list(self.running):
-            flag.raise_flag()
+    async def leave(self) -> None:
+        """Let readiness fail for the configured delay, so that others stop sending requests here."""
+        self.leaving = True
+        await asyncio.sleep(self.settings.http.drain_delay_s)
 
-    def leave(self, flag: CancelFlag) -> None:
-        """Note that the thread of a request has returned."""
-        self.running.discard(flag)
-        if not self.running:
-            self._idle.set()
+    async def drain(self) -> None:
+        """Refuse new requests, let running proofs finish until the deadline, then cancel the rest."""
+        self.leaving = self.draining = True
+        await self.flights.drain(self.settings.http.drain_deadline_s)
 
     def close(self) -> None:
         """Wait for the threads, which end soon after their flags are raised."""
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
+def working_memory_bytes(settings: ProvingSettings) -> int:
+    """Return the memory that proofs in progress may use together; the other half is for keys."""
+    return settings.working_memory_bytes or memory_limit_bytes() // 2
+
+
 STATE: web.AppKey[ServerState] = web.AppKey("state", ServerState)
 REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+API_KEY_NAME: web.RequestKey[str] = web.RequestKey("api_key_name", str)
 CIRCUIT_TYPE: web.RequestKey[str] = web.RequestKey("circuit_type", str)
 EXTRA_HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("extra_headers", dict)
 FACTS: web.RequestKey[dict[str, object]] = web.RequestKey("facts", dict)

@@ -20,7 +20,7 @@ def memory_limit_bytes(root: Path = _ROOT) -> int:
 
 def _group_limits(root: Path) -> Iterator[int]:
     for line in _text(root / "proc/self/cgroup").splitlines():
-        number, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
         if number == "0" and not controllers:
             base, name = root / "sys/fs/cgroup", "memory.max"
         elif "memory" in controllers.split(","):

@@ -6,7 +6,10 @@ from shared.circuit_id import CircuitKind
 
 UNKNOWN_CIRCUIT = "unknown"
 CIRCUIT_TYPES = (*(kind.value for kind in CircuitKind), UNKNOWN_CIRCUIT)
+BATCH_TYPES = tuple(kind.value for kind in CircuitKind if kind.is_batch)
+QUEUES = ("zk_update_queue", "zk_append_queue", "zk_address_append_queue")
 STATUSES = ("ok", "client_error", "error", "timeout", "rejected")
+JOB_STATUSES = ("completed", "failed")
 
 _FAST = (0.005, 0.01, 0.025, 0.05)
 DURATION_BUCKETS = (*_FAST, *(0.1 * 2**k for k in range(15)))
@@ -15,6 +18,7 @@ DURATION_BUCKETS = (*_FAST, *(0.1 * 2**k for k in range(15)))
 STAGE_BUCKETS = (0.0005, 0.001, 0.0025, *_FAST, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100)
 INPUT_SIZE_BUCKETS = tuple(1024 * 2**k for k in range(15))
 PROOF_SIZE_BUCKETS = tuple(256 * 2**k for k in range(10))
+QUEUE_WAIT_BUCKETS = tuple(0.1 * 2**k for k in range(12))
 MEMORY_BUCKETS = tuple(104_857_600 * 2**k for k in range(12))
 
 
@@ -70,6 +74,12 @@ class Metrics:
             buckets=MEMORY_BUCKETS,
             registry=registry,
         )
+        self.peak_memory_bytes = Gauge(
+            "prover_proof_peak_memory_bytes",
+            "Largest working memory of a proof so far.",
+            circuit,
+            registry=registry,
+        )
         self.stage_seconds = Histogram(
             "prover_proof_stage_seconds",
             "Processor time per stage of a proof, summed over threads.",
@@ -85,6 +95,28 @@ class Metrics:
             registry=registry,
         )
         self.waiting = Gauge("prover_admission_waiting", "Proofs waiting for a permit.", registry=registry)
+        self.working_memory_bytes = Gauge(
+            "prover_admission_memory_bytes",
+            "Working memory of proofs: lent to those in progress, and the budget.",
+            ("part",),
+            registry=registry,
+        )
+        self.rejected = Counter(
+            "prover_rejected_requests_total",
+            "Requests refused for the state of this instance, by error code.",
+            ("reason",),
+            registry=registry,
+        )
+        self.shared_proofs = Counter(
+            "prover_shared_proofs_total",
+            "Requests answered by the proof of an identical request, in progress (joined) or earlier (replayed).",
+            ("way",),
+            registry=registry,
+        )
+        self.responses = Counter(
+            "prover_http_responses_total", "Answers of the API address, by status.", ("status",), registry=registry
+        )
+        self.connections = Gauge("prover_http_connections", "Open connections of the API address.", registry=registry)
         self.key_load_seconds = Histogram(
             "prover_key_load_duration_seconds",
             "Time to load and check a proving key.",
@@ -94,6 +126,13 @@ class Metrics:
         )
         self.keys_loaded = Gauge("prover_keys_loaded", "Proving keys in memory.", registry=registry)
         self.key_bytes = Gauge("prover_key_store_bytes", "Memory held by loaded proving keys.", registry=registry)
+        self.build_info = Gauge(
+            "prover_build_info",
+            "Always 1; the labels tell versions and the arithmetic in use.",
+            ("version", "interface", "kernel", "backend"),
+            registry=registry,
+        )
+        self._declare_queue(registry)
         self.key_budget_bytes = Gauge(
             "prover_key_store_budget_bytes",
             "Memory that loaded proving keys may take together; 0 without a limit.",
@@ -108,3 +147,29 @@ class Metrics:
         for kind in CIRCUIT_TYPES:
             for status in STATUSES:
                 self.requests.labels(kind, status)
+
+    def _declare_queue(self, registry: CollectorRegistry) -> None:
+        """Metrics of jobs; without a queue they stay at zero."""
+        self.queue_depth = Gauge(
+            "prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",), registry=registry
+        )
+        self.queue_wait_seconds = Histogram(
+            "prover_queue_wait_time_seconds",
+            "Time from the submission of a job to its start.",
+            ("circuit_type",),
+            buckets=QUEUE_WAIT_BUCKETS,
+            registry=registry,
+        )
+        self.jobs_processed = Counter(
+            "prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",), registry=registry
+        )
+        self.expired_jobs = Counter(
+            "prover_expired_jobs_total", "Jobs that waited too long to be started.", ("queue",), registry=registry
+        )
+        for kind in BATCH_TYPES:
+            self.queue_depth.labels(kind)
+            self.queue_wait_seconds.labels(kind)
+        for status in JOB_STATUSES:
+            self.jobs_processed.labels(status)
+        for queue in QUEUES:
+            self.expired_jobs.labels(queue)

@@ -1,14 +1,18 @@
 """From a task to a proof that has been verified: key, permit, kernel, self-verification."""
 
+import enum
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from prover.errors import ProofFailed, SelfVerificationFailed, WitnessRejected
+from prover.errors import DeviceUnavailable, ProofFailed, SelfVerificationFailed, WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
+from prover.proving.device_health import DeviceHealth
+from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_encoding import to_json
 from prover.proving.request import ProofTask
 from shared.circuit_id import CircuitId
@@ -39,32 +43,69 @@ class Proof:
     timings: Timings
 
 
+class Phase(enum.Enum):
+    """How far a proof is."""
+
+    CHECKING = enum.auto()
+    LOADING = enum.auto()
+    WAITING = enum.auto()
+    PROVING = enum.auto()
+
+
+OnPhase = Callable[[Phase], None]
+
+
+def _unwatched(_: Phase) -> None:
+    """Ignore the phases."""
+
+
 class ProvingService:
     """Proves tasks with the keys of one store. ``prove`` blocks and may be called by several threads."""
 
-    def __init__(self, keys: KeyStore, admission: Admission, metrics: Metrics) -> None:
+    def __init__(self, keys: KeyStore, admission: Admission, metrics: Metrics, health: DeviceHealth) -> None:
         self._keys = keys
         self._admission = admission
         self._metrics = metrics
+        self._health = health
+        self._peak_bytes: dict[str, int] = {}
 
-    def prove(self, task: ProofTask, cancel: CancelFlag) -> Proof:
-        """Prove one task.
+    def prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase = _unwatched) -> Proof:
+        """Prove one task; ``on_phase`` is told when a phase begins.
 
         Raises WitnessRejected, KeyUnavailable, TryAgainLater, Cancelled, or SelfVerificationFailed.
         """
         kind = task.circuit.kind
+        require_satisfiable(task, self._keys.find)
+        on_phase(Phase.LOADING)
         started = time.perf_counter()
-        key = self._keys.get(task.circuit, cancel)
-        key_s = time.perf_counter() - started
-        with self._admission.permit(kind, cancel) as waited_s, self._metrics.active_jobs.track_inprogress():
-            proof = prove_with_key(key, task, cancel)
-        timings = proof.timings
-        timings.key_s, timings.wait_s = key_s, waited_s
-        self._metrics.generation_seconds.labels(kind.value).observe(timings.prove_s + timings.verify_s)
-        self._metrics.memory_bytes.labels(kind.value).observe(key.scratch_bytes)
-        for stage, seconds in timings.stages.items():
-            self._metrics.stage_seconds.labels(kind.value, stage).observe(seconds)
+        with self._keys.lease(task.circuit, cancel) as key:
+            key_s = time.perf_counter() - started
+            on_phase(Phase.WAITING)
+            need_bytes = key.scratch_bytes
+            with self._admission.permit(kind, cancel, need_bytes) as waited_s:
+                on_phase(Phase.PROVING)
+                with self._metrics.active_jobs.track_inprogress():
+                    proof = self._prove_watched(key, task, cancel)
+        proof.timings.key_s, proof.timings.wait_s = key_s, waited_s
+        self._account(kind.value, need_bytes, proof.timings)
         return proof
+
+    def _prove_watched(self, key: LoadedKey, task: ProofTask, cancel: CancelFlag) -> Proof:
+        try:
+            proof = prove_with_key(key, task, cancel)
+        except (SelfVerificationFailed, DeviceUnavailable) as error:
+            self._health.note_failure(error.detail)
+            raise
+        self._health.note_success()
+        return proof
+
+    def _account(self, kind: str, need_bytes: int, timings: Timings) -> None:
+        self._metrics.generation_seconds.labels(kind).observe(timings.prove_s + timings.verify_s)
+        self._metrics.memory_bytes.labels(kind).observe(need_bytes)
+        peak = self._peak_bytes[kind] = max(need_bytes, self._peak_bytes.get(kind, 0))
+        self._metrics.peak_memory_bytes.labels(kind).set(peak)
+        for stage, seconds in timings.stages.items():
+            self._metrics.stage_seconds.labels(kind, stage).observe(seconds)
 
 
 def prove_with_key(key: LoadedKey, task: ProofTask, cancel: CancelFlag) -> Proof:

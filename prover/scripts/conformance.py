@@ -1,0 +1,218 @@
+"""Does a prover answer like the reference? Sends every case to a running server and prints what differs.
+
+    conformance.py --base-url http://127.0.0.1:3001                       # against what is recorded
+    conformance.py --base-url http://ours:3001 --compare http://theirs    # and against a reference that runs beside it
+
+Differences that are meant are listed with their reasons and do not count; prover/docs/reference/differences.md explains
+them. A case whose proving key the server lacks is left out and counted as such. Exit status 1 when anything else
+differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import enum
+import http.client
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from conformance_cases import DIFFERENCES, Case, Expectation, all_cases
+from rich.console import Console
+from rich.table import Table
+
+TIMEOUT_S = 180.0
+TOKENS = (
+    "constraint",
+    "is not satisfied",
+    "invalid number",
+    "unknown circuit type",
+    "failed to parse JSON",
+    "timed out",
+)
+"""Words that clients act on, or that tell a user what is wrong."""
+
+
+class Outcome(enum.Enum):
+    """What came of one case."""
+
+    SAME = "same"
+    MEANT = "meant"
+    LEFT_OUT = "left out"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered; status 0 when it closed the connection."""
+
+    status: int
+    content_type: str = ""
+    text: str = ""
+    allow: bool = False
+
+    @property
+    def problem(self) -> dict[str, object]:
+        """The error body, empty if it is none."""
+        with contextlib.suppress(ValueError):
+            body = json.loads(self.text)
+            if isinstance(body, dict) and "code" in body:
+                return body
+        return {}
+
+    @property
+    def is_proof(self) -> bool:
+        """Whether the body is a bare proof of the usual length."""
+        with contextlib.suppress(ValueError):
+            return len(self.text) == 579 and list(json.loads(self.text)) == ["ar", "bs", "krs"]
+        return False
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether the server could not prove for want of a key."""
+        message = str(self.problem.get("message", ""))
+        return self.problem.get("code") == "key_not_found" or "no proving system for" in message
+
+    @property
+    def gist(self) -> tuple[object, ...]:
+        """What two implementations must have in common."""
+        message = str(self.problem.get("message", ""))
+        tokens = tuple(token for token in TOKENS if token in message)
+        return self.status, self.problem.get("code"), tokens, self.is_proof, not self.text
+
+    def __str__(self) -> str:
+        code = self.problem.get("code", "proof" if self.is_proof else self.text[:30].strip() or "no body")
+        return f"{self.status or 'closed'} {code}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report."""
+
+    case: str
+    outcome: Outcome
+    answer: str
+    expected: str
+    remark: str = ""
+
+
+def ask(base_url: str, case: Case) -> Answer:
+    """Send one case on a connection of its own."""
+    url = urlsplit(base_url)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port or 80, timeout=TIMEOUT_S)
+    with contextlib.closing(connection):
+        try:
+            # Some answers come before the body is read to its end.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(case.method, url.path.rstrip("/") + case.path, case.body, dict(case.headers))
+            response = connection.getresponse()
+            text = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException):
+            return Answer(0)
+    content_type = response.headers.get("Content-Type", "")
+    return Answer(response.status, content_type, text, "Allow" in response.headers)
+
+
+def faults(answer: Answer, expected: Expectation) -> list[str]:
+    """Say in which ways an answer is not the expected one."""
+    found = []
+    message = str(answer.problem.get("message", ""))
+    if answer.status != (expected["status"] or 0):
+        found.append(f"status {answer.status}, expected {expected['status']}")
+    if expected.get("empty_body") and (answer.text or answer.allow):
+        found.append("a body, or an Allow header")
+    if expected.get("proof") and not answer.is_proof:
+        found.append("no proof")
+    if "body" in expected and answer.text != expected["body"]:
+        found.append(f"body {answer.text[:40]!r}")
+    if "code" in expected and answer.problem.get("code") != expected["code"]:
+        found.append(f"code {answer.problem.get('code')}, expected {expected['code']}")
+    # Section 2.2 of the service specification leaves the type of error bodies free.
+    if "content_type" in expected and "code" not in expected and answer.content_type != expected["content_type"]:
+        found.append(f"content type {answer.content_type!r}")
+    found += [
+        f"no {words!r} in {message[:60]!r}" for words in expected.get("message_contains", []) if words not in message
+    ]
+    return found
+
+
+def judge(case: Case, answer: Answer) -> Row:
+    """Compare an answer with what is recorded of the reference, and with what ours does on purpose."""
+    expected = f"{case.head['status']} {case.head.get('code', '')}".strip()
+    found = faults(answer, case.head)
+    if not found:
+        return Row(case.name, Outcome.SAME, str(answer), expected)
+    if case.key and answer.lacks_key and not case.head.get("code"):
+        return Row(case.name, Outcome.LEFT_OUT, str(answer), expected, f"needs the key {case.key}")
+    if case.name in DIFFERENCES and not faults(answer, case.ours):
+        return Row(case.name, Outcome.MEANT, str(answer), expected, DIFFERENCES[case.name].reason)
+    return Row(case.name, Outcome.DIFFERENT, str(answer), expected, "; ".join(found))
+
+
+def compare(case: Case, answer: Answer, other_url: str) -> Row:
+    """Compare an answer with that of a reference of version 0.27.0 beside it."""
+    if case.kills_old:
+        return Row(case.name, Outcome.MEANT, str(answer), "not sent", "the reference dies of this request")
+    theirs = ask(other_url, case)
+
+    def row(outcome: Outcome, remark: str = "") -> Row:
+        return Row(case.name, outcome, str(answer), str(theirs), remark)
+
+    if case.key and (answer.lacks_key or theirs.lacks_key) and not case.old.get("code"):
+        return row(Outcome.LEFT_OUT, f"needs the key {case.key}")
+    unexpected = faults(theirs, case.old)
+    if unexpected:
+        return row(Outcome.DIFFERENT, f"the reference's own answer: {'; '.join(unexpected)}")
+    if answer.gist == theirs.gist:
+        return row(Outcome.SAME)
+    if case.name in DIFFERENCES and not faults(answer, case.ours):
+        return row(Outcome.MEANT, DIFFERENCES[case.name].reason)
+    if case.old != case.head and not faults(answer, case.head):
+        return row(Outcome.MEANT, "as later versions of the reference")
+    return row(Outcome.DIFFERENT, "answers differ")
+
+
+def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | None = None) -> list[Row]:
+    """Send the cases one after the other; returns a row per case, two with another server to compare."""
+    rows = []
+    for case in all_cases() if cases is None else cases:
+        answer = ask(base_url, case)
+        rows.append(judge(case, answer))
+        if other_url:
+            rows.append(compare(case, answer, other_url))
+    return rows
+
+
+def report(rows: list[Row], console: Console) -> None:
+    """Print what is not the same, then the counts."""
+    table = Table("case", "outcome", "answer", "reference", "remark")
+    colours = {Outcome.DIFFERENT: "red", Outcome.MEANT: "yellow", Outcome.LEFT_OUT: "dim"}
+    for row in rows:
+        if row.outcome is not Outcome.SAME:
+            table.add_row(row.case, row.outcome.value, row.answer, row.expected, row.remark, style=colours[row.outcome])
+    if table.row_count:
+        console.print(table)
+    counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in Outcome}
+    console.print(", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count))
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--base-url", required=True, metavar="URL", help="server to judge, without a queue and API keys"
+    )
+    parser.add_argument("--compare", metavar="URL", help="reference prover 0.27.0 with the same keys")
+    parser.add_argument("--case", action="append", metavar="NAME", help="only this case; repeatable")
+    options = parser.parse_args()
+    chosen = [case for case in all_cases() if not options.case or case.name in options.case]
+    rows = run(options.base_url, options.compare, chosen)
+    report(rows, Console(width=None if sys.stdout.isatty() else 160))
+    return 1 if any(row.outcome is Outcome.DIFFERENT for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What this server is and what it can do: ``/version``, ``/openapi.json``, and ``/admin/keys`` for its operators."""
+
+import sys
+from functools import cache
+
+import msgspec
+from aiohttp import web
+
+from prover.http.state import STATE
+from prover.kernel.engine import kernel_version
+from prover.versions import INTERFACE_VERSION, own_version
+
+
+class Version(msgspec.Struct, frozen=True):
+    """Answer of ``/version``."""
+
+    interface: str
+    prover: str
+    kernel: str
+    python: str
+
+
+class KeyState(msgspec.Struct, frozen=True):
+    """One installed key."""
+
+    circuit: str
+    file: str
+    loaded: bool
+    enabled: bool
+
+
+class KeyStates(msgspec.Struct, frozen=True):
+    """Answer of ``/admin/keys``."""
+
+    keys: list[KeyState]
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """Answer of ``/admin/reload``; false when the API key file was refused and the earlier keys stay."""
+
+    reloaded: bool
+
+
+async def version(_: web.Request) -> web.Response:
+    """Tell the versions."""
+    return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), ".".join(map(str, sys.version_info[:3]))))
+
+
+async def openapi(_: web.Request) -> web.Response:
+    """Describe the interface."""
+    return web.Response(body=_openapi_body(), content_type="application/json")
+
+
+async def keys(request: web.Request) -> web.Response:
+    """List the installed keys."""
+    state = request.app[STATE]
+    return _json(
+        KeyStates(
+            [
+                KeyState(circuit.name, path.name, state.keys.is_loaded(circuit), state.selection.includes(circuit))
+                for circuit, path in sorted(state.keys.installed().items())
+            ]
+        )
+    )
+
+
+async def reload(request: web.Request) -> web.Response:
+    """Read the API key file again."""
+    return _json(Reloaded(request.app[STATE].api_keys.reload()))
+
+
+@cache
+def _openapi_body() -> bytes:
+    from prover.http.openapi import document
+
+    return msgspec.json.encode(document())
+
+
+def _json(answer: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")

@@ -1,0 +1,158 @@
+"""API keys: named, with a role, from settings and a file that may change while the server runs.
+
+Only digests are kept. A comparison takes the same time whichever key is given, and looks at all of them.
+"""
+
+import enum
+import hashlib
+import hmac
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from prover.errors import SettingsInvalid
+from prover.settings import HttpSettings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_ENTRY = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,64})(?::(?P<role>[a-z]+))?\s*=\s*(?P<key>[!-~]+)", re.ASCII)
+_LEAST_KEY_CHARACTERS = 8
+_CHECK_EVERY_S = 1.0
+_OTHERS_MAY_READ = 0o004
+REFERENCE_NAME = "default"
+"""Name of the one key of PROVER_API_KEY."""
+
+
+class Role(enum.Enum):
+    """What a key allows."""
+
+    PROVE = "prove"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """One key; ``digest`` is the SHA-256 of its text."""
+
+    name: str
+    role: Role
+    digest: bytes
+
+
+class ApiKeys:
+    """The keys of a server. None configured means that everybody may do everything but administer."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        """Read all keys; raises SettingsInvalid that names the source and line, never the key."""
+        self._fixed = _fixed_keys(settings)
+        self._file = settings.api_keys_file
+        self._fingerprint: tuple[int, int, int] | None = None
+        self._checked = 0.0
+        self._from_file: tuple[ApiKey, ...] = ()
+        if self._file is not None:
+            self._from_file = self._read(self._file)
+            self._checked = time.monotonic()
+        self._require_distinct((*self._fixed, *self._from_file))
+
+    @property
+    def required(self) -> bool:
+        """Whether requests need a key."""
+        return bool(self._fixed) or self._file is not None
+
+    def find(self, given: str) -> ApiKey | None:
+        """Return the key with this text; the time does not depend on which keys are close to it."""
+        self._refresh()
+        digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).digest()
+        found = None
+        for key in (*self._fixed, *self._from_file):
+            if hmac.compare_digest(key.digest, digest):
+                found = key
+        return found
+
+    def reload(self) -> bool:
+        """Read the file again; a file that cannot be read changes nothing. Returns whether keys are current."""
+        if self._file is None:
+            return True
+        try:
+            keys = self._read(self._file)
+            self._require_distinct((*self._fixed, *keys))
+        except SettingsInvalid as error:
+            _log.error("api_keys_not_reloaded", detail=error.detail)
+            return False
+        self._from_file = keys
+        _log.info("api_keys_reloaded", names=[key.name for key in keys])
+        return True
+
+    def _refresh(self) -> None:
+        """Read the file again if it changed; looks at most once a second."""
+        now = time.monotonic()
+        if self._file is None or now - self._checked < _CHECK_EVERY_S:
+            return
+        self._checked = now
+        if _fingerprint(self._file) != self._fingerprint:
+            self.reload()
+
+    def _read(self, path: Path) -> tuple[ApiKey, ...]:
+        self._fingerprint = _fingerprint(path)
+        try:
+            text = path.read_text()
+            mode = path.stat().st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsInvalid(f"API key file {path} cannot be read: {error}") from error
+        if mode & _OTHERS_MAY_READ:
+            _log.warning("api_keys_readable_by_all", file=str(path), remedy="chmod o-r")
+        keys = parse_keys(text, str(path))
+        if not keys:
+            raise SettingsInvalid(f"API key file {path} holds no key")
+        return keys
+
+    @staticmethod
+    def _require_distinct(keys: tuple[ApiKey, ...]) -> None:
+        names = [key.name for key in keys]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SettingsInvalid(f"API keys need different names; given twice: {', '.join(twice)}")
+
+
+def parse_keys(text: str, source: str) -> tuple[ApiKey, ...]:
+    """Read entries ``NAME=KEY`` and ``NAME:ROLE=KEY``, one per line; ``#`` begins a comment line.
+
+    Raises SettingsInvalid that names source and line.
+    """
+    keys = []
+    for number, line in enumerate(text.splitlines(), 1):
+        entry = line.strip()
+        if not entry or entry.startswith("#"):
+            continue
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            raise SettingsInvalid(f"{source}, line {number}: write NAME=KEY or NAME:admin=KEY")
+        keys.append(_key(match["name"], match["role"] or Role.PROVE.value, match["key"], f"{source}, line {number}"))
+    return tuple(keys)
+
+
+def _key(name: str, role: str, text: str, place: str) -> ApiKey:
+    if role not in {known.value for known in Role}:
+        raise SettingsInvalid(f"{place}: the roles are {' and '.join(known.value for known in Role)}")
+    if len(text) < _LEAST_KEY_CHARACTERS:
+        raise SettingsInvalid(f"{place}: a key has at least {_LEAST_KEY_CHARACTERS} characters")
+    return ApiKey(name, Role(role), hashlib.sha256(text.encode()).digest())
+
+
+def _fixed_keys(settings: HttpSettings) -> tuple[ApiKey, ...]:
+    keys = parse_keys(settings.api_keys.get_secret_value().replace(",", "\n"), "PROVER_HTTP__API_KEYS")
+    single = settings.api_key.get_secret_value()
+    if not single:
+        return keys
+    # The reference takes any text here, and its one key opens everything.
+    return (ApiKey(REFERENCE_NAME, Role.ADMIN, hashlib.sha256(single.encode()).digest()), *keys)
+
+
+def _fingerprint(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -1,0 +1,47 @@
+"""Who may call what: the API key of a request, its rate, and the role that a path needs."""
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from prover.errors import Forbidden, Unauthorized
+from prover.http.api_keys import ApiKey, Role
+from prover.http.state import API_KEY_NAME, STATE
+from shared.logs import bind
+
+OPEN_PATHS = frozenset({"/", "/health"})
+"""Paths that need no key: launchers and orchestrators poll them without one."""
+
+ADMIN_PREFIX = "/admin/"
+_BEARER = "Bearer "
+
+
+@web.middleware
+async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request pass if no key is configured, or if it carries one that may do what it asks."""
+    state = request.app[STATE]
+    is_admin_path = request.path.startswith(ADMIN_PREFIX)
+    if not state.api_keys.required:
+        if is_admin_path:
+            raise web.HTTPNotFound  # without keys nobody is an administrator
+        return await handler(request)
+    if request.path in OPEN_PATHS:
+        return await handler(request)
+    key = _key_of(request)
+    state.rate_limiter.take(key.name)
+    if is_admin_path and key.role is not Role.ADMIN:
+        raise Forbidden(f"API key {key.name!r} has no administrator role")
+    request[API_KEY_NAME] = key.name
+    with bind(api_key=key.name):
+        return await handler(request)
+
+
+def _key_of(request: web.Request) -> ApiKey:
+    """Find the key that a request carries; the bearer is looked at only without the other header, as the reference."""
+    given = request.headers.get("X-API-Key", "")
+    if not given:
+        authorization = request.headers.get("Authorization", "")
+        given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
+    key = request.app[STATE].api_keys.find(given) if given else None
+    if key is None:
+        raise Unauthorized
+    return key

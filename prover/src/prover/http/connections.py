@@ -1,0 +1,144 @@
+"""What guards connections below HTTP: their number, and the time that a first header may take."""
+
+import asyncio
+import resource
+from collections.abc import Callable
+
+from prover.observability.metrics import Metrics
+from prover.settings import HttpSettings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_HEADER_ENDS = (b"\r\n\r\n", b"\n\n")
+_LONGEST_END = 4
+_RESERVED_DESCRIPTORS = 256
+"""Descriptors for key files, logs and the metrics address."""
+
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n"
+    b"X-Reason: too many connections (503)\r\n\r\n"
+)
+
+
+class ConnectionGuards:
+    """Makes the guards of one listener; at most ``limit`` connections are open at once."""
+
+    def __init__(self, make_handler: Callable[[], asyncio.Protocol], settings: HttpSettings, metrics: Metrics) -> None:
+        self._make_handler = make_handler
+        self.limit = allowed_connections(settings.connection_limit)
+        self.header_timeout_s = settings.header_timeout_s
+        self.open = 0
+        self._gauge = metrics.connections
+        self._refused = metrics.rejected.labels("connections")
+
+    def __call__(self) -> "ConnectionGuard":
+        """Make the protocol of a new connection."""
+        return ConnectionGuard(self, self._make_handler())
+
+    def enter(self) -> bool:
+        """Count a connection; False when there are too many."""
+        if self.open >= self.limit:
+            self._refused.inc()
+            return False
+        self.open += 1
+        self._gauge.set(self.open)
+        return True
+
+    def leave(self) -> None:
+        """Count a connection that was closed."""
+        self.open -= 1
+        self._gauge.set(self.open)
+
+
+class ConnectionGuard(asyncio.Protocol):
+    """Passes everything on to aiohttp's protocol.
+
+    A connection without any byte is closed by aiohttp after the idle timeout, and so is one whose later headers do not
+    end; the first header has its own, shorter limit.
+    """
+
+    def __init__(self, guards: ConnectionGuards, handler: asyncio.Protocol) -> None:
+        self._guards = guards
+        self._handler = handler
+        self._transport: asyncio.Transport | None = None
+        self._admitted = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tail: bytes | None = b""
+        """The last bytes of a header that has not ended yet; None once it has."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Admit the connection, or answer 503 and close it."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        self._transport = transport
+        self._admitted = self._guards.enter()
+        if self._admitted:
+            self._handler.connection_made(transport)
+        else:
+            transport.write(_FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Watch the first header, pass the bytes on."""
+        if not self._admitted:
+            return
+        if self._tail is not None:
+            self._watch(data)
+        self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Pass the end of input on."""
+        return self._handler.eof_received() if self._admitted else None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass the end on and stop counting."""
+        self._stop_timer()
+        if self._admitted:
+            self._admitted = False
+            self._guards.leave()
+            self._handler.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Pass backpressure on."""
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Pass the end of backpressure on."""
+        self._handler.resume_writing()
+
+    def _watch(self, data: bytes) -> None:
+        assert self._tail is not None  # noqa: S101 - for the type checker
+        seen = self._tail + data
+        if any(end in seen for end in _HEADER_ENDS):
+            self._tail = None
+            self._stop_timer()
+            return
+        self._tail = seen[-_LONGEST_END:]
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._guards.header_timeout_s, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def allowed_connections(wanted: int) -> int:
+    """Raise the limit of open files as far as ``wanted`` connections need; returns how many the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _RESERVED_DESCRIPTORS
+    if soft < needed and soft != resource.RLIM_INFINITY:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = max(1, soft - _RESERVED_DESCRIPTORS)
+    _log.warning(
+        "fewer_connections", wanted=wanted, allowed=allowed, remedy="raise the limit of open files (ulimit -n)"
+    )
+    return allowed

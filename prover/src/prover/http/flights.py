@@ -1,0 +1,133 @@
+"""Proofs in progress: one per different request body, shared by all clients that want it.
+
+A flight runs in a thread. It is told to stop when the last client has left or run out of time.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from prover.errors import Cancelled, KeyLoading, ProofTimedOut, ShuttingDown, TryAgainLater
+from prover.kernel.cancellation import CancelFlag
+from prover.proving.service import OnPhase, Phase, Proof
+
+Work = Callable[[CancelFlag, OnPhase], Proof]
+"""What a flight does, in a thread."""
+
+_BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
+
+
+class Flight:
+    """One proof in progress. Belongs to the event loop but for its thread, which reports through it."""
+
+    def __init__(self, forget: Callable[["Flight"], None]) -> None:
+        self.cancel = CancelFlag()
+        self._loop = asyncio.get_running_loop()
+        self._forget = forget
+        self._phase = Phase.CHECKING
+        self._key_ready: asyncio.Future[None] = self._loop.create_future()
+        self._clients = 0
+        self.future: asyncio.Future[Proof] = self._loop.create_future()
+
+    def start(self, executor: ThreadPoolExecutor, work: Work) -> None:
+        """Run the work in a thread, with the log fields of the request that began it."""
+        context = contextvars.copy_context()
+        self.future = self._loop.run_in_executor(executor, partial(context.run, work, self.cancel, self._report))
+
+    @contextmanager
+    def interest(self) -> Iterator[None]:
+        """Keep the flight going for the block; it stops when nobody is interested any more."""
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+            if not self._clients and not self.future.done():
+                self._forget(self)
+                self.cancel.raise_flag()
+
+    async def proof(self, deadline_s: float, key_wait_s: float) -> Proof:
+        """Wait for the proof: ``key_wait_s`` for its key, then ``deadline_s``.
+
+        Raises what the work raised, KeyLoading, TryAgainLater when it could not be begun in time, ProofTimedOut, or
+        ShuttingDown when the server cancelled it.
+        """
+        awaited: set[asyncio.Future[Any]] = {self.future, self._key_ready}
+        await asyncio.wait(awaited, timeout=key_wait_s, return_when=asyncio.FIRST_COMPLETED)
+        if not self.future.done() and not self._key_ready.done():
+            raise KeyLoading(f"the proving key of this circuit is not loaded after {key_wait_s:g} seconds")
+        await asyncio.wait({self.future}, timeout=deadline_s)
+        if not self.future.done():
+            if self._phase is Phase.WAITING:
+                raise TryAgainLater(f"other proofs left no place for this one within {deadline_s:g} seconds")
+            raise ProofTimedOut(f"Proof generation timed out after {deadline_s:g} seconds.")
+        try:
+            return self.future.result()
+        except Cancelled as error:
+            raise ShuttingDown from error  # nobody else raises the flag while a client waits
+
+    def _report(self, phase: Phase) -> None:
+        """Note a phase; called by the thread."""
+        self._loop.call_soon_threadsafe(self._enter, phase)
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        if phase in _BUSY_PHASES and not self._key_ready.done():
+            self._key_ready.set_result(None)
+
+
+class Flights:
+    """All proofs in progress of one server, at most ``limit``."""
+
+    def __init__(self, executor: ThreadPoolExecutor, limit: int) -> None:
+        self._executor = executor
+        self._limit = limit
+        self._by_digest: dict[bytes, Flight] = {}
+        self._idle = asyncio.Event()
+        self.running: set[Flight] = set()
+        """Flights whose thread has not returned, cancelled ones included."""
+
+    def find(self, digest: bytes) -> Flight | None:
+        """Return the flight for a body that is being proved already."""
+        return self._by_digest.get(digest)
+
+    def begin(self, digest: bytes, work: Work) -> Flight:
+        """Start a flight for a body; raises TryAgainLater when too many are in progress."""
+        if len(self.running) >= self._limit:
+            raise TryAgainLater(f"{len(self.running)} requests are in progress already; try again later")
+        flight = Flight(partial(self._forget, digest))
+        flight.start(self._executor, work)
+        self.running.add(flight)
+        self._by_digest[digest] = flight
+        # The thread may outlive its clients; its place is free only when it returns.
+        flight.future.add_done_callback(lambda done: self._land(digest, flight, done))
+        return flight
+
+    async def drain(self, deadline_s: float) -> None:
+        """Let flights end until the deadline, then cancel the rest."""
+        if self.running:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), deadline_s)
+        self.cancel_all()
+
+    def cancel_all(self) -> None:
+        """Tell every flight to stop."""
+        for flight in list(self.running):
+            flight.cancel.raise_flag()
+
+    def _forget(self, digest: bytes, flight: Flight) -> None:
+        if self._by_digest.get(digest) is flight:
+            del self._by_digest[digest]
+
+    def _land(self, digest: bytes, flight: Flight, future: asyncio.Future[Proof]) -> None:
+        self._forget(digest, flight)
+        self.running.discard(flight)
+        if not self.running:
+            self._idle.set()
+        if not future.cancelled():
+            future.exception()  # seen, even when every client has left
