@@ -70,7 +70,7 @@ def document() -> Json:
     paths: Json = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
-    return {
+    composed = {
         "openapi": "3.1.0",
         "info": {
             "title": "Prover",
@@ -87,6 +87,8 @@ def document() -> Json:
             },
         },
     }
+    plain: Json = msgspec.json.decode(msgspec.json.encode(composed))  # tuples become lists
+    return plain
 
 
 def _require_circuit_type(schema: Json, kind: str) -> None:
