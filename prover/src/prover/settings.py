@@ -91,8 +91,17 @@ class KeySettings(_Group):
     """Attempts per file."""
     download_parallel: int = Field(default=4, ge=1, le=64)
     """Files downloaded at once."""
+    prepare: bool = True
+    """Whether a key that was loaded is written in its prepared form, which the next start maps at once."""
+    prepared_directory: Path | None = None
+    """Folder of the prepared keys, about as large as the keys; unset: ``prepared`` in the keys directory."""
     manifest: Path | None = None
     """File with name, size and SHA-256 of every key, in place of the CHECKSUM list."""
+
+    @property
+    def prepared_folder(self) -> Path:
+        """Folder of the prepared keys, with the default resolved."""
+        return self.prepared_directory or self.directory / "prepared"
 
 
 class ProvingSettings(_Group):

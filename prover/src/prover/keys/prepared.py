@@ -1,31 +1,293 @@
-"""Key files in memory: from their prepared form where that is valid, else from gnark's."""
+"""Key files in memory: from their prepared form where that is valid, else from gnark's.
 
+A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
+afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
+computed at every load: the prepared file carries the source's time of modification, and a source that was not touched
+since (size and time equal, inode not changed later than the prepared file's) is taken as the same.
+See docs/reference/prepared-key-format.md.
+"""
+
+import contextlib
+import fcntl
+import hashlib
 import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
-from prover.errors import KeyUnavailable, MalformedKey, UnsupportedKey
+from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.kernel.prepared import (
+    PreparedInfo,
+    WriteProgress,
+    describe_prepared,
+    open_prepared,
+    prepared_bytes,
+    verify_prepared,
+    write_prepared,
+)
+from prover.keys.atomic_file import atomic_file, explained, mapped
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 
-def load(engine: Engine, source: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-    """Load a key file; errors name the file.
+SUFFIX = ".prepared"
+
+_READ_BYTES = 8 * 2**20
+_LOCK_POLL_S = 0.05
+_OTHERS_MAY_WRITE = 0o022
+_READ_ONLY = 0o444
+
+
+@dataclass(frozen=True)
+class Source:
+    """A key file as it was when its bytes were read."""
+
+    stat: os.stat_result
+    sha256: bytes
+
+
+def load(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None = None) -> LoadedKey:
+    """Load a key file, from its prepared form where ``folder`` has a valid one; errors name the file.
 
     Raises KeyUnavailable, MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
     """
+    return open_existing(engine, source, folder, cancel) or load_source(engine, source, cancel)
+
+
+def load_source(engine: Engine, source: Path, cancel: CancelFlag | None = None) -> LoadedKey:
+    """Load a key file itself; raises like ``load``."""
+    return _load_gnark(engine, source, cancel, with_digest=False)[0]
+
+
+def load_with_origin(engine: Engine, source: Path, cancel: CancelFlag | None = None) -> tuple[LoadedKey, Source]:
+    """Load a key file itself, and tell what was read, for ``prepare_loaded``; raises like ``load``."""
+    return _load_gnark(engine, source, cancel, with_digest=True)
+
+
+def path_of(engine: Engine, source: Path, folder: Path) -> Path:
+    """Where the prepared form of a key file lies; it serves the arithmetic of this engine."""
+    form = engine.point_form.name.lower().replace("_", "-")
+    return folder / f"{source.name}.{form}{SUFFIX}"
+
+
+def open_existing(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None = None) -> LoadedKey | None:
+    """Map the prepared form of a key file; None when there is none or it does not hold, which is logged."""
+    path = path_of(engine, source, folder)
     try:
-        with source.open("rb") as file, _mapped(file.fileno()) as data:
-            return engine.load_key(data, cancel)
+        with _mapped_file(path, source) as (data, stat):
+            if not _is_made_from(source, describe_prepared(data), path, stat, cancel):
+                _log.info("prepared_key_outdated", file=str(path), source=str(source))
+                return None
+            return open_prepared(engine, data, cancel)
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyUnavailable) as error:
+        _log.warning(
+            "prepared_key_unusable",
+            file=str(path),
+            error=error.detail if isinstance(error, KeyUnavailable) else str(error),
+            remedy="the key is read from its source; run `prover keys prepare` or remove the prepared file",
+        )
+        return None
+
+
+def prepare(
+    engine: Engine,
+    source: Path,
+    folder: Path,
+    *,
+    check: Callable[[LoadedKey], None] = lambda _: None,
+    force: bool = False,
+    progress: WriteProgress | None = None,
+    cancel: CancelFlag | None = None,
+) -> bool:
+    """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
+
+    ``check`` sees the key before anything is written and may raise. When another process makes it at this moment,
+    its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room, and
+    what ``load`` raises.
+    """
+    flag = cancel or CancelFlag()
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _alone(source, flag):
+        existing = None if force else open_existing(engine, source, folder, flag)
+        if existing is not None:
+            existing.close()
+            return False
+        key, origin = load_with_origin(engine, source, flag)
+        with key:
+            check(key)
+            _write(key, origin, path_of(engine, source, folder), progress or WriteProgress(), flag)
+    return True
+
+
+def prepare_loaded(
+    key: LoadedKey, origin: Source, engine: Engine, source: Path, folder: Path, cancel: CancelFlag
+) -> bool:
+    """Do the same with a key that load_with_origin gave; raises KernelMisused when the key is closed."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _alone(source, cancel):
+        existing = open_existing(engine, source, folder, cancel)
+        if existing is not None:
+            existing.close()
+            return False
+        _write(key, origin, path_of(engine, source, folder), WriteProgress(), cancel)
+    return True
+
+
+def verify(path: Path, cancel: CancelFlag) -> None:
+    """Compare all checksums of a prepared file; raises MalformedKey, UnsupportedKey or KeyUnavailable."""
+    with _named(path), _mapped_file(path, path) as (data, _):
+        verify_prepared(data, cancel)
+
+
+# ---- prepared files --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _mapped_file(path: Path, source: Path) -> Iterator[tuple[mmap.mmap, os.stat_result]]:
+    """Map a file for reading; closes the map unless a key has taken it. Raises OSError or KeyUnavailable."""
+    with path.open("rb") as file:
+        stat = os.fstat(file.fileno())
+        if stat.st_uid not in (os.geteuid(), 0, source.stat().st_uid) or stat.st_mode & _OTHERS_MAY_WRITE:
+            raise KeyUnavailable("it belongs to another user, or others may write to it")
+        if stat.st_size == 0:
+            raise MalformedKey("it is empty")
+        data = mmap.mmap(file.fileno(), stat.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    try:
+        yield data, stat
+    finally:
+        with contextlib.suppress(BufferError):  # a key owns it now
+            data.close()
+
+
+def _is_made_from(
+    source: Path, info: PreparedInfo, path: Path, made: os.stat_result, cancel: CancelFlag | None
+) -> bool:
+    now = source.stat()
+    if now.st_size != info.source_bytes:
+        return False
+    if now.st_mtime_ns == made.st_mtime_ns and now.st_ctime_ns <= made.st_ctime_ns:
+        return True
+    if _digest_of(source, cancel) != info.source_sha256:
+        return False
+    with contextlib.suppress(OSError):  # so that the next load need not look again
+        os.utime(path, ns=(now.st_mtime_ns, now.st_mtime_ns))
+    return True
+
+
+def _write(key: LoadedKey, origin: Source, path: Path, progress: WriteProgress, cancel: CancelFlag) -> None:
+    """Write a prepared file and read it back before it takes its name."""
+    with explained(path):
+        for left in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
+            left.unlink(missing_ok=True)
+    with explained(path), atomic_file(path, force=True) as file:
+        with mapped(file, prepared_bytes(key)) as view:
+            write_prepared(key, view, origin.sha256, progress, cancel)
+            verify_prepared(view, cancel)
+        os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
+        os.fchmod(file.fileno(), _READ_ONLY)
+    _log.info("key_prepared", file=str(path))
+
+
+@contextlib.contextmanager
+def _alone(source: Path, cancel: CancelFlag) -> Iterator[None]:
+    """Keep other processes from preparing this key meanwhile. The lock is on the key file: it leaves nothing behind.
+
+    Where the file system has no locks the work may be done twice, and the last result stays.
+    """
+    with _opened(source) as file:
+        while True:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                cancel.check()
+                time.sleep(_LOCK_POLL_S)
+            except OSError:
+                break
+        yield
+
+
+# ---- gnark's files ---------------------------------------------------------------------------------
+
+
+def _load_gnark(
+    engine: Engine, source: Path, cancel: CancelFlag | None, *, with_digest: bool
+) -> tuple[LoadedKey, Source]:
+    """Load from a private copy of the bytes: another process that cuts the file short cannot end this one."""
+    with _opened(source) as file, _named(source):
+        stat = os.fstat(file.fileno())
+        if stat.st_size == 0:
+            raise MalformedKey("the file is empty")
+        with _room(stat.st_size) as data:
+            digest = hashlib.sha256()
+            for piece in _pieces(file.fileno(), data, cancel):
+                if with_digest:
+                    digest.update(piece)
+            return engine.load_key(data, cancel), Source(stat, digest.digest())
+
+
+def _room(size: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, size)
+    except (OSError, MemoryError, OverflowError) as error:
+        raise OutOfMemory(f"{size} bytes for reading a key file are not available: add memory") from error
+
+
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[BinaryIO]:
+    with _named(source):
+        file = source.open("rb")
+    with file:
+        yield file
+
+
+def _pieces(descriptor: int, data: mmap.mmap, cancel: CancelFlag | None) -> Iterator[memoryview]:
+    """Fill ``data`` from a file; gives each piece once it is there."""
+    done = 0
+    with memoryview(data) as whole:
+        while done < len(whole):
+            _check(cancel)
+            with whole[done : done + _READ_BYTES] as room:
+                count = os.preadv(descriptor, [room], done)
+                if count == 0:
+                    raise MalformedKey(f"the file was cut short to {done} bytes while it was read", offset=done)
+                with room[:count] as piece:
+                    yield piece
+            done += count
+
+
+def _digest_of(source: Path, cancel: CancelFlag | None) -> bytes:
+    digest = hashlib.sha256()
+    with source.open("rb") as file:
+        while piece := file.read(_READ_BYTES):
+            _check(cancel)
+            digest.update(piece)
+    return digest.digest()
+
+
+def _check(cancel: CancelFlag | None) -> None:
+    if cancel is not None:
+        cancel.check()
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put the name of the file in front of errors about it."""
+    try:
+        yield
     except (MalformedKey, UnsupportedKey) as error:
-        error.detail = f"key file {source.name}: {error.detail}"
+        error.detail = f"key file {path.name}: {error.detail}"
         error.args = (error.detail,)
         raise
     except OSError as error:
-        raise KeyUnavailable(f"key file {source.name} cannot be read: {error.strerror}") from error
-
-
-def _mapped(descriptor: int) -> mmap.mmap:
-    try:
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    except ValueError as error:
-        raise MalformedKey("the file is empty") from error
+        raise KeyUnavailable(f"key file {path.name} cannot be read: {error.strerror}") from error

@@ -32,6 +32,7 @@ from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
 from prover.keys.key_files import Fingerprint, check_name, find_key, fingerprint_of, installed_keys, resident_estimate
 from prover.keys.memory import gibibytes
+from prover.keys.preparation import PreparedKeys
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -77,13 +78,19 @@ class KeyStore:
         metrics: Metrics,
         budget_bytes: int | None = None,
         fetch: Fetch | None = None,
+        prepared_keys: PreparedKeys | None = None,
     ) -> None:
-        """Open a folder. ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files."""
+        """Open a folder.
+
+        ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files; ``prepared_keys``,
+        which this store closes, has forms of keys that are mapped in place of loaded.
+        """
         self._directory = directory
         self._engine = engine
         self._metrics = metrics
         self._budget_bytes = budget_bytes
         self._fetch = fetch
+        self._prepared = prepared_keys
         self._changed = threading.Condition()
         self._slots: dict[CircuitId, _Slot] = {}
         self._failures: dict[CircuitId, _Failure] = {}
@@ -144,6 +151,8 @@ class KeyStore:
     def close(self) -> None:
         """Destroy all keys once the proofs that use them have returned; running loads are cancelled."""
         self._stopping.raise_flag()
+        if self._prepared is not None:
+            self._prepared.close()
         with self._changed:
             slots, self._slots = list(self._slots.values()), {}
             self._changed.notify_all()
@@ -207,7 +216,8 @@ class KeyStore:
         self._reserve(slot, path)
         started = time.perf_counter()
         try:
-            key = load_key_file(self._engine, path, self._stopping)
+            load = load_key_file if self._prepared is None else self._prepared.load
+            key = load(self._engine, path, self._stopping)
             try:
                 check_name(key, circuit, path)
             except BaseException:
@@ -224,8 +234,11 @@ class KeyStore:
             circuit=circuit.name,
             file=str(path),
             load_s=round(seconds, 3),
-            resident_bytes=key.info.resident_bytes,
+            resident_bytes=key.resident_bytes,
+            mapped_bytes=key.mapped_bytes,
         )
+        if self._prepared is not None:
+            self._prepared.prepare_later(self._engine, key, path)
         return key
 
     def _obtain(self, slot: _Slot) -> Path:
@@ -257,6 +270,8 @@ class KeyStore:
 
     def _reserve(self, slot: _Slot, path: Path) -> None:
         """Wait until the key fits into the budget beside those in use; others are evicted for it."""
+        if self._prepared is not None and self._prepared.has(self._engine, path):
+            return  # mapped: its pages belong to the file and go when memory is short
         need, budget = resident_estimate(path, slot.circuit), self._budget_bytes
         with self._changed:
             slot.bytes = need
@@ -298,8 +313,8 @@ class KeyStore:
 
 
 def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-    """Load a key file, from its prepared form where there is a valid one; errors name the file."""
-    return prepared.load(engine, path, cancel)
+    """Load a key file itself; errors name the file."""
+    return prepared.load_source(engine, path, cancel)
 
 
 def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:
