@@ -12,13 +12,14 @@ from golden_vectors import BATCH, PUBLISHED
 from in_process_service import VerifyingKeyOf, circuit, scalars
 from independent_groth16 import holds
 
-from prover.cli.gen_test_params import MadeUpRequests, encode
+from prover.cli.gen_test_params import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
 from prover.proving.proof_encoding import read_proof
 from prover.proving.request import read_envelope, read_task
 from prover.proving.service import prove_with_key
+from shared.proof_wire import encode_request
 from shared.witness_inputs import public_inputs
 
 PROVER = Path(sys.executable).with_name("prover")
@@ -28,7 +29,7 @@ INDEPENDENT = ("v1_combined_26_26_1_2", "v2_combined_32_40_2_1")
 def assert_provable(name: str, store: KeyStore, engine: Engine) -> tuple[bytes, tuple[int, ...]]:
     """Prove and verify a made-up request; return the proof and its public inputs."""
     request = MadeUpRequests(name).make(circuit(name))
-    body = encode(request)
+    body = encode_request(request)
     task = read_task(body, read_envelope(body), known=None)
     assert task.circuit == circuit(name)
     key = store.get(task.circuit, CancelFlag())

@@ -14,10 +14,11 @@ from circuit_inputs import circuit_inputs
 from naive_solver import ConstraintBroken, solve
 
 from prover.circuits.catalogue import compile_circuit
-from prover.cli.gen_test_params import MadeUpRequests, encode
+from prover.cli.gen_test_params import MadeUpRequests
 from prover.proving.request import read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.merkle_tree import TreeFull
+from shared.proof_wire import encode_request
 
 PROVER = Path(sys.executable).with_name("prover")
 
@@ -45,7 +46,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def made_up(circuit: CircuitId, seed: str) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads(encode(MadeUpRequests(seed).make(circuit)))
+    request: dict[str, Any] = json.loads(encode_request(MadeUpRequests(seed).make(circuit)))
     return request
 
 
@@ -62,7 +63,7 @@ def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not
 
 @pytest.mark.parametrize("circuit", SHAPES, ids=str)
 def test_request__of_any_shape__is_read_by_the_service(circuit: CircuitId) -> None:
-    body = encode(MadeUpRequests("any").make(circuit))
+    body = encode_request(MadeUpRequests("any").make(circuit))
     task = read_task(body, read_envelope(body), known=None)
     # The service tells versions by heights; the smaller trees of version 2 count as version 1 there.
     assert (task.circuit.kind, task.circuit.heights, task.circuit.sizes) == (

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from golden_vectors import load
+from structlog.testing import capture_logs
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.proving.request import ProofTask, read_envelope, read_task
+from prover.proving.request import MOST_VALUES, ProofTask, read_envelope, read_task
 
 
 def read(request: dict[str, Any]) -> ProofTask:
@@ -87,3 +88,17 @@ def test_request__with_one_list_empty__never_becomes_another_circuit() -> None:
 def test_request__with_a_fractional_height__is_malformed() -> None:
     with pytest.raises(MalformedRequest):
         read(vector("v2_inclusion_32_1", stateTreeHeight=32.5))
+
+
+def test_body__with_more_values_than_any_batch__is_refused_before_it_is_read() -> None:
+    body = b'{"circuitType":"append","height":32,"leaves":[' + b"0," * MOST_VALUES + b"0]}"
+    with pytest.raises(MalformedRequest, match="more than 262144 values"):
+        read_envelope(body)
+
+
+def test_number__outside_the_field__is_logged_by_its_path() -> None:
+    request = vector("v2_inclusion_32_1", publicInputHash="0x" + "f" * 64)
+    with capture_logs() as lines:
+        task = read(request)
+    assert task.assignment.reduced == ("$.publicInputHash",)
+    assert [(line["event"], line["path"]) for line in lines] == [("number_reduced", "$.publicInputHash")]

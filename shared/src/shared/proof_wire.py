@@ -262,8 +262,12 @@ def decode_request(body: bytes, kind: CircuitKind) -> ProofRequest:
 
 
 def encode_request(request: ProofRequest) -> bytes:
-    """Write a request as compact JSON."""
-    return msgspec.json.encode(request)
+    """Write a request as compact JSON, without a public input hash where there is none."""
+    if request.public_input_hash is not None:
+        return msgspec.json.encode(request)
+    members: dict[str, object] = msgspec.to_builtins(request)
+    del members["publicInputHash"]
+    return msgspec.json.encode(members)
 
 
 def decode_proof(body: bytes) -> ProofJson:

@@ -8,8 +8,10 @@ import pytest
 from shared.circuit_id import CircuitKind
 from shared.proof_wire import (
     BatchAppendRequest,
+    CombinedRequest,
     Envelope,
     InclusionRequest,
+    NonInclusionRequest,
     ProofJson,
     WireError,
     batch_circuit,
@@ -194,3 +196,17 @@ def test_proof__encoded__has_the_documented_form() -> None:
 def test_proof__malformed__is_refused(body: bytes) -> None:
     with pytest.raises(WireError):
         decode_proof(body)
+
+
+def test_encode_request__without_a_public_input_hash__leaves_the_member_out() -> None:
+    for request in (InclusionRequest(state_tree_height=26), NonInclusionRequest(), CombinedRequest()):
+        body = encode_request(request)
+        assert b"publicInputHash" not in body
+        assert decode_request(body, CircuitKind(request.circuit_type)) == request
+    assert b'"publicInputHash":"0x1"' in encode_request(InclusionRequest(public_input_hash="0x1"))
+
+
+@pytest.mark.parametrize("spelling", [b"null", b'""'])
+def test_envelope__public_input_hash_null_or_empty__is_version_1(spelling: bytes) -> None:
+    envelope = Envelope.read(b'{"circuitType":"inclusion","stateTreeHeight":26,"publicInputHash":' + spelling + b"}")
+    assert envelope.version == 1

@@ -4,7 +4,6 @@ import random
 import secrets
 
 import click
-import msgspec
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
 from prover.cli.command import Command
@@ -12,7 +11,7 @@ from shared.circuit_id import CircuitId, CircuitKind
 from shared.field import SCALAR_MODULUS, scalar_bytes
 from shared.indexed_merkle_tree import HEIGHTS, LARGEST_VALUE, Absence, IndexedMerkleTree
 from shared.merkle_tree import MerkleTree, TreeFull
-from shared.proof_wire import ProofRequest
+from shared.proof_wire import ProofRequest, encode_request
 from shared.witness_inputs import (
     Membership,
     SpentAccount,
@@ -115,12 +114,6 @@ class MadeUpRequests:
         return list(values)
 
 
-def encode(request: ProofRequest) -> bytes:
-    """A request as JSON without the members that it does not have."""
-    members: dict[str, object] = msgspec.to_builtins(request)
-    return msgspec.json.encode({name: value for name, value in members.items() if value is not None})
-
-
 _SIZE = click.IntRange(min=1)
 
 
@@ -186,7 +179,7 @@ def gen_test_params(kind: str, legacy: bool, seed: str | None, **sizes: int | No
         request = MadeUpRequests(secrets.token_hex(16) if seed is None else seed).make(circuit)
     except TreeFull as error:
         raise click.UsageError(f"{circuit}: {error}; raise the height of the tree") from error
-    click.echo(encode(request).decode())
+    click.echo(encode_request(request).decode())
 
 
 def _circuit(kind: CircuitKind, version: int, sizes: dict[str, int | None]) -> CircuitId:

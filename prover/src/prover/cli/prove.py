@@ -12,6 +12,7 @@ from prover.errors import MisnamedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.gnark_format import circuit_of
+from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
 from prover.proving.service import Proof, prove_with_key
 from shared.circuit_id import CircuitId
@@ -37,8 +38,7 @@ def prove(key: Path, threads: int) -> None:
     """
     body = sys.stdin.buffer.read()
     task = read_task(body, read_envelope(body), known=None)
-    for path in task.assignment.reduced:
-        _log.warning("number_reduced", path=path)
+    require_satisfiable(task, lambda _: key)
 
     def work(cancel: CancelFlag) -> Proof:
         return _prove(key, threads, task, cancel)

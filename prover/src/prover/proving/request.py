@@ -5,11 +5,18 @@ Envelope, circuit, types, numbers, shapes: whatever is wrong costs no key and no
 
 from collections.abc import Container
 from dataclasses import dataclass
+from typing import Final
 
 from prover.errors import CircuitNotPublished, MalformedRequest
 from prover.proving.assignment import Assignment, draft
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.logs import get_logger
 from shared.proof_wire import Envelope, MerkleRequest, WireError, batch_circuit, decode_request
+
+_log = get_logger(__name__)
+
+MOST_VALUES: Final = 1 << 18
+"""A body with more values is not read: each costs many times its length in memory. Batch 500 has about 19,000."""
 
 _PREFIX = {
     CircuitKind.INCLUSION: "inclusion proof",
@@ -31,6 +38,8 @@ class ProofTask:
 
 def read_envelope(body: bytes) -> Envelope:
     """Find out which circuit family a body is for; raises MalformedRequest."""
+    if body.count(b",") >= MOST_VALUES:  # every value but the first of its container follows a comma
+        raise MalformedRequest(f"the body has more than {MOST_VALUES} values", path="$")
     try:
         return Envelope.read(body)
     except WireError as error:
@@ -55,7 +64,10 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
     else:
         circuit = batch_circuit(request)
         _require_known(circuit, known)
-    return ProofTask(circuit, values.assign(circuit))
+    assignment = values.assign(circuit)
+    for path in assignment.reduced:
+        _log.warning("number_reduced", circuit=circuit.name, path=path)
+    return ProofTask(circuit, assignment)
 
 
 def _require_known(circuit: CircuitId, known: Container[CircuitId] | None) -> None:
