@@ -50,7 +50,7 @@ def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
         with explained(path):
             _publish(hidden, path, force=force)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     finally:
         hidden.unlink(missing_ok=True)
 
@@ -90,7 +90,8 @@ def _publish(hidden: Path, path: Path, *, force: bool) -> None:
     hidden.replace(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last; raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,0 +1,82 @@
+"""What a key file must be: digests from a CHECKSUM list, or sizes and digests from a pinned manifest."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prover.errors import SettingsInvalid
+
+CHECKSUM_LIST = "CHECKSUM"
+"""Name of the list beside the key files, in the form of ``sha256sum``."""
+
+_LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?([^\s/\\]+)", re.ASCII)
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ExpectedFile:
+    """A key file as it was published: ``sha256`` in lower-case hex, ``size`` in bytes where it is known."""
+
+    name: str
+    sha256: str
+    size: int | None = None
+
+
+Expectations = Mapping[str, ExpectedFile]
+"""Published files by name."""
+
+
+def parse_checksum_list(text: str) -> Expectations:
+    """Read a CHECKSUM list: a digest, white space and a file name per line. Raises ValueError that names the line."""
+    files: dict[str, ExpectedFile] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
+            raise ValueError(f"line {number} is not a SHA-256 digest and a file name")
+        files[match[2]] = ExpectedFile(match[2], match[1].lower())
+    return files
+
+
+def read_checksum_list(path: Path) -> Expectations:
+    """Read a CHECKSUM list on disk; raises SettingsInvalid."""
+    try:
+        return parse_checksum_list(path.read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise SettingsInvalid(f"{path} cannot be used as a CHECKSUM list: {_reason(error)}") from error
+
+
+def read_pinned_manifest(path: Path) -> Expectations:
+    """Read a manifest: ``{"keys": [{"name": …, "size": …, "sha256": …}]}``; more members are allowed.
+
+    Raises SettingsInvalid that names the entry.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+        entries = value["keys"] if isinstance(value, dict) and "keys" in value else value
+        if not isinstance(entries, list):
+            raise TypeError('it has no list "keys"')
+        files = [_expected_file(number, entry) for number, entry in enumerate(entries)]
+    except (OSError, ValueError, TypeError) as error:
+        raise SettingsInvalid(f"{path} cannot be used as a manifest of keys: {_reason(error)}") from error
+    return {file.name: file for file in files}
+
+
+def _expected_file(number: int, entry: Any) -> ExpectedFile:
+    wanted = "name, size in bytes and sha256 in lower-case hex"
+    if not isinstance(entry, dict):
+        raise TypeError(f"keys[{number}] is not an object with {wanted}")
+    name, size, digest = entry.get("name"), entry.get("size"), entry.get("sha256")
+    if not (isinstance(name, str) and type(size) is int and size >= 0 and isinstance(digest, str)):
+        raise TypeError(f"keys[{number}] lacks {wanted}")
+    if not _DIGEST.fullmatch(digest) or not name or "/" in name or "\\" in name:
+        raise ValueError(f"keys[{number}] lacks {wanted}")
+    return ExpectedFile(name, digest, size)
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

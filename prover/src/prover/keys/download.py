@@ -1,0 +1,317 @@
+"""Published keys from their server into a folder: several at once, continued after a stop, whole or not at all."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from prover.errors import Cancelled, KeyDownloadFailed, KeyMissing, SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
+from prover.keys.atomic_file import atomic_file
+from prover.keys.checksums import CHECKSUM_LIST, Expectations, ExpectedFile, parse_checksum_list, read_pinned_manifest
+from prover.keys.download_transfer import (
+    TransferFailed,
+    TransferInterrupted,
+    WrongContent,
+    explained_network,
+    no_room,
+    require_status,
+    transfer,
+)
+from prover.keys.key_files import find_key
+from prover.keys.partial_file import PartialFile
+from prover.versions import own_version
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+Result = TypeVar("Result")
+
+_CONNECT_S = 30.0
+_LONGEST_BACKOFF_S = 60.0
+_LOCK_POLL_S = 0.2
+_MOST_WRONG_CONTENTS = 3
+_NOTABLE_PROGRESS_BYTES = 2**24
+"""An attempt that brought as much is not counted as failed."""
+_LONGEST_LIST_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class DownloadSource:
+    """Where keys come from, and how hard to try."""
+
+    url: str
+    """Folder of the key files and of their CHECKSUM list."""
+    attempts: int = 10
+    """Per file."""
+    parallel: int = 4
+    """Files at once."""
+    manifest: Path | None = None
+    """Pinned names, sizes and digests, in place of the CHECKSUM list."""
+    silence_s: float = 60.0
+    """How long the server may send nothing."""
+    backoff_s: float = 1.0
+    """First pause between attempts; each next one is twice as long, up to a minute."""
+
+    def base(self) -> URL:
+        """The address as a URL; raises SettingsInvalid."""
+        try:
+            url = URL(self.url)
+        except ValueError as error:
+            raise SettingsInvalid(f"--download-url: {error}") from error
+        if url.scheme not in ("http", "https") or not url.host:
+            raise SettingsInvalid(f"--download-url: {self.url!r} is not an address such as https://host/folder")
+        return url
+
+
+class DownloadWatcher(Protocol):
+    """Who wants to know how far a download is. Called by the thread that downloads."""
+
+    def planned(self, files: int, size: int | None) -> None:
+        """So many files are missing; ``size`` is None where the server does not tell all sizes."""
+
+    def advanced(self, name: str, done: int, total: int | None) -> None:
+        """So many bytes of a file are here."""
+
+    def finished(self, name: str) -> None:
+        """A file is complete, checked and in place."""
+
+
+class Unwatched:
+    """Nobody wants to know."""
+
+    def planned(self, files: int, size: int | None) -> None:
+        """Do nothing."""
+
+    def advanced(self, name: str, done: int, total: int | None) -> None:
+        """Do nothing."""
+
+    def finished(self, name: str) -> None:
+        """Do nothing."""
+
+
+def missing_keys(folder: Path, circuits: Iterable[CircuitId]) -> list[CircuitId]:
+    """The circuits of which a folder has no key under either name."""
+    missing = []
+    for circuit in circuits:
+        try:
+            find_key(folder, circuit)
+        except KeyMissing:
+            missing.append(circuit)
+    return missing
+
+
+def download_keys(
+    folder: Path,
+    circuits: Sequence[CircuitId],
+    source: DownloadSource,
+    cancel: CancelFlag,
+    watcher: DownloadWatcher | None = None,
+) -> int:
+    """Bring the missing keys of circuits into a folder and return how many came; those present need no network.
+
+    Every key is checked against the digest that was published before it gets its name. Blocks; call it from a thread
+    without an event loop. Raises KeyDownloadFailed that names every file, SettingsInvalid, and Cancelled when
+    ``cancel`` is raised; what came of unfinished files is kept for the next time.
+    """
+    missing = missing_keys(folder, circuits)
+    if not missing:
+        return 0
+    base = source.base()
+    pinned = read_pinned_manifest(source.manifest) if source.manifest else None
+    _make_writable(folder, missing)
+    run = _Download(folder, source, base, watcher or Unwatched())
+    _interruptible(run.bring([circuit.key_file for circuit in missing], pinned), cancel)
+    return len(missing)
+
+
+class _Download:
+    def __init__(self, folder: Path, source: DownloadSource, base: URL, watcher: DownloadWatcher) -> None:
+        self._folder = folder
+        self._source = source
+        self._base = base
+        self._shown = str(base.with_user(None).with_query(None))
+        self._watcher = watcher
+        self._turns = asyncio.Semaphore(source.parallel)
+        self._missing = ""
+
+    async def bring(self, names: list[str], pinned: Expectations | None) -> None:
+        self._missing = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=self._source.silence_s, total=None)
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{own_version()}"}
+        async with aiohttp.ClientSession(
+            timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
+        ) as session:
+            known = await self._checksum_list(session) if pinned is None else pinned
+            files = [self._expected(name, known) for name in names]
+            await self._require_space(session, files)
+            outcomes = await asyncio.gather(*(self._file(session, file) for file in files), return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, KeyDownloadFailed):
+                raise failure
+        if failures:
+            raise KeyDownloadFailed("\n".join(str(failure) for failure in failures))
+
+    async def _checksum_list(self, session: aiohttp.ClientSession) -> Expectations:
+        async def fetch() -> str:
+            with explained_network():
+                return await fetch_text()
+
+        async def fetch_text() -> str:
+            async with session.get(self._base / CHECKSUM_LIST) as response:
+                require_status(response, 200)
+                content = await response.content.read(_LONGEST_LIST_BYTES + 1)
+                while len(content) <= _LONGEST_LIST_BYTES and (more := await response.content.readany()):
+                    content += more
+            if len(content) > _LONGEST_LIST_BYTES:
+                raise TransferFailed("the CHECKSUM list is implausibly long", "check --download-url")
+            return content.decode("ascii", "replace")
+
+        text = await self._insist(CHECKSUM_LIST, fetch)
+        try:
+            known = parse_checksum_list(text)
+        except ValueError as error:
+            raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or give --manifest") from error
+        with suppress(SettingsInvalid), atomic_file(self._folder / CHECKSUM_LIST, force=True) as file:
+            file.write(text.encode())  # lets `prover keys verify` work without the network
+        return known
+
+    def _expected(self, name: str, known: Expectations) -> ExpectedFile:
+        if name not in known:
+            remedy = "check --manifest" if self._source.manifest else "check --download-url, or give --manifest"
+            raise self._failed(name, f"no checksum found for {name}", remedy)
+        return known[name]
+
+    async def _require_space(self, session: aiohttp.ClientSession, files: list[ExpectedFile]) -> None:
+        """Compare the sizes that are known with the free space before anything is written."""
+        sizes = await asyncio.gather(*(self._size(session, file) for file in files))
+        known = [size for size in sizes if size is not None]
+        self._watcher.planned(len(files), sum(known) if len(known) == len(files) else None)
+        there = sum(PartialFile(self._folder, file).left_over_bytes() for file in files)
+        free = self._room()
+        if sum(known) - there > free:
+            failure = no_room(sum(known) - there, free)
+            raise KeyDownloadFailed(f"{len(files)} proving keys cannot be downloaded: {failure}: {failure.remedy}")
+
+    async def _size(self, session: aiohttp.ClientSession, file: ExpectedFile) -> int | None:
+        if file.size is not None:
+            return file.size
+        async with self._turns:
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with session.head(self._base / file.name, allow_redirects=True) as response:
+                    return response.content_length if response.status == 200 else None
+        return None
+
+    async def _file(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> None:
+        async with self._turns:
+            partial = PartialFile(self._folder, expected)
+            try:
+                await self._lock(partial)
+                if not partial.target.is_file():  # else another process was faster
+                    await asyncio.to_thread(partial.resume)
+                    await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
+                    await asyncio.to_thread(partial.publish)
+                    _log.info("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
+            except OSError as error:
+                reason = f"the file cannot be written: {error.strerror}"
+                remedy = "check disk space and permissions of the keys directory"
+                raise self._failed(expected.name, reason, remedy) from error
+            finally:
+                partial.close()
+        self._watcher.finished(expected.name)
+
+    async def _attempt(self, session: aiohttp.ClientSession, expected: ExpectedFile, partial: PartialFile) -> None:
+        url = str(self._base / expected.name)
+        await transfer(
+            session,
+            url,
+            expected,
+            partial,
+            self._room,
+            lambda done, total: self._watcher.advanced(expected.name, done, total),
+        )
+
+    async def _lock(self, partial: PartialFile) -> None:
+        if partial.acquire():
+            return
+        _log.info("download_waits", file=partial.target.name, detail="another process is downloading it")
+        while not partial.acquire():  # noqa: ASYNC110 - no event tells what another process does
+            await asyncio.sleep(_LOCK_POLL_S)
+
+    async def _insist(
+        self,
+        name: str,
+        attempt: Callable[[], Coroutine[Any, Any, Result]],
+        partial: PartialFile | None = None,
+    ) -> Result:
+        """Attempt until it works, with growing pauses; raises KeyDownloadFailed."""
+        failed = wrong = 0
+        while True:
+            before = partial.size if partial else 0
+            try:
+                return await attempt()
+            except TransferFailed as error:
+                raise self._failed(name, str(error), error.remedy) from error
+            except TransferInterrupted as error:
+                reason, wait_s = str(error), error.wait_s
+                wrong += isinstance(error, WrongContent)
+                came = partial.size - before if partial else 0
+                failed = 1 if came >= _NOTABLE_PROGRESS_BYTES else failed + 1
+                if failed >= self._source.attempts or wrong >= _MOST_WRONG_CONTENTS:
+                    tries = "1 attempt" if failed == 1 else f"{failed} attempts"
+                    remedy = "try again later, or check --download-url and the network; what came is kept"
+                    raise self._failed(name, f"{reason} ({tries})", remedy) from error
+            pause_s = max(wait_s, min(self._source.backoff_s * 2 ** (failed - 1), _LONGEST_BACKOFF_S))
+            pause_s *= random.uniform(1.0, 1.25) if wait_s else random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
+            _log.warning("download_interrupted", file=name, error=reason, attempt=failed, pause_s=round(pause_s, 2))
+            await asyncio.sleep(pause_s)
+
+    def _room(self) -> int:
+        stat = os.statvfs(self._folder)
+        return stat.f_bavail * stat.f_frsize
+
+    def _failed(self, name: str, reason: str, remedy: str) -> KeyDownloadFailed:
+        what = f"downloading {name if name == CHECKSUM_LIST else 'it'} from {self._shown} failed"
+        missing = self._missing if name == CHECKSUM_LIST else name
+        return KeyDownloadFailed(f"proving key file not found: {missing}; {what}: {reason}: {remedy}")
+
+
+def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        problem = "" if os.access(folder, os.W_OK | os.X_OK) else "permission denied"
+    except OSError as error:
+        problem = error.strerror or "unknown failure"
+    if problem:
+        raise KeyDownloadFailed(
+            f"proving key file not found: {missing[0].key_file}; it cannot be downloaded, since the keys directory "
+            f"cannot be written: {problem}: check its permissions or choose another --keys-dir"
+        )
+
+
+def _interruptible(work: Coroutine[Any, Any, None], cancel: CancelFlag) -> None:
+    """Run a coroutine in an event loop of its own; raises Cancelled when the flag is raised."""
+
+    async def watched() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop() -> None:
+            with suppress(RuntimeError):  # the loop may have ended
+                loop.call_soon_threadsafe(task.cancel if task else loop.stop)
+
+        with cancel.watch(stop):
+            await work
+
+    try:
+        asyncio.run(watched())
+    except asyncio.CancelledError as error:
+        raise Cancelled from error
