@@ -1,13 +1,18 @@
-"""Options of ``prover start``: the words of launchers, and refusals of what is not built."""
+"""Options of ``prover start``: the words of launchers, what settings they make, and refusals of what is not built."""
 
 import os
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from prover.cli import start as start_module
 from prover.cli.main import cli
-from prover.settings import Settings
+from prover.cli.serve import fetch_of, required_circuits, selection_of
+from prover.errors import SettingsInvalid
+from prover.keys.memory import key_budget_bytes
+from prover.keys.selection import CircuitSelection
+from prover.settings import KeySettings, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +31,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings.append(given)
         return 0
 
-    monkeypatch.setattr(start_module, "_run", run)
+    monkeypatch.setattr(start_module, "run_server", run)
     monkeypatch.setattr(start_module, "configure_logs", lambda **_: None)
     return settings
 
@@ -72,10 +77,6 @@ def test_start__with_words_after_flags__accepts_them(started: list[Settings], wo
         (("--redis-url", "redis://localhost:6379"), "Redis queue"),
         (("--auto-download", "true", "--redis-url", "redis://x"), "Redis queue"),
         (("--queue-only",), "queue workers"),
-        (("--circuit", "update"), "--circuit"),
-        (("--run-mode", "rpc"), "--run-mode"),
-        (("--preload-keys", "all"), "--preload-keys"),
-        (("--preload-circuits", "update"), "--preload-circuits"),
     ],
 )
 def test_start__asked_for_what_is_not_built__is_refused_by_name(
@@ -114,3 +115,105 @@ def test_start__with_a_bad_setting__names_it(started: list[Settings], monkeypatc
     code, output = start()
     assert code == 78
     assert "PROVER_PROVING__BATCH_DEADLINE_S" in output
+
+
+def test_start__with_every_flag_of_the_reference__takes_them_all(started: list[Settings], tmp_path: Path) -> None:
+    code, output = start(
+        "--json-logging", "--prover-address", "127.0.0.1:1", "--metrics-address", "127.0.0.1:2",
+        "--keys-dir", f"{tmp_path}/", "--circuit", "update,append", "--circuit", "address-append-test",
+        "--preload-keys", "forester", "--preload-circuits", "v1_inclusion_26_1", "--preload-circuits", "append",
+        "--redis-url", "redis://host:6379", "--server-only", "--auto-download",
+        "--download-url", "http://host/keys", "--download-max-retries", "3",
+    )  # fmt: skip
+    assert code == 0, output
+    keys = started[0].keys
+    assert keys.directory == tmp_path
+    assert keys.circuits == "update,append,address-append-test"
+    assert (keys.preload, keys.preload_circuits) == ("forester", "v1_inclusion_26_1,append")
+    assert (keys.auto_download, keys.download_url, keys.download_max_retries) == (True, "http://host/keys", 3)
+    assert not keys.run_mode
+
+
+def test_start__without_options__restricts_preloads_and_downloads_nothing(started: list[Settings]) -> None:
+    assert start()[0] == 0
+    keys = started[0].keys
+    assert (keys.run_mode, keys.circuits, keys.preload, keys.preload_circuits) == (None, "", "none", "")
+    assert not keys.auto_download
+    assert selection_of(keys) == CircuitSelection.everything()
+    assert required_circuits(keys, CircuitSelection.everything()) == []
+
+
+def test_start__with_variables_of_the_reference__heeds_them(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "64")
+    monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "5")
+    monkeypatch.setenv("REDIS_URL", "redis://host")
+    code, output = start("--server-only")
+    assert code == 0, output
+    settings = started[0]
+    assert settings.proving.permits == 5
+    assert key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib) == 32 * 2**30
+    assert key_budget_bytes(3, settings.keys.total_memory_gib) == 3 * 2**30
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "much", "1.5"])
+def test_start__with_a_bad_total_of_memory__names_the_variable(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", value)
+    code, output = start()
+    assert code == 78
+    assert "PROVER_TOTAL_MEMORY_GB" in output
+    assert not started
+
+
+def test_start__with_our_variables__takes_them_for_the_flags(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = {"RUN_MODE": "rpc", "CIRCUITS": "update,append", "PRELOAD": "all", "PRELOAD_CIRCUITS": "update-test"}
+    for name, value in (variables | {"AUTO_DOWNLOAD": "true", "MEMORY_GIB": "1.5", "KEY_SET": "reference"}).items():
+        monkeypatch.setenv(f"PROVER_KEYS__{name}", value)
+    code, output = start()
+    assert code == 0, output
+    keys = started[0].keys
+    assert (keys.run_mode, keys.circuits, keys.preload) == ("rpc", "update,append", "all")
+    assert (keys.preload_circuits, keys.auto_download, keys.memory_gib) == ("update-test", True, 1.5)
+    assert keys.key_set == "reference"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--circuit", "updates"), "there is no circuit 'updates'"),
+        (("--run-mode", "all"), "--run-mode"),
+        (("--preload-keys", "some"), "--preload-keys"),
+        (("--preload-circuits", "v9_inclusion_1_1"), "v9_inclusion_1_1"),
+        (("--set", "ours"), "--set"),
+        (("--download-max-retries", "0"), "--download-max-retries"),
+        (("--manifest", "/nonexistent"), "--manifest"),
+    ],
+)
+def test_start__with_a_wrong_word_about_keys__is_wrong_usage(
+    started: list[Settings], words: tuple[str, ...], named: str
+) -> None:
+    code, output = start(*words)
+    assert code == 2
+    assert named in output
+    assert not started
+
+
+def test_selection__of_mode_and_circuits__restricts_what_is_proved_and_preloaded() -> None:
+    keys = KeySettings(run_mode="forester-test", circuits="v2_inclusion_32_1", preload="full-test")
+    selection = selection_of(keys)
+    names = ["v2_inclusion_32_1", "batch_address-append_40_10", "batch_append_32_10", "batch_update_32_10"]
+    assert [circuit.name for circuit in selection.published()] == names
+    assert [circuit.name for circuit in required_circuits(keys, selection)] == names
+
+
+def test_download_settings__that_cannot_work__are_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsInvalid, match="--download-url"):
+        fetch_of(KeySettings(auto_download=True, download_url="nowhere"))
+    with pytest.raises(SettingsInvalid, match=r"absent\.json"):
+        fetch_of(KeySettings(auto_download=True, manifest=tmp_path / "absent.json"))
+    assert fetch_of(KeySettings(download_url="nowhere")) is None

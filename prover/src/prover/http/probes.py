@@ -33,7 +33,7 @@ def what_is_missing(state: ServerState) -> list[str]:
     if state.leaving or state.draining:
         return ["shutting down"]
     missing = [] if state.listening else ["not listening yet"]
-    if not state.keys.installed():
+    if not state.settings.keys.auto_download and not state.keys.installed():
         missing.append(f"no proving keys in {state.settings.keys.directory}")
     missing += state.missing_required()
     problem = state.health.problem()

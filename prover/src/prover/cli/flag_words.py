@@ -1,0 +1,47 @@
+"""Boolean flags that also take a word, as the reference's launcher writes them."""
+
+import click
+
+from prover.cli.command import Command
+
+_TRUE = frozenset({"true", "1", "t"})
+_FALSE = frozenset({"false", "0", "f"})
+
+
+class FlagWords(Command):
+    """A command whose boolean flags also take a word: ``--flag true``, ``--flag=false``.
+
+    The reference's launcher passes ``--auto-download true``; what follows the word still counts.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words out, then parse as usual."""
+        flags = {
+            name
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and parameter.is_flag
+            for name in parameter.opts
+        }
+        return super().parse_args(ctx, _without_words(args, flags))
+
+
+def _without_words(args: list[str], flags: set[str]) -> list[str]:
+    kept: list[str] = []
+    rest = iter(args)
+    pending: str | None = None
+    for word in rest:
+        if pending is not None:
+            flag, pending = pending, None
+            if word.lower() in _FALSE:
+                continue
+            kept.append(flag)
+            if word.lower() in _TRUE:
+                continue
+        name, equals, value = word.partition("=")
+        if name in flags and equals and value.lower() in _TRUE | _FALSE:
+            kept += [name] if value.lower() in _TRUE else []
+        elif word in flags and word != "--help":
+            pending = word
+        else:
+            kept.append(word)
+    return kept if pending is None else [*kept, pending]

@@ -1,0 +1,114 @@
+"""What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
+
+from prover.errors import SettingsInvalid
+from prover.http.app import serve, start_metrics_server
+from prover.http.state import ServerState
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, kernel_version
+from prover.keys.catalogue import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
+from prover.keys.checksums import read_pinned_manifest
+from prover.keys.download import DownloadSource, download_keys
+from prover.keys.memory import key_budget_bytes
+from prover.keys.preload import Preloader
+from prover.keys.preparation import PreparedKeys
+from prover.keys.run_modes import KeySet, RunMode, circuits_of
+from prover.keys.selection import CircuitSelection
+from prover.keys.store import Fetch, KeyStore
+from prover.observability.metrics import Metrics
+from prover.settings import KeySettings, Settings
+from prover.versions import INTERFACE_VERSION, own_version
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+from shared.metrics import new_registry
+from shared.shutdown import Shutdown, StopReason
+
+_log = get_logger(__name__)
+
+
+async def run_server(settings: Settings) -> int:
+    """Serve until a signal asks to stop; returns the exit code. Raises SettingsInvalid."""
+    selection, fetch = selection_of(settings.keys), fetch_of(settings.keys)
+    required = required_circuits(settings.keys, selection)
+    registry = new_registry()
+    metrics = Metrics(registry)
+    shutdown = Shutdown()
+    shutdown.install()
+    with Engine(settings.proving.threads) as engine:
+        budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
+        prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
+        keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys)
+        preloader = Preloader(keys, required)
+        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required)
+        _log.info(
+            "starting",
+            kernel=kernel_version(),
+            backend=engine.backend,
+            threads=engine.threads,
+            concurrency=settings.proving.permits,
+            keys_dir=str(settings.keys.directory),
+            key_budget_bytes=budget_bytes,
+            circuits=len(selection.published()),
+            preload=len(required),
+            auto_download=settings.keys.auto_download,
+        )
+        metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
+        metrics_server = start_metrics_server(state, registry)
+        preloader.start()
+        try:
+            await serve(state, metrics_server, shutdown)
+        finally:
+            preloader.close()
+            keys.close()
+            state.close()
+            metrics_server.close()
+    _log.info("stopped")
+    return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+
+
+def selection_of(settings: KeySettings) -> CircuitSelection:
+    """Return what this instance proves; raises SettingsInvalid."""
+    mode = RunMode(settings.run_mode) if settings.run_mode else None
+    try:
+        return CircuitSelection.of(mode, _names(settings.circuits), KeySet(settings.key_set))
+    except UnknownCircuit as error:
+        raise SettingsInvalid(f"PROVER_KEYS__CIRCUITS: {error}") from error
+
+
+def required_circuits(settings: KeySettings, selection: CircuitSelection) -> list[CircuitId]:
+    """Return what is preloaded, the small keys first; raises SettingsInvalid."""
+    try:
+        wanted = set(circuits_named(_names(settings.preload_circuits)))
+    except UnknownCircuit as error:
+        raise SettingsInvalid(f"PROVER_KEYS__PRELOAD_CIRCUITS: {error}") from error
+    if settings.preload == "all":
+        wanted |= PUBLISHED_CIRCUITS
+    elif settings.preload != "none":
+        wanted |= set(circuits_of(RunMode(settings.preload), KeySet(settings.key_set)))
+    excluded = [circuit for circuit in wanted if not selection.includes(circuit)]
+    if excluded:
+        _log.warning("not_preloaded", keys=len(excluded), detail="--run-mode and --circuit exclude them")
+    return smallest_first(wanted.difference(excluded))
+
+
+def fetch_of(settings: KeySettings) -> Fetch | None:
+    """Return how missing keys are downloaded, None if they are not. Raises SettingsInvalid."""
+    if not settings.auto_download:
+        return None
+    source = DownloadSource(
+        settings.download_url,
+        attempts=settings.download_max_retries,
+        parallel=settings.download_parallel,
+        manifest=settings.manifest,
+    )
+    source.base()
+    if settings.manifest is not None:
+        read_pinned_manifest(settings.manifest)
+
+    def fetch(circuit: CircuitId, cancel: CancelFlag) -> None:
+        download_keys(settings.directory, [circuit], source, cancel)
+
+    return fetch
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

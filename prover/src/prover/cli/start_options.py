@@ -1,0 +1,192 @@
+"""Options of ``prover start``, and the settings that they and the reference's variables make."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from prover.cli.http_options import Overrides, http_overrides
+from prover.cli.key_options import (
+    MODES,
+    circuit_option,
+    download_url_option,
+    manifest_option,
+    names_of,
+    run_mode_option,
+    set_option,
+)
+from prover.errors import FeatureMissing, SettingsInvalid
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PRELOAD = ["none", "all", *MODES]
+
+_ADDRESSES = (
+    click.option(
+        "--prover-address",
+        metavar="HOST:PORT",
+        envvar="PROVER_HTTP__ADDRESS",
+        show_envvar=True,
+        show_default="0.0.0.0:3001",
+        help="Where the API listens.",
+    ),
+    click.option(
+        "--metrics-address",
+        metavar="HOST:PORT",
+        envvar="PROVER_HTTP__METRICS_ADDRESS",
+        show_envvar=True,
+        show_default="0.0.0.0:9998",
+        help="Where metrics, /livez and /readyz are served.",
+    ),
+    click.option("--json-logging", is_flag=True, help="Write JSON lines to standard output, even on a terminal."),
+)
+_MACHINE = (
+    click.option(
+        "--threads",
+        type=click.IntRange(0, 1024),
+        envvar="PROVER_PROVING__THREADS",
+        show_envvar=True,
+        show_default="one per processor",
+        help="Kernel threads.",
+    ),
+    click.option(
+        "--max-concurrency",
+        type=click.IntRange(0, 1024),
+        envvar="PROVER_PROVING__MAX_CONCURRENCY",
+        show_envvar=True,
+        show_default="one per two processors",
+        help="Proofs computed at once.",
+    ),
+    click.option(
+        "--key-memory-gb",
+        type=click.FloatRange(0),
+        metavar="N",
+        envvar="PROVER_KEYS__MEMORY_GIB",
+        show_envvar=True,
+        show_default="half of the memory",
+        help="GiB for loaded keys; the key unused for longest leaves.",
+    ),
+)
+_CIRCUITS = (
+    click.option(
+        "--keys-dir",
+        metavar="DIR",
+        envvar="PROVER_KEYS__DIRECTORY",
+        show_envvar=True,
+        show_default="./proving-keys/",
+        help="Folder with the proving keys.",
+    ),
+    run_mode_option("PROVER_KEYS__RUN_MODE", "Prove the circuits of a role only; others are answered 503."),
+    circuit_option("PROVER_KEYS__CIRCUITS", "Prove these circuits only, beside those of --run-mode;"),
+    set_option("PROVER_KEYS__KEY_SET"),
+    click.option(
+        "--preload-keys",
+        type=click.Choice(_PRELOAD),
+        default="none",
+        show_default=True,
+        envvar="PROVER_KEYS__PRELOAD",
+        show_envvar=True,
+        help="Keys loaded at the start and kept; /readyz waits for them. Others are loaded on first use.",
+    ),
+    click.option(
+        "--preload-circuits",
+        multiple=True,
+        metavar="NAME",
+        callback=names_of,
+        envvar="PROVER_KEYS__PRELOAD_CIRCUITS",
+        show_envvar=True,
+        help="More of them by circuit or key name. Repeatable.",
+    ),
+)
+_DOWNLOADS = (
+    click.option(
+        "--auto-download",
+        is_flag=True,
+        envvar="PROVER_KEYS__AUTO_DOWNLOAD",
+        show_envvar=True,
+        help="Download a missing key on its first use.",
+    ),
+    download_url_option,
+    click.option(
+        "--download-max-retries",
+        type=click.IntRange(1, 1000),
+        default=10,
+        show_default=True,
+        envvar="PROVER_KEYS__DOWNLOAD_MAX_RETRIES",
+        show_envvar=True,
+        help="Attempts per file.",
+    ),
+    manifest_option,
+)
+_QUEUE = (
+    click.option("--server-only", is_flag=True, help="No queue, even when a Redis URL is given."),
+    click.option("--redis-url", metavar="URL", envvar="REDIS_URL", help="Refused: the queue is not built yet."),
+    click.option("--queue-only", is_flag=True, help="Refused: the queue is not built yet."),
+)
+
+_NOT_BUILT = {
+    "redis_url": "--redis-url: the Redis queue is not built yet; leave it out, or add --server-only",
+    "queue_only": "--queue-only: queue workers are not built yet",
+}
+
+
+def start_options(command: Function) -> Function:
+    """Add the options of this module to a command."""
+    for option in reversed((*_ADDRESSES, *_CIRCUITS, *_DOWNLOADS, *_MACHINE, *_QUEUE)):
+        command = option(command)
+    return command
+
+
+def overrides_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
+    """Return the settings that options and the reference's variables ask for; raises SettingsInvalid."""
+    groups: Overrides = {
+        "http": {"address": options["prover_address"], "metrics_address": options["metrics_address"]},
+        "keys": _key_overrides(options, environment),
+        "proving": {"threads": options["threads"], "max_concurrency": options["max_concurrency"]},
+    }
+    given = {
+        group: {name: value for name, value in values.items() if value is not None} for group, values in groups.items()
+    }
+    for group, values in http_overrides(options, environment).items():
+        given[group] |= values
+    return given
+
+
+def refuse_missing_features(options: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Raise FeatureMissing that names every flag and variable of what this version cannot do."""
+    asked = [name for name in _NOT_BUILT if options[name]]
+    if options["server_only"] and "redis_url" in asked:
+        asked.remove("redis_url")
+    problems = [_NOT_BUILT[name] for name in asked]
+    if environment.get("QUEUE_MODE") == "true" and not options["server_only"]:
+        problems.append("QUEUE_MODE: the Redis queue is not built yet; unset it")
+    if problems:
+        raise FeatureMissing("; ".join(problems))
+
+
+def _key_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    manifest: Path | None = options["manifest"]
+    return {
+        "directory": options["keys_dir"],
+        "run_mode": options["run_mode"],
+        "circuits": ",".join(options["circuits"]),
+        "key_set": options["key_set"],
+        "preload": options["preload_keys"],
+        "preload_circuits": ",".join(options["preload_circuits"]),
+        "memory_gib": options["key_memory_gb"],
+        "total_memory_gib": _total_memory_gib(environment),
+        "auto_download": options["auto_download"],
+        "download_url": options["download_url"],
+        "download_max_retries": options["download_max_retries"],
+        "manifest": manifest,
+    }
+
+
+def _total_memory_gib(environment: Mapping[str, str]) -> int | None:
+    text = environment.get("PROVER_TOTAL_MEMORY_GB", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise SettingsInvalid(f"PROVER_TOTAL_MEMORY_GB: {text!r} is not a positive integer")
+    return int(text)
