@@ -6,7 +6,7 @@ import time
 import pytest
 from prometheus_client import CollectorRegistry
 
-from prover.errors import Cancelled, TryAgainLater
+from prover.errors import Cancelled, MemoryBudgetExceeded, TryAgainLater
 from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
@@ -15,12 +15,12 @@ from shared.circuit_id import CircuitKind
 KIND = CircuitKind.INCLUSION
 
 
-def admission(permits: int, waiting_limit: int = 100) -> Admission:
-    return Admission(permits, waiting_limit, Metrics(CollectorRegistry()))
+def admission(permits: int, waiting_limit: int = 100, budget_bytes: int | None = None) -> Admission:
+    return Admission(permits, waiting_limit, Metrics(CollectorRegistry()), budget_bytes)
 
 
 def wait_for_queue(subject: Admission, length: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while len(subject._queue) != length:
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -117,6 +117,101 @@ def test_permit__after_a_failure_inside__is_free_again() -> None:
     with pytest.raises(ValueError, match="boom"), subject.permit(KIND, CancelFlag()):
         raise ValueError("boom")
     assert subject._free == 1
+
+
+def test_permit__for_more_memory_than_there_is__is_refused_with_need_budget_and_remedies() -> None:
+    subject = admission(permits=4, budget_bytes=100 * 2**20)
+    with (
+        pytest.raises(MemoryBudgetExceeded) as caught,
+        subject.permit(KIND, CancelFlag(), 100 * 2**20 + 1),
+    ):
+        pass
+    message = caught.value.detail
+    for word in ("101 MiB", "100 MiB", "add memory", "fewer at a time", "smaller batches"):
+        assert word in message
+    assert not caught.value.retryable
+    with subject.permit(KIND, CancelFlag(), 100 * 2**20):
+        pass
+
+
+def test_permits__together_beyond_the_memory__wait_for_each_other() -> None:
+    subject = admission(permits=8, budget_bytes=10)
+    inside = most = 0
+    lock = threading.Lock()
+
+    def work(need_bytes: int) -> None:
+        nonlocal inside, most
+        for _ in range(20):
+            with subject.permit(KIND, CancelFlag(), need_bytes):
+                with lock:
+                    inside += need_bytes
+                    most = max(most, inside)
+                time.sleep(0.0002)
+                with lock:
+                    inside -= need_bytes
+
+    threads = [threading.Thread(target=work, args=(need,)) for need in (1, 2, 3, 4, 5, 6, 7, 10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 7 <= most <= 10
+    assert subject._used_bytes == 0
+    assert subject._free == 8
+
+
+def test_permit__for_a_large_proof__is_not_overtaken_by_small_ones() -> None:
+    subject = admission(permits=4, budget_bytes=10)
+    order: list[str] = []
+
+    def work(name: str, need_bytes: int) -> None:
+        with subject.permit(KIND, CancelFlag(), need_bytes):
+            order.append(name)
+
+    large = threading.Thread(target=work, args=("large", 9))
+    small = threading.Thread(target=work, args=("small", 1))
+    with subject.permit(KIND, CancelFlag(), 5):
+        large.start()
+        wait_for_queue(subject, 1)
+        small.start()
+        wait_for_queue(subject, 2)
+    large.join()
+    small.join()
+    assert sorted(order) == ["large", "small"]
+    assert subject._used_bytes == 0
+
+
+def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
+    subject = admission(permits=4, budget_bytes=10)
+    cancel, passed = CancelFlag(), threading.Event()
+
+    def large() -> None:
+        with pytest.raises(Cancelled), subject.permit(KIND, cancel, 9):
+            pass
+
+    def small() -> None:
+        with subject.permit(KIND, CancelFlag(), 1):
+            passed.set()
+
+    with subject.permit(KIND, CancelFlag(), 5):
+        threads = [threading.Thread(target=large), threading.Thread(target=small)]
+        threads[0].start()
+        wait_for_queue(subject, 1)
+        threads[1].start()
+        wait_for_queue(subject, 2)
+        cancel.raise_flag()
+        assert passed.wait(30)
+    for thread in threads:
+        thread.join()
+
+
+def test_retry_after__of_a_kind__follows_what_was_measured() -> None:
+    subject = admission(permits=1)
+    assert subject.retry_after_s(CircuitKind.BATCH_UPDATE) == 15
+    for _ in range(40):
+        with subject.permit(CircuitKind.BATCH_UPDATE, CancelFlag()):
+            pass
+    assert subject.retry_after_s(CircuitKind.BATCH_UPDATE) == 1
 
 
 def test_retry_after__grows_with_the_queue_and_is_at_least_a_second() -> None:

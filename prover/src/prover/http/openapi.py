@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from prover.errors import ProverError
 from prover.http import about
 from prover.http.authentication import ADMIN_PREFIX, OPEN_PATHS
 from prover.http.routes import ROUTES, Route
@@ -41,18 +42,17 @@ _ANSWERS = {
 _REF = "#/components/schemas/{name}"
 
 _PROBLEMS = {
-    400: "malformed_body or proving_error: the request is to blame, and sending it again is useless. "
-    "Plain text if the HTTP framing itself is broken.",
-    401: "unauthorized: no API key, or a wrong one.",
-    403: "forbidden: the API key has not the role for this.",
-    408: "proof_timeout or request_timeout: the proof or the body took too long.",
-    413: "body_too_large: more than 16 MiB.",
-    422: "idempotency_key_reused: the Idempotency-Key was sent with another body before.",
-    429: "rate_limited: this API key sends too many requests; see Retry-After.",
-    500: "unexpected_error: a defect; the answer tells nothing of it, the log does.",
-    503: "overloaded, out_of_memory, device_unavailable, key_loading, key_not_found, key_unusable, "
-    "circuit_disabled or shutting_down. Retry-After is there when another try may succeed.",
+    400: "The request is to blame, and sending it again is useless. Plain text if the HTTP framing itself is broken.",
+    401: "No API key, or a wrong one.",
+    403: "The API key has not the role for this.",
+    408: "The proof or the body took too long.",
+    413: "The body is larger than this server accepts (16 MiB unless configured).",
+    422: "The Idempotency-Key was sent with another body before.",
+    429: "This API key sends too many requests; see Retry-After.",
+    500: "A defect; the answer tells nothing of it, the log does.",
+    503: "This instance cannot prove it now. Retry-After is there when another try may succeed.",
 }
+_NEVER_ANSWERED = frozenset({"cancelled", "configuration", "malformed_proof", "proof_rejected"})
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 _PARAMETERS = (
     ("X-Request-Id", "Comes back in the answer and is on every log line of the request.", "^[A-Za-z0-9._:-]{1,128}$"),
@@ -151,10 +151,17 @@ def _problem(status: int) -> Json:
     content: Json = {PROBLEM_CONTENT_TYPE: {"schema": {"$ref": _REF.format(name=Problem.__name__)}}}
     if status == 400:
         content["text/plain"] = {"schema": {"type": "string"}}
-    response: Json = {"description": _PROBLEMS[status], "content": content}
+    codes = " or ".join(sorted(code for code, used in _codes() if used == status))
+    response: Json = {"description": f"{_PROBLEMS[status]} Code: {codes}.", "content": content}
     if status in (429, 503):
         response["headers"] = _RETRY_AFTER
     return response
+
+
+def _codes(root: type[ProverError] = ProverError) -> set[tuple[str, int]]:
+    """Code and status of every error that may be answered."""
+    own = set() if root.code in _NEVER_ANSWERED else {(root.code, root.status)}
+    return own.union(*map(_codes, root.__subclasses__()))
 
 
 def _header(name: str, description: str, pattern: str | None) -> Json:
