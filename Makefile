@@ -17,13 +17,18 @@ not_built = @shared/scripts/not-built-yet $@
 	@shared/scripts/install-members
 	@touch $@
 
+LOCALNET := shared/localnet
+.state/localnet: .state/members $(LOCALNET)/requirements.lock $(LOCALNET)/pyproject.toml $(LOCALNET)/scripts/make-environment
+	@$(LOCALNET)/scripts/make-environment
+	@touch $@
+
 ##@ Start
 
 .PHONY: help setup up down demo localnet reference-fixtures reference-batch-keys
 help: ## Print this list
 	@awk -f shared/scripts/help.awk $(firstword $(MAKEFILE_LIST))
 
-setup: .state/members ## Make .venv from the lock and install the members (quick the second time)
+setup: .state/members .state/localnet ## Make the environments from the locks and install the members (quick the second time)
 
 up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker)
 	@docker compose --profile standalone up --build --detach

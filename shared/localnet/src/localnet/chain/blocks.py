@@ -1,0 +1,109 @@
+"""What the chain has recorded: blocks, transactions and accounts, as readers such as an indexer see them.
+
+Source: onchain.md sections 8 and 17. Slots are integers; a skipped slot has no block. Within a block transactions keep
+the order of their execution. Failed transactions are recorded too: they paid their fee and changed nothing else.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from solders.account import Account
+from solders.hash import Hash
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+JsonError = str | Mapping[str, object]
+"""An error as Solana's JSON spells it: a bare variant name, or an object with one member."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedInstruction:
+    """One instruction with its indices resolved, outer or inner.
+
+    ``stack_height`` is 1 for an outer instruction, 2 for what it called, and so on. ``program_index`` and
+    ``account_indices`` point into the transaction's ``account_keys``.
+    """
+
+    program: Pubkey
+    accounts: tuple[Pubkey, ...]
+    data: bytes
+    stack_height: int
+    program_index: int
+    account_indices: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTransaction:
+    """One executed transaction. ``err`` is None for success; lamports are integers.
+
+    ``account_keys`` are the static keys, then the writable, then the read-only ones loaded from lookup tables;
+    ``loaded_writable`` and ``loaded_readonly`` count the latter two. ``inner_instructions[i]`` are the calls made by
+    ``instructions[i]``, in the order of execution, all depths.
+    """
+
+    signature: Signature
+    slot: int
+    block_time: int
+    transaction: VersionedTransaction
+    account_keys: tuple[Pubkey, ...]
+    loaded_writable: int
+    loaded_readonly: int
+    instructions: tuple[ExecutedInstruction, ...]
+    inner_instructions: tuple[tuple[ExecutedInstruction, ...], ...]
+    err: JsonError | None
+    logs: tuple[str, ...]
+    fee: int
+    compute_units: int
+    pre_balances: tuple[int, ...]
+    post_balances: tuple[int, ...]
+    return_data: tuple[Pubkey, bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One slot with a block; ``block_time`` is in seconds since 1970."""
+
+    slot: int
+    parent_slot: int
+    block_height: int
+    blockhash: Hash
+    previous_blockhash: Hash
+    block_time: int
+    transactions: Sequence[RecordedTransaction]
+
+
+class ChainReader(Protocol):
+    """Reading side of the chain. Calls are quick and never block; all from the thread that runs the network."""
+
+    @property
+    def slot(self) -> int:
+        """The slot that is open now; its block may still grow."""
+        ...
+
+    @property
+    def first_slot(self) -> int:
+        """The slot of the first block."""
+        ...
+
+    @property
+    def fork(self) -> int:
+        """Changes when the chain went back to a snapshot: what a reader has derived so far is void."""
+        ...
+
+    def block(self, slot: int) -> Block | None:
+        """The block of a slot, None if the slot was skipped or lies in the future."""
+        ...
+
+    def blocks_with_transactions(self, first: int, last: int) -> Iterator[Block]:
+        """Blocks from ``first`` to ``last`` inclusive that hold a transaction, by slot. Empty ones are left out."""
+        ...
+
+    def account(self, pubkey: Pubkey) -> Account | None:
+        """The account as the latest transaction left it; None if there is none."""
+        ...
+
+    def program_accounts(self, program: Pubkey) -> list[tuple[Pubkey, Account]]:
+        """All accounts that a program owns."""
+        ...

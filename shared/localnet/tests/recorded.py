@@ -1,0 +1,17 @@
+"""The recorded transactions and tables of onchain.md section 19."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+VECTORS = Path(__file__).with_name("vectors")
+
+Recorded = dict[str, Any]
+
+
+def recorded(name: str) -> Recorded:
+    """One file of the vectors, without its suffix."""
+    content: Recorded = json.loads((VECTORS / f"{name}.json").read_text())
+    return content
