@@ -125,15 +125,17 @@ soak: ## Hours under load with faults
 
 ##@ Keys
 
+KEYS_DIR ?= keys-cache/published
+
 .PHONY: keys-list keys-download keys-verify keys-dev
-keys-list: ## List the known keys
-	$(not_built) "the catalogue of published keys"
+keys-list: native ## List the known keys and which of them are in KEYS_DIR=keys-cache/published (MODE=)
+	@.venv/bin/prover keys list --keys-dir $(KEYS_DIR) $(if $(MODE),--run-mode $(MODE))
 
-keys-download: ## Download the keys of a run mode (MODE=)
-	$(not_built) "download of published keys, resumable and verified"
+keys-download: native ## Download the keys of a run mode into KEYS_DIR=keys-cache/published (MODE=local-rpc)
+	@.venv/bin/prover keys download --keys-dir $(KEYS_DIR) --run-mode $(or $(MODE),local-rpc)
 
-keys-verify: ## Verify the keys on disk
-	$(not_built) "sizes, digests and a self test of the keys on disk"
+keys-verify: native ## Verify the keys in KEYS_DIR=keys-cache/published by digest, structure and a proof each (MODE=)
+	@.venv/bin/prover keys verify --deep --keys-dir $(KEYS_DIR) $(if $(MODE),--run-mode $(MODE))
 
 keys-dev: native ## Make development keys of a run mode in keys-cache/development (MODE=local-rpc)
 	@.venv/bin/prover keys dev --mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development

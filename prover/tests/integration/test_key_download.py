@@ -40,6 +40,14 @@ FILE = ONE[0].key_file
 SIZE = 300_000
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxies of this machine are not asked for loopback addresses."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
 @pytest.fixture
 def server() -> Iterator[KeyServer]:
     numbers = random.Random(1)
@@ -334,8 +342,6 @@ def test_download__from_an_address_with_a_password__does_not_show_it(server: Key
 
 def test_download__through_a_proxy__asks_it(server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy gets the whole address in the request line; the server here answers either form."""
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/keys"))
     elsewhere = DownloadSource("http://keys.invalid/keys", attempts=1)
     assert download_keys(folder, ONE, elsewhere, CancelFlag()) == 1

@@ -81,7 +81,6 @@ def test_start__as_the_launcher_calls_it__proves_and_reports(service: Service) -
     status, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
     assert b'prover_proof_requests_total{circuit_type="inclusion",status="ok"} 1.0' in metrics
     assert b"prover_key_load_duration_seconds_count" in metrics
-    events = [line["event"] for line in service.lines()]
     finished = [line for line in service.lines() if line["event"] == "request_finished" and line["status"] == 200]
     assert finished[-1]["circuit"] == "v2_inclusion_32_1"
     assert finished[-1]["request_id"]

@@ -26,8 +26,9 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of commands that may raise ProverError, and that has examples itself.
 
-    ``modules`` maps names of commands to modules that hold them under that name (``-`` as ``_``). A module is
-    imported when its command is used, so that a quick command does not wait for the imports of a server.
+    ``modules`` maps names of commands to modules that hold them under that name (``-`` as ``_``), or under another one:
+    ``module:name``. A module is imported when its command is used, so that a quick command does not wait for the
+    imports of a server.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str], examples: tuple[str, ...] = (), **kwargs: Any) -> None:
@@ -41,10 +42,11 @@ class Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        module = self.modules.get(cmd_name)
-        if module is None:
+        place = self.modules.get(cmd_name)
+        if place is None:
             return None
-        command: click.Command = getattr(import_module(module), cmd_name.replace("-", "_"))
+        module, _, name = place.partition(":")
+        command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
         return command
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,8 +7,18 @@ from prover.cli.command import Group
 
 @click.group(
     cls=Group,
-    modules={"dev": "prover.cli.keys_dev"},
-    examples=("prover keys dev --mode local-rpc --keys-dir keys-cache/development",),
+    modules={
+        "list": "prover.cli.keys_list:list_keys",
+        "download": "prover.cli.download",
+        "verify": "prover.cli.keys_verify",
+        "dev": "prover.cli.keys_dev",
+    },
+    examples=(
+        "prover keys list --run-mode rpc",
+        "prover keys download --run-mode rpc",
+        "prover keys verify --deep",
+        "prover keys dev --mode local-rpc --keys-dir keys-cache/development",
+    ),
 )
 def keys() -> None:
-    """Make the keys that a prover needs."""
+    """Get, check and make the keys that a prover needs."""

@@ -14,6 +14,7 @@ COMMANDS = {
     "setup": "prover.cli.setup",
     "r1cs": "prover.cli.r1cs",
     "import-setup": "prover.cli.import_setup",
+    "download": "prover.cli.download",
     "keys": "prover.cli.keys",
     "gen-test-params": "prover.cli.gen_test_params",
     "version": "prover.cli.version",

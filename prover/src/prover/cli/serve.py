@@ -1,5 +1,6 @@
 """What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
 
+from prover.cli.download_display import LogLines
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.state import ServerState
@@ -105,7 +106,7 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
         read_pinned_manifest(settings.manifest)
 
     def fetch(circuit: CircuitId, cancel: CancelFlag) -> None:
-        download_keys(settings.directory, [circuit], source, cancel)
+        download_keys(settings.directory, [circuit], source, cancel, LogLines())
 
     return fetch
 

@@ -220,7 +220,7 @@ class _Download:
                     await asyncio.to_thread(partial.resume)
                     await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
                     await asyncio.to_thread(partial.publish)
-                    _log.info("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
+                    _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
             except OSError as error:
                 reason = f"the file cannot be written: {error.strerror}"
                 remedy = "check disk space and permissions of the keys directory"

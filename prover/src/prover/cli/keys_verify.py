@@ -1,0 +1,111 @@
+"""``prover keys verify``: the keys of a folder against what was published."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.key_options import (
+    circuit_option,
+    keys_dir_option,
+    manifest_option,
+    run_mode_option,
+    selection_from,
+    set_option,
+)
+from prover.cli.options import output_option, threads_option
+from prover.cli.trial_proof import make_trial_proof
+from prover.cli.work import progress, run_cancellable
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys.catalogue import smallest_first
+from prover.keys.checksums import Expectations
+from prover.keys.key_files import MISSING_REMEDY, installed_keys
+from prover.keys.selection import CircuitSelection
+from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
+from shared.circuit_id import CircuitId
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "prover keys verify",
+        "prover keys verify --run-mode rpc --deep",
+        "prover keys verify --manifest pinned-keys.json --output json",
+    ),
+    epilog="Exit codes: 0 all keys are good or unlisted, 1 a key is missing or bad, 2 usage, 78 configuration, "
+    "130 and 143 by signal.",
+)
+@keys_dir_option
+@run_mode_option(what="Check the keys of a role; missing ones are failures.")
+@circuit_option(what="Check these keys")
+@set_option()
+@manifest_option
+@click.option("--deep", is_flag=True, help="Prove with each key, too, and verify the proof.")
+@threads_option
+@output_option
+def verify(
+    keys_dir: Path,
+    run_mode: str | None,
+    circuits: tuple[str, ...],
+    key_set: str,
+    manifest: Path | None,
+    deep: bool,
+    threads: int,
+    output: str,
+) -> None:
+    """Check the keys of a folder: size and SHA-256, then every byte's place in the format.
+
+    Sizes and digests come from --manifest, else from the CHECKSUM list that `prover download` leaves in the folder, and
+    from manifest.json of keys made here. Without --run-mode and --circuit all keys of the folder are checked, and keys
+    that no list names are reported as unlisted.
+    """
+    selection = selection_from(run_mode, circuits, key_set)
+    show_reports(verify_selection(keys_dir, selection, manifest, threads=threads, deep=deep), output)
+
+
+def verify_selection(
+    keys_dir: Path, selection: CircuitSelection, manifest: Path | None, *, threads: int = 0, deep: bool = False
+) -> list[KeyReport]:
+    """Check the selected keys, or all of the folder where nothing is excluded."""
+    known = known_files(keys_dir, manifest)
+    installed = installed_keys(keys_dir)
+    wanted = selection.published() if selection.is_restricted else smallest_first(installed)
+    reports = []
+    with Engine(threads) as engine:
+        for circuit in wanted:
+            path = installed.get(circuit)
+            if path is None:
+                detail = f"proving key file not found: {circuit.key_file}; {MISSING_REMEDY}"
+                reports.append(KeyReport(circuit, circuit.key_file, Verdict.MISSING, detail))
+                continue
+            reports.append(_verify_one(engine, circuit, path, known, deep=deep))
+    return reports
+
+
+def _verify_one(engine: Engine, circuit: CircuitId, path: Path, known: Expectations, *, deep: bool) -> KeyReport:
+    def work(cancel: CancelFlag) -> KeyReport:
+        return verify_key(engine, circuit, path, known, cancel, make_trial_proof if deep else None)
+
+    with progress(f"checking {path.name}"):
+        return run_cancellable(work)
+
+
+def show_reports(reports: list[KeyReport], output: str) -> None:
+    """Print what was found, and end the process with 1 if a key is bad."""
+    bad = [report for report in reports if report.verdict.is_bad]
+    if output == "json":
+        keys = [
+            {"circuit": report.circuit.name, "file": report.file, "verdict": report.verdict, "detail": report.detail}
+            for report in reports
+        ]
+        click.echo(json.dumps({"ok": not bad, "keys": keys}, indent=2))
+    else:
+        width = max((len(report.file) for report in reports), default=0)
+        for report in reports:
+            click.echo(f"{report.verdict:<14}  {report.file:<{width}}  {report.detail}")
+        click.echo(f"{len(reports) - len(bad)} of {len(reports)} keys are usable")
+    if bad:
+        sys.exit(1)

@@ -1,0 +1,17 @@
+"""A proof about made-up trees, to see whether a key works."""
+
+from prover.cli.gen_test_params import MadeUpRequests
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import LoadedKey
+from prover.proving.request import read_envelope, read_task
+from prover.proving.service import prove_with_key
+from shared.circuit_id import CircuitId
+from shared.proof_wire import encode_request
+
+_SEED = "key verification"
+
+
+def make_trial_proof(key: LoadedKey, circuit: CircuitId, cancel: CancelFlag) -> None:
+    """Prove a valid request and verify the proof under the same key; raises ProverError."""
+    body = encode_request(MadeUpRequests(_SEED).make(circuit))
+    prove_with_key(key, read_task(body, read_envelope(body), known=None), cancel)

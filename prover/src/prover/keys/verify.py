@@ -1,0 +1,118 @@
+"""Whether key files are what was published: size and digest, structure, and on demand a proof."""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from prover.errors import KeyUnavailable, ProverError
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.keys import prepared
+from prover.keys.checksums import CHECKSUM_LIST, Expectations, ExpectedFile, read_checksum_list, read_pinned_manifest
+from prover.keys.key_files import check_name
+from prover.keys.provenance import read_manifest, sha256_of
+from shared.circuit_id import CircuitId
+
+_STEP_BYTES = 2**24
+
+TrialProof = Callable[[LoadedKey, CircuitId, CancelFlag], None]
+"""Proves something with a key and verifies it; raises ProverError."""
+
+
+class Verdict(enum.StrEnum):
+    """What became of a key."""
+
+    GOOD = "good"
+    UNLISTED = "unlisted"
+    """Well-formed, but nobody said which size and digest it should have."""
+    MISSING = "missing"
+    WRONG_SIZE = "wrong size"
+    WRONG_CHECKSUM = "wrong checksum"
+    UNUSABLE = "unusable"
+    WRONG_PROOF = "wrong proof"
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the key must be replaced."""
+        return self not in (Verdict.GOOD, Verdict.UNLISTED)
+
+
+@dataclass(frozen=True)
+class KeyReport:
+    """One key: ``detail`` says what is wrong, or what was checked."""
+
+    circuit: CircuitId
+    file: str
+    verdict: Verdict
+    detail: str
+
+
+def known_files(folder: Path, manifest: Path | None) -> Expectations:
+    """What the files of a folder must be: by a pinned manifest, or the CHECKSUM list and manifest.json beside them.
+
+    Raises SettingsInvalid for a list that cannot be read.
+    """
+    if manifest is not None:
+        return read_pinned_manifest(manifest)
+    made_here = {
+        record.name: ExpectedFile(record.name, record.sha256, record.size)
+        for record in read_manifest(folder, lenient=True).values()
+    }
+    listed = folder / CHECKSUM_LIST
+    published: Mapping[str, ExpectedFile] = read_checksum_list(listed) if listed.exists() else {}
+    return {**published, **made_here}
+
+
+def verify_key(
+    engine: Engine,
+    circuit: CircuitId,
+    path: Path,
+    known: Expectations,
+    cancel: CancelFlag,
+    trial_proof: TrialProof | None = None,
+) -> KeyReport:
+    """Check a key file: size and SHA-256, then every byte's place in its format, then ``trial_proof``.
+
+    Raises Cancelled, and what the machine cannot do (OutOfMemory).
+    """
+
+    def report(verdict: Verdict, detail: str) -> KeyReport:
+        return KeyReport(circuit, path.name, verdict, detail)
+
+    expected = known.get(path.name)
+    try:
+        if expected is not None and (fault := _compare(path, expected, cancel)) is not None:
+            return report(*fault)
+        with prepared.load_source(engine, path, cancel) as key:
+            check_name(key, circuit, path)
+            if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
+                return report(Verdict.WRONG_PROOF, problem)
+    except KeyUnavailable as error:
+        return report(Verdict.UNUSABLE, error.detail)
+    except OSError as error:
+        return report(Verdict.UNUSABLE, f"the file cannot be read: {error.strerror}")
+    checked = "structure" if trial_proof is None else "structure, a proof"
+    if expected is None:
+        return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
+    return report(Verdict.GOOD, f"SHA-256, {checked}")
+
+
+def _compare(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> tuple[Verdict, str] | None:
+    size = path.stat().st_size
+    if expected.size is not None and size != expected.size:
+        return Verdict.WRONG_SIZE, f"it has {size} bytes, expected {expected.size}"
+    with path.open("rb") as file:
+        digest = sha256_of(iter(lambda: file.read(_STEP_BYTES), b""), cancel.check)
+    if digest != expected.sha256:
+        return Verdict.WRONG_CHECKSUM, f"its SHA-256 is {digest}, expected {expected.sha256}"
+    return None
+
+
+def _try(trial_proof: TrialProof, key: LoadedKey, circuit: CircuitId, cancel: CancelFlag) -> str | None:
+    try:
+        trial_proof(key, circuit, cancel)
+    except ProverError as error:
+        cancel.check()
+        return error.detail
+    return None
