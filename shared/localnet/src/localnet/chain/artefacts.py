@@ -1,0 +1,91 @@
+"""The published programs and account fixtures, as `make reference-fixtures` leaves them in keys-cache/reference/.
+
+Source: onchain.md section 13.
+"""
+
+import base64
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+from solders.account import Account
+from solders.pubkey import Pubkey
+
+from localnet.chain import addresses
+
+DEFAULT_VERSION = "0.28.3"
+DEFAULT_FOLDER = Path(__file__).resolve().parents[5] / "keys-cache" / "reference"
+
+PROGRAM_FILES = {
+    "light_registry.so": addresses.REGISTRY,
+    "account_compression.so": addresses.ACCOUNT_COMPRESSION,
+    "light_system_program_pinocchio.so": addresses.LIGHT_SYSTEM,
+    "light_compressed_token.so": addresses.COMPRESSED_TOKEN,
+    "spl_noop.so": addresses.NOOP,
+}
+"""File in the package's folder of programs → address it is loaded at."""
+
+AUTHORITY = slice(8, 40)
+"""Where the protocol config account keeps the authority's key (onchain.md section 5.1)."""
+
+
+class ArtefactsMissing(Exception):
+    """Programs or accounts are not on disk; the message names the folder and the command that fetches them."""
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """Programs by file name and accounts by address: all that a chain begins with."""
+
+    version: str
+    programs: dict[str, bytes]
+    accounts: dict[Pubkey, Account]
+
+    def with_protocol_authority(self, authority: Pubkey) -> "Artefacts":
+        """The same with another key in charge of the protocol config, whose secret is at hand."""
+        account = self.accounts[addresses.PROTOCOL_CONFIG]
+        data = bytearray(account.data)
+        data[AUTHORITY] = bytes(authority)
+        changed = Account(account.lamports, bytes(data), account.owner, account.executable, account.rent_epoch)
+        return replace(self, accounts={**self.accounts, addresses.PROTOCOL_CONFIG: changed})
+
+
+class _AccountBody(msgspec.Struct):
+    lamports: int
+    data: tuple[str, str]
+    owner: str
+
+
+class _AccountFile(msgspec.Struct):
+    pubkey: str
+    account: _AccountBody
+
+
+def artefacts_folder() -> Path:
+    """$ZKC_REFERENCE_CACHE, or keys-cache/reference of this tree."""
+    return Path(os.environ.get("ZKC_REFERENCE_CACHE") or DEFAULT_FOLDER)
+
+
+def load_artefacts(version: str = DEFAULT_VERSION) -> Artefacts:
+    """Read all programs and accounts of a package version; ArtefactsMissing if they are not there."""
+    folder = artefacts_folder() / version
+    try:
+        programs = {name: (folder / "programs" / name).read_bytes() for name in PROGRAM_FILES}
+        files = sorted((folder / "accounts").glob("*.json"), key=lambda path: "_2_" not in path.name)
+        accounts = dict(map(_read_account, files))
+    except FileNotFoundError as error:
+        message = f"{error.filename} is missing; fetch programs and accounts with `make reference-fixtures`"
+        raise ArtefactsMissing(message) from error
+    if addresses.PROTOCOL_CONFIG not in accounts:
+        message = f"{folder / 'accounts'} has no protocol config; fetch accounts with `make reference-fixtures`"
+        raise ArtefactsMissing(message)
+    return Artefacts(version, programs, accounts)
+
+
+def _read_account(path: Path) -> tuple[Pubkey, Account]:
+    """One fixture. Files with ``_2_`` in the name are stale doubles and are read first, to be replaced."""
+    file = msgspec.json.decode(path.read_bytes(), type=_AccountFile)
+    body = file.account
+    account = Account(body.lamports, base64.b64decode(body.data[0]), Pubkey.from_string(body.owner))
+    return Pubkey.from_string(file.pubkey), account
