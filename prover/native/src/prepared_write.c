@@ -104,7 +104,7 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
         size_t piece = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
         memcpy(out + section->offset + done, (const uint8_t *)plan->data[index] + done, piece);
         if (progress) {
-            uint64_t permille = (section->offset + done + piece) / (plan->bytes / 1000 + 1);
+            uint64_t permille = (section->offset + done + piece) * 1000 / plan->bytes;
             __atomic_store_n(progress, (uint32_t)permille, __ATOMIC_RELAXED);
         }
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Engine, LoadedKey, PointForm
+from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import check, new_error
 
 DIGEST_BYTES = 32
@@ -14,10 +14,13 @@ DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class PreparedInfo:
-    """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from."""
+    """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from.
+
+    ``point_form`` is the value of a PointForm, or of one that another version knows.
+    """
 
     version: int
-    point_form: PointForm
+    point_form: int
     sections: int
     file_bytes: int
     source_bytes: int
@@ -64,7 +67,7 @@ def describe_prepared(data: mmap.mmap) -> PreparedInfo:
         check(lib.g16_prepared_describe(info, source, len(source), error), error)
     return PreparedInfo(
         info.version,
-        PointForm(info.point_form),
+        info.point_form,
         info.sections,
         info.file_bytes,
         info.source_bytes,
