@@ -1,0 +1,1 @@
+"""A Photon-compatible indexer: state derived from transactions, served as JSON-RPC (source: indexer.md)."""

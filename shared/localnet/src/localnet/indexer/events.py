@@ -1,0 +1,175 @@
+"""What a transaction changed, as typed events, and the decoding of tree events (source: indexer.md 4.2 to 4.4)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from localnet.indexer.borsh import MalformedData, Reader
+from localnet.indexer.hashing import CompressedAccount
+from localnet.indexer.programs import TreeType
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRef:
+    """The tree that an event names, and its queue where the event names it."""
+
+    tree: bytes
+    queue: bytes
+    tree_type: TreeType
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A leaf created. ``sequence`` is that of the V1 tree right after it; a V2 leaf waits in the output queue.
+
+    ``account`` is None for a leaf that was queued without its account.
+    """
+
+    hash: bytes
+    leaf_index: int
+    place: TreeRef
+    sequence: int | None
+    account: CompressedAccount | None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A leaf spent. ``queue_index`` is its place in the nullifier queue of a V2 tree, None for a V1 tree."""
+
+    hash: bytes
+    leaf_index: int | None
+    place: TreeRef | None
+    queue_index: int | None
+    nullifier: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewAddress:
+    """An address queued; ``queue_index`` is None for a V1 tree, whose queue is not followed."""
+
+    address: bytes
+    tree: bytes
+    queue_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicEvent:
+    """One unit of a user's transaction; ``tx_hash`` is zero where none was computed."""
+
+    tx_hash: bytes
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    addresses: tuple[NewAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NullifyEvent:
+    """Leaves of a V1 state tree cleared; ``sequence`` is that of the first write."""
+
+    tree: bytes
+    leaf_indices: tuple[int, ...]
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedElement:
+    """An element of a V1 address tree with the hash of its leaf."""
+
+    index: int
+    value: bytes
+    next_index: int
+    next_value: bytes
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedUpdate:
+    """An address inserted: the element below it as it is now, and the new element."""
+
+    low: IndexedElement
+    new: IndexedElement
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedEvent:
+    """Addresses inserted into a V1 tree; ``sequence`` is that of the first of two writes for each."""
+
+    tree: bytes
+    updates: tuple[IndexedUpdate, ...]
+    sequence: int
+
+
+class BatchKind(Enum):
+    """What a batch does to a V2 tree; the value is the tag of the event."""
+
+    APPEND = 3
+    NULLIFY = 4
+    ADDRESS_APPEND = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEvent:
+    """One zkp batch put into a V2 tree; the indices are those of the tree's counter for this kind of batch."""
+
+    kind: BatchKind
+    tree: bytes
+    batch_index: int
+    zkp_batch_index: int
+    zkp_batch_size: int
+    old_next_index: int
+    new_next_index: int
+    new_root: bytes
+    root_index: int
+    sequence: int
+    output_queue: bytes | None
+
+
+TreeEvent = NullifyEvent | IndexedEvent | BatchEvent
+Event = PublicEvent | TreeEvent
+
+_NULLIFY_TAG = 1
+_INDEXED_TAG = 2
+
+
+def decode_tree_event(data: bytes) -> TreeEvent:
+    """Decode the payload of a no-op instruction that reports a change of a tree; MalformedData otherwise."""
+    reader = Reader(data)
+    tag = reader.u8()
+    event: TreeEvent
+    if tag == _NULLIFY_TAG:
+        event = NullifyEvent(reader.key(), tuple(reader.vector(reader.u64)), reader.u64())
+    elif tag == _INDEXED_TAG:
+        event = IndexedEvent(reader.key(), tuple(reader.vector(lambda: _indexed_update(reader))), reader.u64())
+    elif tag in {kind.value for kind in BatchKind}:
+        event = _batch_event(BatchKind(tag), reader)
+    else:
+        message = f"there is no tree event with tag {tag}"
+        raise MalformedData(message)
+    if reader.remaining:
+        message = f"{reader.remaining} bytes behind a tree event"
+        raise MalformedData(message)
+    return event
+
+
+def _indexed_update(reader: Reader) -> IndexedUpdate:
+    return IndexedUpdate(_indexed_element(reader), _indexed_element(reader))
+
+
+def _indexed_element(reader: Reader) -> IndexedElement:
+    value, next_index, next_value, index = reader.key(), reader.u64(), reader.key(), reader.u64()
+    return IndexedElement(index, value, next_index, next_value, reader.key())
+
+
+def _batch_event(kind: BatchKind, reader: Reader) -> BatchEvent:
+    return BatchEvent(
+        kind=kind,
+        tree=reader.key(),
+        batch_index=reader.u64(),
+        zkp_batch_index=reader.u64(),
+        zkp_batch_size=reader.u64(),
+        old_next_index=reader.u64(),
+        new_next_index=reader.u64(),
+        new_root=reader.key(),
+        root_index=reader.u32(),
+        sequence=reader.u64(),
+        output_queue=reader.option(reader.key),
+    )

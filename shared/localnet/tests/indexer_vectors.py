@@ -1,0 +1,36 @@
+"""The recorded events, flows and answers of indexer.md section 9, and their instructions."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from localnet.indexer.base58 import decode
+from localnet.indexer.source import Group, Instruction, Transaction
+
+INDEXER_VECTORS = Path(__file__).with_name("vectors") / "indexer"
+
+Recorded = dict[str, Any]
+
+
+@cache
+def indexer_vectors(name: str) -> Recorded:
+    """One file of the vectors, without its suffix; methods are ``methods/<name>``."""
+    content: Recorded = json.loads((INDEXER_VECTORS / f"{name}.json").read_text())
+    return content
+
+
+def recorded_group(case: Recorded) -> Group:
+    """The instructions of a case of events_v2.json; their depths were not recorded."""
+    keys = [decode(key) for key in case["group"]["keys"]]
+    return tuple(
+        Instruction(keys[one["program"]], tuple(keys[i] for i in one["accounts"]), bytes.fromhex(one["dataHex"]))
+        for one in case["group"]["instructions"]
+    )
+
+
+def recorded_transaction(case: Recorded) -> Transaction:
+    """A transaction of the one group of a case."""
+    return Transaction(decode(case["signature"]) if "signature" in case else bytes(64), (recorded_group(case),))
