@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,59 +15,17 @@ from pathlib import Path
 
 import pytest
 from golden_vectors import vector_named
+from service_process import PROVER, Service, environment, running_service
 
-PROVER = Path(sys.executable).with_name("prover")
 BODY = vector_named("prover/v2_inclusion_32_1").body
 LARGE = vector_named("circuits/v2_inclusion_32_4").body
 
 
-class Service:
-    """A running ``prover start``."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
-        self._log = log
-        self.api_port, self.metrics_port = self._listening()
-
-    def lines(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self._log.read_text().splitlines()]
-
-    def ask(self, method: str, path: str, body: bytes | None = None, port: int | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.api_port, timeout=60)
-        with contextlib.closing(connection):
-            connection.request(method, path, body)
-            response = connection.getresponse()
-            return response.status, response.read()
-
-    def _listening(self) -> tuple[int, int]:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self._log.read_text()
-            with contextlib.suppress(json.JSONDecodeError):
-                for line in self.lines():
-                    if line["event"] == "listening":
-                        return int(str(line["api"]).rsplit(":", 1)[1]), int(str(line["metrics"]).rsplit(":", 1)[1])
-            time.sleep(0.05)
-        raise AssertionError("the service did not start")
-
-
 @pytest.fixture
 def service(reference_keys_dir: Path, tmp_path: Path) -> Iterator[Service]:
-    log = tmp_path / "log"
-    command = [str(PROVER), "start", "--keys-dir", f"{reference_keys_dir}/", "--prover-address", "127.0.0.1:0"]
-    command += ["--auto-download", "true", "--metrics-address", "127.0.0.1:0"]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=_environment())
-    try:
-        yield Service(process, log)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("PROVER_")}
+    words = ["--keys-dir", f"{reference_keys_dir}/", "--prover-address", "127.0.0.1:0", "--auto-download", "true"]
+    with running_service(tmp_path / "log", *words, "--metrics-address", "127.0.0.1:0") as service:
+        yield service
 
 
 def test_start__as_the_launcher_calls_it__proves_and_reports(service: Service) -> None:
@@ -141,7 +97,7 @@ def test_start__on_a_taken_address__exits_78_and_names_it(tmp_path: Path, option
             [str(PROVER), "start", "--keys-dir", str(tmp_path), *words],
             capture_output=True,
             check=False,
-            env=_environment(),
+            env=environment(),
             timeout=60,
         )
     assert answer.returncode == 78
@@ -155,7 +111,7 @@ def test_start__with_json_logging__writes_lines_to_standard_output(tmp_path: Pat
         [str(PROVER), "start", "--json-logging", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environment(),
+        env=environment(),
     ) as process:
         assert process.stdout is not None
         events = []
