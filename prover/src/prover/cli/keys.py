@@ -11,6 +11,7 @@ from prover.cli.command import Group
         "list": "prover.cli.keys_list:list_keys",
         "download": "prover.cli.download",
         "verify": "prover.cli.keys_verify",
+        "prepare": "prover.cli.keys_prepare",
         "dev": "prover.cli.keys_dev",
     },
     examples=(

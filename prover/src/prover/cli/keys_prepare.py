@@ -1,0 +1,128 @@
+"""``prover keys prepare``: keys in the form that a prover maps at once."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.key_options import circuit_option, keys_dir_option, run_mode_option, selection_from, set_option
+from prover.cli.meter import meter
+from prover.cli.options import EXISTING_FILE, threads_option
+from prover.cli.work import run_cancellable
+from prover.errors import SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.kernel.prepared import WriteProgress
+from prover.keys import prepared
+from prover.keys.catalogue import smallest_first
+from prover.keys.key_files import MISSING_REMEDY, check_name, installed_keys
+from prover.keys.selection import CircuitSelection
+from shared.circuit_id import CircuitId
+
+_PERMILLE = 1000
+
+
+class _Progress:
+    """How much of several files is done, by their sizes; of the present one, how much is written."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self._sizes = [path.stat().st_size for path in files]
+        self._done = 0
+        self.written = WriteProgress()
+
+    @property
+    def permille(self) -> int:
+        """Thousandths that are done."""
+        done = sum(self._sizes[: self._done]) * _PERMILLE
+        if self._done < len(self._sizes):
+            done += self._sizes[self._done] * self.written.permille
+        return done // max(sum(self._sizes), 1)
+
+    def next_file(self) -> None:
+        """Count the present file as done."""
+        self._done += 1
+        self.written = WriteProgress()
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "prover keys prepare --keys-dir proving-keys/",
+        "prover keys prepare --run-mode forester",
+        "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
+        "prover keys prepare proving-keys/batch_update_32_10.key",
+    ),
+)
+@click.argument("files", nargs=-1, type=EXISTING_FILE)
+@keys_dir_option
+@circuit_option()
+@run_mode_option()
+@set_option()
+@click.option(
+    "--prepared-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    envvar="PROVER_KEYS__PREPARED_DIRECTORY",
+    show_envvar=True,
+    show_default="prepared, in the folder of the key",
+    help="Folder of the prepared keys.",
+)
+@click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
+@threads_option
+def prepare(
+    files: tuple[Path, ...],
+    keys_dir: Path,
+    circuits: tuple[str, ...],
+    run_mode: str | None,
+    key_set: str,
+    prepared_dir: Path | None,
+    force: bool,
+    threads: int,
+) -> None:
+    """Write keys in their prepared form, which `prover start` maps in milliseconds.
+
+    Prepares FILES, or the keys of the keys directory that the options select, all by default. A prepared key is about
+    as large as its source, serves processors of one kind, and is shared by all processes that use it. The prover makes
+    missing ones itself after their first use; this makes them ahead. One key is in memory at a time.
+    """
+    selection = selection_from(run_mode, circuits, key_set)
+    if files and selection.is_restricted:
+        raise click.UsageError("give FILES, or --circuit and --run-mode, not both")
+    wanted: dict[Path, CircuitId | None] = dict.fromkeys(files) if files else _selected(keys_dir, selection)
+    counter = _Progress(list(wanted))
+
+    def work(cancel: CancelFlag) -> int:
+        made = 0
+        with Engine(threads) as engine:
+            for path, circuit in wanted.items():
+                folder = prepared_dir or path.parent / prepared.FOLDER
+                made += prepared.prepare(
+                    engine,
+                    path,
+                    folder,
+                    check=partial(_check, circuit, path),
+                    force=force,
+                    progress=counter.written,
+                    cancel=cancel,
+                )
+                counter.next_file()
+        return made
+
+    with meter("preparing keys", lambda: counter.permille):
+        made = run_cancellable(work)
+    click.echo(f"{made} keys prepared, {len(wanted) - made} were there")
+
+
+def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, CircuitId | None]:
+    installed = installed_keys(keys_dir)
+    chosen = smallest_first(circuit for circuit in installed if selection.includes(circuit))
+    if not chosen:
+        raise SettingsInvalid(f"{keys_dir} has none of these keys; {MISSING_REMEDY}")
+    return {installed[circuit]: circuit for circuit in chosen}
+
+
+def _check(circuit: CircuitId | None, path: Path, key: LoadedKey) -> None:
+    """Of a key that was found by its name, check that it holds what that says."""
+    if circuit is not None:
+        check_name(key, circuit, path)
