@@ -101,4 +101,4 @@ def test_number__outside_the_field__is_logged_by_its_path() -> None:
     with capture_logs() as lines:
         task = read(request)
     assert task.assignment.reduced == ("$.publicInputHash",)
-    assert [(line["event"], line["path"]) for line in lines] == [("number_reduced", "$.publicInputHash")]
+    assert [(line["event"], line["paths"]) for line in lines] == [("numbers_reduced", ("$.publicInputHash",))]

@@ -309,8 +309,8 @@ def _is_number(value: object) -> bool:
 
 
 def _height(value: Any) -> int | float:
-    # Fractions pass here and are refused by the strict pass.
-    return value if _is_number(value) and value > 0 else 0
+    # Fractions and numbers beyond 32 bits pass here, the latter cut short, and are refused later.
+    return min(value, 2**32) if _is_number(value) and value > 0 else 0
 
 
 def _length(raw: msgspec.Raw) -> int:

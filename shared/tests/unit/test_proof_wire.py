@@ -210,3 +210,9 @@ def test_encode_request__without_a_public_input_hash__leaves_the_member_out() ->
 def test_envelope__public_input_hash_null_or_empty__is_version_1(spelling: bytes) -> None:
     envelope = Envelope.read(b'{"circuitType":"inclusion","stateTreeHeight":26,"publicInputHash":' + spelling + b"}")
     assert envelope.version == 1
+
+
+@pytest.mark.parametrize("height", [b"4294967296", b"9" * 4000, b"1e308"])
+def test_envelope__height_beyond_32_bits__is_cut_short(height: bytes) -> None:
+    envelope = Envelope.read(b'{"circuitType":"inclusion","stateTreeHeight":' + height + b"}")
+    assert envelope.state_tree_height == 2**32

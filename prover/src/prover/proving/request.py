@@ -65,8 +65,8 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
         circuit = batch_circuit(request)
         _require_known(circuit, known)
     assignment = values.assign(circuit)
-    for path in assignment.reduced:
-        _log.warning("number_reduced", circuit=circuit.name, path=path)
+    if assignment.reduced:
+        _log.warning("numbers_reduced", circuit=circuit.name, paths=assignment.reduced)
     return ProofTask(circuit, assignment)
 
 
