@@ -36,6 +36,8 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 
+FOLDER = "prepared"
+"""Name of the folder of prepared files inside a keys directory."""
 SUFFIX = ".prepared"
 
 _READ_BYTES = 8 * 2**20
