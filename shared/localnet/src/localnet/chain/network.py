@@ -1,0 +1,336 @@
+"""The chain: LiteSVM with the real programs, and around it what LiteSVM leaves to others: slots, blockhashes, blocks.
+
+Source: onchain.md section 16. All calls are quick (milliseconds) and come from one thread.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from solders.account import Account
+from solders.clock import Clock
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.litesvm import LiteSVM
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.system_program import ID as SYSTEM_PROGRAM
+from solders.system_program import TransferParams, transfer
+from solders.transaction import SanitizeError, VersionedTransaction
+from solders.transaction_metadata import FailedTransactionMetadata, TransactionMetadata
+
+from localnet.chain import addresses
+from localnet.chain.artefacts import PROGRAM_FILES, Artefacts
+from localnet.chain.blocks import Block, JsonError, RecordedTransaction
+from localnet.chain.execution import Keys, TransactionRefused, error_of, executed, resolve_keys, return_data_of
+from localnet.chain.ledger import Ledger
+from localnet.chain.slots import SECONDS_PER_SLOT, Run, Slots
+
+MAX_TRANSACTION_BYTES = 1232
+"""A packet of a cluster (IPv6 minimum less headers); LiteSVM itself takes any size."""
+SLOTS_PER_EPOCH = 432_000
+FIRST_SLOT = 400
+"""Where epoch 2 of the fixtures' protocol config opens for registration."""
+GENESIS_TIME = 1_600_000_000
+FAUCET = Keypair.from_seed(hashlib.sha256(b"localnet faucet").digest())
+FAUCET_LAMPORTS = 500_000_000 * 10**9
+_UNSIGNED = Signature.default()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a transaction would do; ``accounts`` are its accounts afterwards, empty if it fails."""
+
+    err: JsonError | None
+    logs: tuple[str, ...]
+    compute_units: int
+    fee: int
+    return_data: tuple[Pubkey, bytes] | None
+    accounts: dict[Pubkey, Account]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a chain is: where it stands, its accounts and its past. ``accounts`` lack what the programs bring."""
+
+    slot: int
+    fork: int
+    runs: tuple[Run, ...]
+    accounts: dict[Pubkey, Account]
+    transactions: tuple[RecordedTransaction, ...]
+
+
+Listener = Callable[[RecordedTransaction | None, Sequence[Pubkey]], None]
+"""Called after accounts have changed: with the transaction (None when set from outside) and the accounts."""
+
+
+class Network:
+    """A chain with one validator: this one. ``check_blockhash`` off lets recorded transactions be replayed."""
+
+    def __init__(
+        self, artefacts: Artefacts, *, first_slot: int = FIRST_SLOT, genesis: bytes = b"", check_blockhash: bool = True
+    ) -> None:
+        self.artefacts = artefacts
+        self.genesis_hash = Hash(hashlib.sha256(b"localnet" + genesis).digest())
+        self.fork = 0
+        self.check_blockhash = check_blockhash
+        self.transaction_listeners: list[Listener] = []
+        self.slot_listeners: list[Callable[[], None]] = []
+        self._slots = Slots(first_slot, bytes(self.genesis_hash))
+        self._ledger = Ledger()
+        self._known: set[Pubkey] = set()
+        self._vm = self._new_machine()
+        for pubkey, account in artefacts.accounts.items():
+            self._put(pubkey, account)
+        self._put(FAUCET.pubkey(), Account(FAUCET_LAMPORTS, b"", SYSTEM_PROGRAM))
+        # The fixtures lack the pool; with its rent paid, a first compression may be of any size.
+        self._put(addresses.SOL_POOL, Account(self.rent_exempt_minimum(0), b"", SYSTEM_PROGRAM))
+        self._machine_slot = -1
+
+    def _new_machine(self) -> LiteSVM:
+        # Blockhashes and repeated signatures are judged here, by rules of a cluster that the machine does not have.
+        machine = LiteSVM().with_blockhash_check(False).with_transaction_history(0).with_log_bytes_limit(10_000)
+        for file, program in PROGRAM_FILES.items():
+            machine.add_program(program, self.artefacts.programs[file])
+        return machine
+
+    # Slots and blocks
+
+    @property
+    def slot(self) -> int:
+        """The slot that is open now."""
+        return self._slots.current
+
+    @property
+    def first_slot(self) -> int:
+        """The slot of the first block."""
+        return self._slots.first
+
+    @property
+    def slots(self) -> Slots:
+        """Blocks by slot, height and hash."""
+        return self._slots
+
+    @property
+    def transaction_count(self) -> int:
+        """Number of transactions since the first block."""
+        return self._ledger.count()
+
+    def advance(self, count: int = 1) -> None:
+        """Close the open slot; ``count`` slots get a block each."""
+        for _ in range(count):
+            self._slots.advance()
+            for listener in self.slot_listeners:
+                listener()
+
+    def warp(self, slot: int) -> None:
+        """Jump to a later slot; those between are skipped. ValueError for a slot that is not later."""
+        self._slots.jump(slot)
+        for listener in self.slot_listeners:
+            listener()
+
+    def block_time(self, slot: int) -> int:
+        """Seconds since 1970 at a slot: the time of this chain runs with its slots."""
+        return GENESIS_TIME + int(slot * SECONDS_PER_SLOT)
+
+    def block(self, slot: int) -> Block | None:
+        """The block of a slot; None if the slot was skipped or is not there yet."""
+        if not self._slots.has_block(slot):
+            return None
+        parent = self._slots.parent_of(slot)
+        previous = self.genesis_hash if parent is None else self._slots.hash_of(parent)
+        return Block(
+            slot=slot,
+            parent_slot=max(slot - 1, 0) if parent is None else parent,
+            block_height=self._slots.height_of(slot),
+            blockhash=self._slots.hash_of(slot),
+            previous_blockhash=previous,
+            block_time=self.block_time(slot),
+            transactions=tuple(self._ledger.in_slot(slot)),
+        )
+
+    def blocks_with_transactions(self, first: int, last: int) -> Iterator[Block]:
+        """Blocks that hold a transaction, by slot."""
+        for slot in self._ledger.slots(first, last):
+            block = self.block(slot)
+            if block is not None:
+                yield block
+
+    def transaction(self, signature: Signature) -> RecordedTransaction | None:
+        """The executed transaction with a signature."""
+        return self._ledger.get(signature)
+
+    def transactions_of(self, address: Pubkey) -> list[RecordedTransaction]:
+        """Executed transactions that name an address, oldest first."""
+        return self._ledger.of_address(address)
+
+    # Accounts
+
+    def account(self, pubkey: Pubkey) -> Account | None:
+        """The account now; None if there is none."""
+        found = self._machine().get_account(pubkey)
+        return found if found is not None and found.lamports else None
+
+    def program_accounts(self, program: Pubkey) -> list[tuple[Pubkey, Account]]:
+        """All accounts that a program owns."""
+        return [(key, account) for key, account in self._machine().get_program_accounts(program) if account.lamports]
+
+    def set_account(self, pubkey: Pubkey, account: Account) -> None:
+        """Put an account in place, whatever was there; no rule of the chain is applied."""
+        self._put(pubkey, account)
+        for listener in self.transaction_listeners:
+            listener(None, [pubkey])
+
+    def _put(self, pubkey: Pubkey, account: Account) -> None:
+        self._known.add(pubkey)
+        self._vm.set_account(pubkey, account)
+
+    def rent_exempt_minimum(self, size: int) -> int:
+        """Lamports that an account of ``size`` bytes must hold."""
+        return self._vm.minimum_balance_for_rent_exemption(size)
+
+    # Transactions
+
+    def submit(self, raw: bytes) -> RecordedTransaction:
+        """Execute a signed transaction in the open slot and record it.
+
+        A transaction that fails while it runs is recorded with its error; TransactionRefused for one that a cluster
+        would not take into a block.
+        """
+        transaction, keys = self._admit(raw)
+        machine = self._machine()
+        before = self._balances(keys)
+        result = machine.send_transaction(transaction)
+        meta = result.meta() if isinstance(result, FailedTransactionMetadata) else result
+        if meta.signature() == _UNSIGNED and isinstance(result, FailedTransactionMetadata):
+            raise TransactionRefused(error_of(result), meta.logs())
+        self._known.update(keys.all)
+        recorded = self._record(transaction, keys, result, meta, before)
+        for listener in self.transaction_listeners:
+            listener(recorded, keys.all)
+        return recorded
+
+    def _admit(self, raw: bytes) -> tuple[VersionedTransaction, Keys]:
+        if len(raw) > MAX_TRANSACTION_BYTES:
+            raise TransactionRefused("SanitizeFailure", [f"{len(raw)} bytes, at most {MAX_TRANSACTION_BYTES}"])
+        transaction = decode_transaction(raw)
+        if not all(transaction.verify_with_results()):
+            raise TransactionRefused("SignatureFailure")
+        if self.check_blockhash and not self._slots.is_recent(transaction.message.recent_blockhash):
+            raise TransactionRefused("BlockhashNotFound")
+        if self._ledger.get(transaction.signatures[0]) is not None:
+            raise TransactionRefused("AlreadyProcessed")
+        return transaction, resolve_keys(transaction, self.account)
+
+    def _balances(self, keys: Keys) -> tuple[int, ...]:
+        return tuple(self._vm.get_balance(key) or 0 for key in keys.all)
+
+    def _record(
+        self,
+        transaction: VersionedTransaction,
+        keys: Keys,
+        result: TransactionMetadata | FailedTransactionMetadata,
+        meta: TransactionMetadata,
+        before: tuple[int, ...],
+    ) -> RecordedTransaction:
+        outer, inner = executed(keys, transaction, meta)
+        recorded = RecordedTransaction(
+            signature=transaction.signatures[0],
+            slot=self.slot,
+            block_time=self.block_time(self.slot),
+            transaction=transaction,
+            account_keys=keys.all,
+            loaded_writable=keys.loaded_writable,
+            loaded_readonly=keys.loaded_readonly,
+            instructions=outer,
+            inner_instructions=inner,
+            err=error_of(result) if isinstance(result, FailedTransactionMetadata) else None,
+            logs=tuple(meta.logs()),
+            fee=meta.fee(),
+            compute_units=meta.compute_units_consumed(),
+            pre_balances=before,
+            post_balances=self._balances(keys),
+            return_data=return_data_of(meta),
+        )
+        self._ledger.append(recorded)
+        return recorded
+
+    def simulate(self, raw: bytes, *, verify_signatures: bool, replace_blockhash: bool) -> Simulation:
+        """Run a transaction without consequences; TransactionRefused as for ``submit``, less the checks turned off."""
+        transaction = decode_transaction(raw)
+        if verify_signatures and not all(transaction.verify_with_results()):
+            raise TransactionRefused("SignatureFailure")
+        recent = replace_blockhash or self._slots.is_recent(transaction.message.recent_blockhash)
+        if self.check_blockhash and not recent:
+            raise TransactionRefused("BlockhashNotFound")
+        resolve_keys(transaction, self.account)
+        machine = self._machine().with_sigverify(False)
+        try:
+            result = machine.simulate_transaction(transaction)
+        finally:
+            machine.with_sigverify(True)
+        meta = result.meta()
+        failed = isinstance(result, FailedTransactionMetadata)
+        return Simulation(
+            err=error_of(result) if isinstance(result, FailedTransactionMetadata) else None,
+            logs=tuple(meta.logs()),
+            compute_units=meta.compute_units_consumed(),
+            fee=meta.fee(),
+            return_data=return_data_of(meta),
+            accounts={} if failed else dict(result.post_accounts()),  # type: ignore[union-attr]
+        )
+
+    def airdrop(self, pubkey: Pubkey, lamports: int) -> RecordedTransaction:
+        """Send lamports from the faucet, as a transaction in the open block."""
+        # The second transfer, to the faucet itself, makes equal airdrops of one slot distinct transactions.
+        blockhash = self._slots.hash_of(self.slot)
+        instructions = [transfer(TransferParams(from_pubkey=FAUCET.pubkey(), to_pubkey=pubkey, lamports=lamports))]
+        memo = self.transaction_count
+        instructions.append(
+            transfer(TransferParams(from_pubkey=FAUCET.pubkey(), to_pubkey=FAUCET.pubkey(), lamports=memo))
+        )
+        message = MessageV0.try_compile(FAUCET.pubkey(), instructions, [], blockhash)
+        return self.submit(bytes(VersionedTransaction(message, [FAUCET])))
+
+    def _machine(self) -> LiteSVM:
+        """The machine with its clock at the open slot."""
+        if self._machine_slot != self.slot:
+            self._machine_slot = self.slot
+            epoch = self.slot // SLOTS_PER_EPOCH
+            started = self.block_time(max(epoch * SLOTS_PER_EPOCH, self.first_slot))
+            self._vm.set_clock(Clock(self.slot, started, epoch, epoch + 1, self.block_time(self.slot)))
+            self._vm.set_slot_hashes(self._slots.recent_hashes())
+        return self._vm
+
+    # States
+
+    def state(self) -> State:
+        """Everything needed to come back to this moment."""
+        present = ((key, self._vm.get_account(key)) for key in self._known - set(PROGRAM_FILES.values()))
+        accounts = {key: account for key, account in present if account is not None and account.lamports}
+        return State(self.slot, self.fork, tuple(self._slots.runs), accounts, tuple(self._ledger))
+
+    def restore(self, state: State) -> None:
+        """Go back to a state, of this or of an earlier process: a fork in the slot after it, with new blockhashes."""
+        self.fork = max(self.fork, state.fork) + 1
+        self._vm = self._new_machine()
+        self._known = set()
+        self._machine_slot = -1
+        # Executable accounts last: they load what others hold.
+        for pubkey, account in sorted(state.accounts.items(), key=lambda item: item[1].executable):
+            self._put(pubkey, account)
+        self._ledger = Ledger(state.transactions)
+        self._slots.fork_at(state.runs, state.slot, self.fork)
+        for listener in self.slot_listeners:
+            listener()
+
+
+def decode_transaction(raw: bytes) -> VersionedTransaction:
+    """A legacy or versioned transaction from its bytes; TransactionRefused if they are none."""
+    try:
+        transaction = VersionedTransaction.from_bytes(raw)
+        transaction.sanitize()
+    except (ValueError, SanitizeError) as error:
+        raise TransactionRefused("SanitizeFailure", [str(error)]) from error
+    return transaction
