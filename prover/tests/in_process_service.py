@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from golden_vectors import RequestVector
 from independent_groth16 import IndependentKey
 from prometheus_client import CollectorRegistry
 
+from prover.http.state import STATE, ServerState
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
@@ -18,11 +21,37 @@ from shared.circuit_id import CircuitId
 
 Client = TestClient[Any, Any]
 Serve = Callable[..., Awaitable[Client]]
+Listen = Callable[..., Awaitable[tuple[ServerState, int]]]
+"""Gives the state of a listening server and its port."""
 StoreFor = Callable[[RequestVector], KeyStore]
 VerifyingKeyOf = Callable[[KeyStore, str], IndependentKey]
 
 CONVERTED = "v2_inclusion_32_1"
 """The circuit whose published key is also there in generation 0.14."""
+
+
+def state_of(client: Client) -> ServerState:
+    """The state of the server behind a client."""
+    state: ServerState = client.app[STATE]
+    return state
+
+
+def sample(state: ServerState, name: str, **labels: str) -> float | None:
+    """The value of a metric, None where it has no such labels yet."""
+    for metric in vars(state.metrics).values():
+        for family in metric.collect():
+            for line in family.samples:
+                if line.name == name and line.labels == labels:
+                    return float(line.value)
+    return None
+
+
+async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until something observable is the case."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
 
 
 def open_store(directory: Path, engine: Engine) -> KeyStore:

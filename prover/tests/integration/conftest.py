@@ -11,11 +11,11 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from gnark_conversion import convert_key
 from golden_vectors import BATCH, RequestVector
-from in_process_service import CONVERTED, Client, Serve, StoreFor, VerifyingKeyOf, circuit, open_store
+from in_process_service import CONVERTED, Client, Listen, Serve, StoreFor, VerifyingKeyOf, circuit, open_store
 from independent_groth16 import IndependentKey
 from prometheus_client import CollectorRegistry
 
-from prover.http.app import create_app
+from prover.http.app import Listener, create_app
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
@@ -121,6 +121,29 @@ async def serve() -> AsyncIterator[Serve]:
     yield start
     for client in clients:
         await client.close()
+    for state in states:
+        state.flights.cancel_all()
+        state.close()
+
+
+@pytest.fixture
+async def listen() -> AsyncIterator[Listen]:
+    """Give a function that listens on a socket as ``prover start`` does, guards of connections included."""
+    listeners: list[Listener] = []
+    states: list[ServerState] = []
+
+    async def start(store: KeyStore, **groups: dict[str, Any]) -> tuple[ServerState, int]:
+        groups["http"] = {"address": "127.0.0.1:0", **groups.get("http", {})}
+        state = ServerState.build(load_settings(groups), store, Metrics(CollectorRegistry()))
+        states.append(state)
+        listener = Listener(state)
+        listeners.append(listener)
+        await listener.start()
+        return state, listener.address[1]
+
+    yield start
+    for listener in listeners:
+        await listener.close()
     for state in states:
         state.flights.cancel_all()
         state.close()

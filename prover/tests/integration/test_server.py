@@ -6,17 +6,15 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import ClientConnectionError
 from golden_vectors import vector_named
-from in_process_service import Client, Serve, circuit
+from in_process_service import Client, Serve, circuit, sample, state_of, until
 
 from prover.errors import ProofRejected, SettingsInvalid
 from prover.http.app import split_address
-from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import VerifyingKey
 from prover.keys.store import KeyStore
@@ -25,28 +23,6 @@ from shared.circuit_id import CircuitKind
 
 SMALL = vector_named("prover/v1_inclusion_26_1")
 LARGE = vector_named("circuits/v2_inclusion_32_4")
-
-
-def state_of(client: Client) -> ServerState:
-    state: ServerState = client.app[STATE]
-    return state
-
-
-def sample(client: Client, name: str, **labels: str) -> float | None:
-    for metric in vars(state_of(client).metrics).values():
-        for family in metric.collect():
-            for line in family.samples:
-                if line.name == name and line.labels == labels:
-                    return float(line.value)
-    return None
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something observable is the case."""
-    deadline = time.perf_counter() + 30
-    while not holds():
-        assert time.perf_counter() < deadline
-        await asyncio.sleep(0.005)
 
 
 async def until_idle(client: Client) -> None:
@@ -171,9 +147,12 @@ async def test_deadline__passed__is_408_and_the_kernel_stops(serve: Serve, publi
     assert problem["code"] == "proof_timeout"
     assert problem["message"] == "Proof generation timed out after 0.03 seconds."
     await until_idle(hurried)
-    assert sample(hurried, "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
-    assert sample(hurried, "prover_active_jobs") == 0
-    assert sample(hurried, "prover_proof_generation_duration_seconds_count", circuit_type="inclusion") in (None, 0)
+    assert sample(state_of(hurried), "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
+    assert sample(state_of(hurried), "prover_active_jobs") == 0
+    assert sample(state_of(hurried), "prover_proof_generation_duration_seconds_count", circuit_type="inclusion") in (
+        None,
+        0,
+    )
 
 
 @pytest.mark.reference_batch_keys
@@ -215,7 +194,7 @@ async def test_client__leaving_while_it_waits__frees_its_place(serve: Serve, pub
         await until_idle(client)
         assert not state.admission._queue
     assert (await client.post("/prove", data=SMALL.body)).status == 200
-    assert sample(client, "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
+    assert sample(state_of(client), "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
 
 
 async def test_requests__many_at_once__all_get_proofs(serve: Serve, published_keys: KeyStore) -> None:
@@ -227,8 +206,8 @@ async def test_requests__many_at_once__all_get_proofs(serve: Serve, published_ke
     responses = await asyncio.gather(*(client.post("/prove", data=body) for body in bodies + bad))
     assert [response.status for response in responses] == [200] * 16 + [400] * 8
     assert len({await response.read() for response in responses[:16]}) == 16
-    assert sample(client, "prover_active_jobs") == 0
-    assert sample(client, "prover_proof_generation_duration_seconds_count", circuit_type="inclusion") == 8
+    assert sample(state_of(client), "prover_active_jobs") == 0
+    assert sample(state_of(client), "prover_proof_generation_duration_seconds_count", circuit_type="inclusion") == 8
 
 
 async def test_request__beyond_the_waiting_limit__is_503_with_retry_after(
@@ -242,7 +221,7 @@ async def test_request__beyond_the_waiting_limit__is_503_with_retry_after(
     assert (problem["code"], problem["retryable"]) == ("overloaded", True)
     assert "503" in problem["message"]
     assert int(response.headers["Retry-After"]) >= 1
-    assert sample(client, "prover_proof_requests_total", circuit_type="inclusion", status="rejected") == 1
+    assert sample(state_of(client), "prover_proof_requests_total", circuit_type="inclusion", status="rejected") == 1
 
 
 async def test_request__while_draining__is_503(serve: Serve, published_keys: KeyStore) -> None:
@@ -270,13 +249,13 @@ async def test_key__of_a_published_circuit_absent__is_503_with_the_remedy(
     serve: Serve, published_keys: KeyStore
 ) -> None:
     client = await serve(published_keys)
-    request = vector_named("prover/v2_inclusion_32_1").request
-    request["inputCompressedAccounts"] *= 5
+    request = vector_named("prover/v1_inclusion_26_1").request
+    request["inputCompressedAccounts"] *= 8
     response = await client.post("/prove", data=json.dumps(request))
     problem = await response.json()
     assert response.status == 503
     assert problem["code"] == "key_not_found"
-    assert "proving key file not found: v2_inclusion_32_5.key" in problem["message"]
+    assert "proving key file not found: v1_inclusion_26_8.key" in problem["message"]
     assert "keys directory" in problem["message"]
     assert "503" in problem["message"]
     assert "Retry-After" in response.headers
@@ -296,8 +275,8 @@ async def test_failure__unforeseen__is_a_counted_500_without_details(
     assert response.status == 500
     assert json.loads(text)["code"] == "unexpected_error"
     assert "secret" not in text
-    assert sample(client, "prover_proof_panics_total", circuit_type="inclusion") == 1
-    assert sample(client, "prover_proof_requests_total", circuit_type="inclusion", status="error") == 1
+    assert sample(state_of(client), "prover_proof_panics_total", circuit_type="inclusion") == 1
+    assert sample(state_of(client), "prover_proof_requests_total", circuit_type="inclusion", status="error") == 1
 
 
 async def test_proof__that_does_not_verify__never_leaves(
@@ -318,12 +297,12 @@ async def test_metrics__after_a_proof__tell_its_cost(serve: Serve, published_key
     client = await serve(published_keys)
     await client.post("/prove", data=SMALL.body)
     kind = {"circuit_type": "inclusion"}
-    assert sample(client, "prover_proof_requests_total", **kind, status="ok") == 1
-    assert sample(client, "prover_circuit_proof_size_bytes_sum", **kind) == 579
-    assert sample(client, "prover_circuit_input_size_bytes_sum", **kind) == len(SMALL.body)
+    assert sample(state_of(client), "prover_proof_requests_total", **kind, status="ok") == 1
+    assert sample(state_of(client), "prover_circuit_proof_size_bytes_sum", **kind) == 579
+    assert sample(state_of(client), "prover_circuit_input_size_bytes_sum", **kind) == len(SMALL.body)
     for stage in ("witness", "quotient", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble"):
-        assert sample(client, "prover_proof_stage_seconds_count", **kind, stage=stage) == 1
-    assert (sample(client, "prover_proof_memory_usage_bytes_sum", **kind) or 0) > 1_000_000
+        assert sample(state_of(client), "prover_proof_stage_seconds_count", **kind, stage=stage) == 1
+    assert (sample(state_of(client), "prover_proof_memory_usage_bytes_sum", **kind) or 0) > 1_000_000
 
 
 @pytest.mark.parametrize(
