@@ -1,0 +1,71 @@
+"""Prechecks against the keys of the reference: the constraint that a key's solver names, before the key is loaded."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
+from in_process_service import circuit
+
+from prover.errors import WitnessRejected
+from prover.kernel.cancellation import CancelFlag
+from prover.keys.store import KeyStore
+from prover.proving.assignment import Assignment
+from prover.proving.prechecks.satisfiable import require_satisfiable
+from prover.proving.request import ProofTask, read_envelope, read_task
+
+FAULTS = 4
+"""Changed inputs per request."""
+
+
+def verdicts(store: KeyStore, task: ProofTask) -> tuple[int | None, int | None]:
+    """The constraint that the prechecks name, and the one of the key's solver."""
+    named: list[int | None] = []
+    key = store.get(task.circuit, CancelFlag())
+    for judge in (lambda: require_satisfiable(task, store.find), lambda: key.solve(task.assignment.inputs)):
+        try:
+            judge()
+        except WitnessRejected as refusal:
+            named.append(refusal.constraint)
+        else:
+            named.append(None)
+    return named[0], named[1]
+
+
+def assert_agreement(store: KeyStore, golden: RequestVector, faults: int) -> None:
+    task = read_task(golden.body, read_envelope(golden.body), known=None)
+    assert verdicts(store, task) == (None, None)
+    choose = random.Random(golden.name)
+    size = len(task.assignment.inputs) // 32
+    for _ in range(faults):
+        inputs = bytearray(task.assignment.inputs)
+        for place in choose.sample(range(size), choose.choice((1, 1, 2, 3))):
+            value = choose.choice((choose.randrange(SCALAR_MODULUS), choose.randrange(1 << 41), 0, 1))
+            inputs[32 * place : 32 * place + 32] = value.to_bytes(32, "big")
+        expected, found = verdicts(store, ProofTask(task.circuit, Assignment(bytes(inputs), b"", ())))
+        assert expected == found
+
+
+@pytest.mark.parametrize("golden", provable_with(PUBLISHED), ids=lambda golden: golden.name)
+def test_verdict__with_a_published_key__is_that_of_its_solver(published_keys: KeyStore, golden: RequestVector) -> None:
+    assert_agreement(published_keys, golden, FAULTS)
+
+
+@pytest.mark.reference_batch_keys
+@pytest.mark.parametrize("golden", provable_with(BATCH), ids=lambda golden: golden.name)
+def test_verdict__with_a_batch_key__is_that_of_its_solver(batch_keys: KeyStore, golden: RequestVector) -> None:
+    assert_agreement(batch_keys, golden, 2)
+
+
+@pytest.mark.reference_batch_keys
+def test_batch_append__with_a_key_of_generation_08__is_numbered_like_that_key(batch_keys: KeyStore) -> None:
+    (golden, *_) = provable_with(frozenset({"batch_append_32_10"}))
+    request = golden.request
+    request["merkleProofs"][9][31] = "0x2a"
+    body = json.dumps(request).encode()
+    batch_keys.get(circuit("batch_append_32_10"), CancelFlag())
+    with pytest.raises(WitnessRejected) as caught:
+        require_satisfiable(read_task(body, read_envelope(body), known=None), batch_keys.find)
+    assert caught.value.constraint == 150397  # ten more than in generation 0.14
