@@ -1,0 +1,83 @@
+"""Applies blocks in order and knows how far it has come; a block is applied as a whole or not at all."""
+
+import logging
+
+from localnet.indexer.base58 import encode
+from localnet.indexer.parser import UnknownShape, parse_transaction
+from localnet.indexer.source import Block, Transaction
+from localnet.indexer.state import Applier
+from localnet.indexer.store import Store, get_meta, set_meta
+from localnet.indexer.tree_accounts import TreeAccount
+from localnet.indexer.trees import AccountReader, StateMismatch, add_tree_of_account, find_tree
+
+_log = logging.getLogger(__name__)
+
+SLOT = "slot"
+"""Last slot of the chain that was seen."""
+BLOCK_SLOT = "block slot"
+"""Slot of the last block with transactions."""
+POSITION = "position"
+"""Transactions of that block that were applied."""
+
+
+class ChainNotUnderstood(Exception):
+    """A transaction does not parse or does not continue the state; the indexer stops before it."""
+
+
+class Engine:
+    """Derives the state in ``store`` from blocks. One thread at a time applies; any may read the store."""
+
+    def __init__(self, store: Store, read_account: AccountReader | None = None) -> None:
+        self.store = store
+        self._read_account: AccountReader = read_account or (lambda _: None)
+
+    @property
+    def slot(self) -> int:
+        """The slot up to which the chain is indexed."""
+        with self.store.read() as connection:
+            return get_meta(connection, SLOT)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Slot of the last block with transactions, and how many of them were applied."""
+        with self.store.read() as connection:
+            return get_meta(connection, BLOCK_SLOT), get_meta(connection, POSITION)
+
+    def register(self, account: TreeAccount) -> None:
+        """Enter a tree before its first event; a known one stays as it is."""
+        with self.store.write() as connection:
+            if find_tree(connection, account.key) is None:
+                add_tree_of_account(connection, account)
+
+    def apply_block(self, block: Block) -> None:
+        """Apply what is new of a block: one that has grown continues where it was left, an older one is skipped.
+
+        Raises ChainNotUnderstood, with nothing of the block applied.
+        """
+        last_slot, position = self.position
+        if block.slot < last_slot:
+            return
+        done = position if block.slot == last_slot else 0
+        if block.slot == last_slot and len(block.transactions) <= done:
+            return
+        with self.store.write() as connection:
+            applier = Applier(connection, self._read_account)
+            for number, transaction in enumerate(block.transactions[done:], done):
+                self._apply(applier, block, number, transaction)
+            set_meta(connection, BLOCK_SLOT, block.slot)
+            set_meta(connection, POSITION, len(block.transactions))
+            set_meta(connection, SLOT, max(block.slot, get_meta(connection, SLOT)))
+
+    def advance(self, slot: int) -> None:
+        """Note that the chain came to a slot without further transactions."""
+        with self.store.write() as connection:
+            set_meta(connection, SLOT, max(slot, get_meta(connection, SLOT)))
+
+    def _apply(self, applier: Applier, block: Block, number: int, transaction: Transaction) -> None:
+        try:
+            events = parse_transaction(transaction, block.slot)
+            applier.apply(transaction, events, block.slot, number, block.time)
+        except (UnknownShape, StateMismatch) as fault:
+            message = f"transaction {encode(transaction.signature)} of slot {block.slot}: {fault}"
+            _log.critical("indexing stops at %s", message)
+            raise ChainNotUnderstood(message) from fault
