@@ -1,4 +1,4 @@
-/* poseidon.c - chooses the backend. */
+/* poseidon.c - says which backends the processor runs. */
 #include "poseidon.h"
 
 #if defined(__x86_64__)
@@ -11,9 +11,17 @@ static int processor_has_adx_and_bmi2(void) {
 }
 #endif
 
-const poseidon_backend *poseidon_choose(void) {
+const poseidon_backend *poseidon_runnable(uint32_t place) {
+    const poseidon_backend *runnable[4];
+    uint32_t count = 0;
 #if defined(__x86_64__)
-    if (processor_has_adx_and_bmi2()) return &poseidon_adx;
+    const int adx = processor_has_adx_and_bmi2();
+    const int avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512vl");
+    if (avx512 && __builtin_cpu_supports("avx512ifma")) runnable[count++] = &poseidon_ifma;
+    if (avx512) runnable[count++] = &poseidon_avx512;
+    if (adx) runnable[count++] = &poseidon_adx;
 #endif
-    return &poseidon_portable;
+    runnable[count++] = &poseidon_portable;
+    return place < count ? runnable[place] : NULL;
 }

@@ -24,9 +24,11 @@ typedef struct poseidon_backend {
 extern const poseidon_backend poseidon_portable;
 #if defined(__x86_64__)
 extern const poseidon_backend poseidon_adx;
+extern const poseidon_backend poseidon_avx512;
+extern const poseidon_backend poseidon_ifma;
 #endif
 
-/* The fastest that this processor runs. */
-const poseidon_backend *poseidon_choose(void);
+/* Backend number `place` of those that this processor runs, the fastest first; NULL past the last. */
+const poseidon_backend *poseidon_runnable(uint32_t place);
 
 #endif

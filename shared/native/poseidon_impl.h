@@ -1,6 +1,8 @@
 /* poseidon_impl.h - the permutation on field elements; constants are prepared by tools/generate_poseidon_constants.py.
  *
- * A partial round is: S-box and constant on lane 0, then a sparse matrix with a first row and a first column.
+ * Lanes carry known factors, so that one coefficient of every row is one. A layer is: S-boxes, then for each row the sum of
+ * lane 0, a constant and the products with the other lanes. A partial round is: S-box and constant on lane 0, then a
+ * sparse matrix with a first row and a first column.
  */
 #ifndef SHARED_POSEIDON_IMPL_H
 #define SHARED_POSEIDON_IMPL_H
@@ -11,12 +13,12 @@
 #define POSEIDON_MAX_WIDTH 4
 
 typedef struct poseidon_parameters {
-    const fr *first, *last, *matrix, *enter, *enter_constants, *after, *sparse;
+    const fr *input, *start, *layers, *partial, *leave, *final;
 } poseidon_parameters;
 
-#define POSEIDON_PARAMETERS(t)                                                                     \
-    {POSEIDON_##t##_FIRST, POSEIDON_##t##_LAST,  POSEIDON_##t##_MATRIX, POSEIDON_##t##_ENTER, \
-     POSEIDON_##t##_ENTER_CONSTANTS, POSEIDON_##t##_AFTER, POSEIDON_##t##_SPARSE}
+#define POSEIDON_PARAMETERS(t)                                                                        \
+    {POSEIDON_##t##_INPUT,   POSEIDON_##t##_START, POSEIDON_##t##_LAYERS, \
+     POSEIDON_##t##_PARTIAL, POSEIDON_##t##_LEAVE, POSEIDON_##t##_FINAL}
 
 static inline __attribute__((always_inline)) void poseidon_power5(fr *x) {
     fr square;
@@ -25,31 +27,29 @@ static inline __attribute__((always_inline)) void poseidon_power5(fr *x) {
     fr_mul(x, x, &square);
 }
 
-/* out = sum of row[i] * state[i] */
-static inline __attribute__((always_inline)) void poseidon_dot(fr *out, const fr *row, const fr *state,
-                                                               uint32_t width) {
-    fr sum, term;
-    fr_mul(&sum, &row[0], &state[0]);
-    for (uint32_t i = 1; i < width; i++) {
+/* sum += row[0] * state[0] + ... */
+static inline __attribute__((always_inline)) void poseidon_add_products(fr *sum, const fr *row, const fr *state,
+                                                                        uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        fr term;
         fr_mul(&term, &row[i], &state[i]);
-        fr_add(&sum, &sum, &term);
+        fr_add(sum, sum, &term);
     }
-    *out = sum;
 }
 
-static inline __attribute__((always_inline)) void poseidon_multiply(fr *state, const fr *matrix, uint32_t width) {
-    fr next[POSEIDON_MAX_WIDTH];
-    for (uint32_t i = 0; i < width; i++) poseidon_dot(&next[i], matrix + i * width, state, width);
-    for (uint32_t i = 0; i < width; i++) state[i] = next[i];
-}
-
-/* Constants and S-box on lanes from `lane` on. */
-static inline __attribute__((always_inline)) void poseidon_full(fr *state, const fr *constants, uint32_t width,
-                                                                uint32_t lane) {
-    for (uint32_t i = lane; i < width; i++) {
-        fr_add(&state[i], &state[i], &constants[i]);
-        poseidon_power5(&state[i]);
+/* S-boxes on `lanes` lanes, then `rows` rows of lanes - 1 coefficients and a constant. Returns the next layer. */
+static inline __attribute__((always_inline)) const fr *poseidon_layer(fr *state, const fr *layer, uint32_t lanes,
+                                                                      uint32_t rows) {
+    fr powers[POSEIDON_MAX_WIDTH];
+    for (uint32_t i = 0; i < lanes; i++) {
+        powers[i] = state[i];
+        poseidon_power5(&powers[i]);
     }
+    for (uint32_t i = 0; i < rows; i++, layer += lanes) {
+        fr_add(&state[i], &powers[0], &layer[lanes - 1]);
+        poseidon_add_products(&state[i], layer, powers + 1, lanes - 1);
+    }
+    return layer;
 }
 
 /* out = hash of width - 1 inputs; `width` and `partial_rounds` are constants at every call. */
@@ -57,33 +57,25 @@ static inline __attribute__((always_inline)) void poseidon_permute(fr *out, cons
                                                                    uint32_t partial_rounds,
                                                                    const poseidon_parameters *p) {
     fr state[POSEIDON_MAX_WIDTH];
-    for (uint32_t i = 1; i < width; i++) state[i] = inputs[i - 1];
-    state[0] = p->first[0]; /* lane 0 starts as zero: its first S-box is a constant */
-    poseidon_full(state, p->first, width, 1);
-    for (uint32_t round = 1; round < 4; round++) {
-        poseidon_multiply(state, p->matrix, width);
-        poseidon_full(state, p->first + round * width, width, 0);
+    const fr *layer = p->layers, *partial = p->partial;
+    /* Lane 0 starts as zero: its first S-box is a constant, which the constants of the layer hold. */
+    for (uint32_t i = 0; i < width - 1; i++) fr_add(&state[i], &inputs[i], &p->input[i]);
+    poseidon_layer(state, p->start, width - 1, width);
+    for (uint32_t round = 1; round < 4; round++) layer = poseidon_layer(state, layer, width, width);
+    for (uint32_t round = 0; round < partial_rounds; round++, partial += 2 * width - 1) {
+        const fr *row = partial + 1, *column = partial + width;
+        fr power = state[0];
+        poseidon_power5(&power);
+        fr_add(&power, &power, &partial[0]);
+        state[0] = power;
+        poseidon_add_products(&state[0], row, state + 1, width - 1);
+        for (uint32_t i = 1; i < width; i++) poseidon_add_products(&state[i], &column[i - 1], &power, 1);
     }
-    poseidon_multiply(state, p->enter, width);
-    for (uint32_t i = 0; i < width; i++) fr_add(&state[i], &state[i], &p->enter_constants[i]);
-    for (uint32_t round = 0; round < partial_rounds; round++) {
-        const fr *row = p->sparse + round * (2 * width - 1), *column = row + width;
-        fr lane, term;
-        poseidon_power5(&state[0]);
-        fr_add(&lane, &state[0], &p->after[round]);
-        state[0] = lane;
-        poseidon_dot(&state[0], row, state, width);
-        for (uint32_t i = 1; i < width; i++) {
-            fr_mul(&term, &column[i - 1], &lane);
-            fr_add(&state[i], &state[i], &term);
-        }
-    }
-    for (uint32_t round = 0; round < 3; round++) {
-        poseidon_full(state, p->last + round * width, width, 0);
-        poseidon_multiply(state, p->matrix, width);
-    }
-    poseidon_full(state, p->last + 3 * width, width, 0);
-    poseidon_dot(out, p->matrix, state, width);
+    for (uint32_t i = 0; i < width; i++) fr_add(&state[i], &state[i], &p->leave[i]);
+    for (uint32_t round = 0; round < 3; round++) layer = poseidon_layer(state, layer, width, width);
+    for (uint32_t i = 0; i < width; i++) poseidon_power5(&state[i]);
+    fr_mul(out, &p->final[0], &state[0]);
+    poseidon_add_products(out, p->final + 1, state + 1, width - 1);
 }
 
 static void poseidon_hash1(fr *out, const fr *inputs) {

@@ -596,70 +596,40 @@ static size_t poseidon_hash_chain(const poseidon_backend *backend, uint8_t *out,
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 3), // poseidon_backend const *()(void)
-/*  1 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
-/*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 28), // poseidon_backend const *
-/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 31), // uint8_t *
-/*  5 */ _CFFI_OP(_CFFI_OP_POINTER, 31), // uint8_t const *
-/*  6 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
-/*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // poseidon_backend const *()(uint32_t)
+/*  1 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
+/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 29), // poseidon_backend const *
+/*  5 */ _CFFI_OP(_CFFI_OP_POINTER, 32), // uint8_t *
+/*  6 */ _CFFI_OP(_CFFI_OP_POINTER, 32), // uint8_t const *
+/*  7 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
 /* 10 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
 /* 11 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 12 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 14 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // size_t()(uint8_t *, uint8_t const *, size_t)
-/* 16 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
+/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 14 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(uint8_t *, uint8_t const *, size_t)
 /* 17 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 18 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 19 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION, 6), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 18 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
+/* 19 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
 /* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 23 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 27), // char const *
-/* 27 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 28 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
-/* 29 */ _CFFI_OP(_CFFI_OP_POINTER, 15), // size_t(*)(uint8_t *, uint8_t const *, size_t)
-/* 30 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 31 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
+/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 25 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 28), // char const *
+/* 28 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 29 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
+/* 30 */ _CFFI_OP(_CFFI_OP_POINTER, 16), // size_t(*)(uint8_t *, uint8_t const *, size_t)
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 21), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
 };
-
-static void _cffi_const_poseidon_portable(char *o)
-{
-  *(poseidon_backend *)o = poseidon_portable;
-}
-
-static poseidon_backend const * _cffi_d_poseidon_choose(void)
-{
-  return poseidon_choose();
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_poseidon_choose(PyObject *self, PyObject *noarg)
-{
-  poseidon_backend const * result;
-  PyObject *pyresult;
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = poseidon_choose(); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  (void)noarg; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(3));
-  return pyresult;
-}
-#else
-#  define _cffi_f_poseidon_choose _cffi_d_poseidon_choose
-#endif
 
 static size_t _cffi_d_poseidon_hash_chain(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, size_t x3)
 {
@@ -686,28 +656,28 @@ _cffi_f_poseidon_hash_chain(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(3), arg0, (char **)&x0);
+      _cffi_type(4), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(3), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(4), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(4), arg1, (char **)&x1);
+      _cffi_type(5), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(4), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(5), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(5), arg2, (char **)&x2);
+      _cffi_type(6), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(5), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(6), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -758,28 +728,28 @@ _cffi_f_poseidon_hash_many(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(3), arg0, (char **)&x0);
+      _cffi_type(4), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(3), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(4), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(4), arg1, (char **)&x1);
+      _cffi_type(5), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(4), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(5), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(5), arg2, (char **)&x2);
+      _cffi_type(6), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(5), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(6), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -807,6 +777,36 @@ _cffi_f_poseidon_hash_many(PyObject *self, PyObject *args)
 #  define _cffi_f_poseidon_hash_many _cffi_d_poseidon_hash_many
 #endif
 
+static poseidon_backend const * _cffi_d_poseidon_runnable(uint32_t x0)
+{
+  return poseidon_runnable(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_poseidon_runnable(PyObject *self, PyObject *arg0)
+{
+  uint32_t x0;
+  poseidon_backend const * result;
+  PyObject *pyresult;
+
+  x0 = _cffi_to_c_int(arg0, uint32_t);
+  if (x0 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = poseidon_runnable(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(4));
+  return pyresult;
+}
+#else
+#  define _cffi_f_poseidon_runnable _cffi_d_poseidon_runnable
+#endif
+
 _CFFI_UNUSED_FN
 static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
 {
@@ -819,31 +819,30 @@ static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
 struct _cffi_align__poseidon_backend { char x; poseidon_backend y; };
 
 static const struct _cffi_global_s _cffi_globals[] = {
-  { "poseidon_choose", (void *)_cffi_f_poseidon_choose, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 0), (void *)_cffi_d_poseidon_choose },
-  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 2), (void *)_cffi_d_poseidon_hash_chain },
-  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 8), (void *)_cffi_d_poseidon_hash_many },
-  { "poseidon_portable", (void *)_cffi_const_poseidon_portable, _CFFI_OP(_CFFI_OP_CONSTANT, 28), (void *)0 },
+  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 3), (void *)_cffi_d_poseidon_hash_chain },
+  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 9), (void *)_cffi_d_poseidon_hash_many },
+  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_poseidon_runnable },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(poseidon_backend, name),
             sizeof(((poseidon_backend *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 26) },
+            _CFFI_OP(_CFFI_OP_NOOP, 27) },
   { "hash_many", offsetof(poseidon_backend, hash_many),
                  sizeof(((poseidon_backend *)0)->hash_many),
-                 _CFFI_OP(_CFFI_OP_NOOP, 30) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 31) },
   { "hash_chain", offsetof(poseidon_backend, hash_chain),
                   sizeof(((poseidon_backend *)0)->hash_chain),
-                  _CFFI_OP(_CFFI_OP_NOOP, 29) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 30) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "poseidon_backend", 28, _CFFI_F_CHECK_FIELDS,
+  { "poseidon_backend", 29, _CFFI_F_CHECK_FIELDS,
     sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 0, 3 },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "poseidon_backend", 28 },
+  { "poseidon_backend", 29 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -853,12 +852,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  4,  /* num_globals */
+  3,  /* num_globals */
   1,  /* num_struct_unions */
   0,  /* num_enums */
   1,  /* num_typenames */
   NULL,  /* no includes */
-  32,  /* num_types */
+  33,  /* num_types */
   0,  /* flags */
 };
 

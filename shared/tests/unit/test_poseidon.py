@@ -41,10 +41,25 @@ def number(text: str) -> int:
     return int(text, 16)
 
 
-def portable(values: list[int]) -> bytes:
-    out = ffi.new("uint8_t[]", 32)
-    table = ffi.addressof(lib.poseidon_portable)
-    assert lib.poseidon_hash_many(table, out, to_bytes(values), len(values), 1) == 0
+def runnable() -> dict[str, Any]:
+    """The backends of this processor by name."""
+    tables = itertools.takewhile(lambda table: table != ffi.NULL, map(lib.poseidon_runnable, itertools.count()))
+    return {bytes(ffi.string(table.name)).decode(): table for table in tables}
+
+
+BACKENDS = runnable()
+any_backend = pytest.mark.parametrize("backend", ["portable", "adx", "avx512", "ifma"])
+
+
+def hash_with(backend: str, values: list[int], width: int) -> bytes:
+    """Groups of ``width`` elements hashed by one backend."""
+    if backend not in BACKENDS:
+        pytest.skip(f"the {backend} backend does not run on this processor")
+    out = ffi.new("uint8_t[]", len(values) // width * 32)
+    place = lib.poseidon_hash_many(BACKENDS[backend], out, to_bytes(values), width, len(values) // width)
+    if place:
+        message = f"element {place - 1}"
+        raise ValueError(message)
     return bytes(ffi.buffer(out))
 
 
@@ -53,15 +68,44 @@ def test_hash__golden_inputs__equals_the_reference(entry: dict[str, Any]) -> Non
     values = [number(text) for text in entry["inputs"]]
     expected = number(entry["output"]).to_bytes(32, "big")
     assert poseidon.hash_many(to_bytes(values), len(values)) == expected
-    assert portable(values) == expected
+    for backend in BACKENDS:
+        assert hash_with(backend, values * 9, len(values)) == expected * 9
 
 
 @settings(max_examples=40, deadline=None)
 @given(values=st.lists(elements, min_size=1, max_size=3))
-def test_hash__any_inputs__both_backends_equal_the_definition(values: list[int]) -> None:
+def test_hash__any_inputs__every_backend_equals_the_definition(values: list[int]) -> None:
     expected = definition.naive_hash(values).to_bytes(32, "big")
     assert poseidon.hash_many(to_bytes(values), len(values)) == expected
-    assert portable(values) == expected
+    for backend in BACKENDS:
+        assert hash_with(backend, values, len(values)) == expected
+
+
+def test_backends__of_this_processor__end_with_the_portable_one() -> None:
+    assert next(iter(BACKENDS)) == poseidon.backend_name()
+    assert list(BACKENDS)[-1] == "portable"
+
+
+@any_backend
+@pytest.mark.parametrize("width", [1, 2, 3])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_hash_many__batch_of_any_size__equals_the_portable_backend(
+    backend: str, width: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(0, 19))
+    values = data.draw(st.lists(elements, min_size=count * width, max_size=count * width))
+    assert hash_with(backend, values, width) == hash_with("portable", values, width)
+
+
+@any_backend
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 9, 16, 23])
+def test_hash_many__one_element_not_below_the_order__is_named_wherever_it_lies(backend: str, count: int) -> None:
+    for place in {0, count - 1, 2 * count - 1}:
+        values = [R - 1] * (2 * count)
+        values[place] = R
+        with pytest.raises(ValueError, match=f"^element {place}$"):
+            hash_with(backend, values, 2)
 
 
 def test_zero_hashes__41_levels__equal_the_reference() -> None:
@@ -129,10 +173,10 @@ def test_hash_many__several_threads__agree() -> None:
     assert results == [expected] * 4
 
 
-def test_constants__regenerated__equal_the_committed_header(tmp_path: Path) -> None:
-    output = tmp_path / "poseidon_constants.h"
-    subprocess.run([sys.executable, str(GENERATOR), str(output)], check=True)
-    assert output.read_text() == (SHARED / "native" / "poseidon_constants.h").read_text()
+def test_constants__regenerated__equal_the_committed_headers(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(GENERATOR), str(tmp_path)], check=True)
+    for name in ("poseidon_constants.h", "poseidon_lane_constants.h"):
+        assert (tmp_path / name).read_text() == (SHARED / "native" / name).read_text()
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])

@@ -1,0 +1,330 @@
+/* lanes52.h - Montgomery products of eight elements at once with AVX-512: limbs of 52 bits, R = 2^260.
+ *
+ * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52) and raw
+ * when limbs may be any signed 64-bit numbers that make up the value. Operands of products are normalised; results are
+ * normalised too and below p + (sum of the products of the operands' values) / R + addend, which must be below R.
+ * They are not reduced. For odd moduli below 2^254 with 52-bit limbs other than 2^51 - 1 and a negated inverse
+ * modulo 2^52 below 2^51. Time does not depend on values.
+ *
+ * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; what is left
+ * of it is carried into column i + 1. A column takes at most five low and five high halves below 2^52 of each of
+ * up to four products and of m p: less than 2^58.
+ *
+ * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA. Without it the halves of a product come
+ * from floating point (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point
+ * arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 has the high half of a b in its mantissa; and
+ * a b minus that high half, plus 2^52, has the low half. Both are added as integers with their exponents,
+ * and each column starts from minus the sum of the exponents that it will meet. Why every step is exact:
+ *   - a, b < 2^52: 2^104 <= a b + 2^104 < 2^105, where a unit of the mantissa is 2^52. So the high half is the floor, the
+ *     low half is in [0, 2^52), and 2^52 plus it is an integer below 2^53.
+ *   - p is used in signed digits d, |d| < 2^51, and quotients m as the double 2^52 + m that a low half is: then
+ *     |(2^52 + m) d| < 2^104 too. The low half is that of m d; the high half has d too much, which the start of the column
+ *     takes back. For d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
+ *   - The low limb x of a column enters the quotient as 2^52 + x as well: times a number of absolute value below 2^51 it is
+ *     below 2^104 in absolute value, with the low half of x times that number.
+ *   - m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards.
+ */
+#ifndef SHARED_LANES52_H
+#define SHARED_LANES52_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LANES 8
+#define LANES_INLINE static inline __attribute__((always_inline))
+#define LANES52_MASK 0xfffffffffffffULL
+#define LANES52_UNROLL _Pragma("GCC unroll 10")
+#define LANES52_MAX_PRODUCTS 4
+
+typedef struct lanes52_modulus {
+    uint64_t p[5];
+    uint64_t inverse;     /* -1/p mod 2^104 = inverse + 2^52 inverse_high */
+    int64_t inverse_high; /* in [-2^51, 2^51) */
+} lanes52_modulus;
+
+LANES_INLINE __m512i lanes_set(uint64_t word) { return _mm512_set1_epi64((long long)word); }
+
+/* Carries signed limbs upwards; the total of each lane must be non-negative. */
+LANES_INLINE void lanes52_carry(__m512i r[5]) {
+    const __m512i mask = lanes_set(LANES52_MASK);
+    LANES52_UNROLL
+    for (int i = 0; i < 4; i++) {
+        r[i + 1] = _mm512_add_epi64(r[i + 1], _mm512_srai_epi64(r[i], 52));
+        r[i] = _mm512_and_si512(r[i], mask);
+    }
+}
+
+/* ---- a product of limbs, and the end of a row ---------------------------------------------------- */
+
+/* lanes52_factor        a limb as a factor;
+ * lanes52_accumulate    *low += low half of a b, *high += high half;
+ * lanes52_finish_row    t[row .. row + 6) += m p, then the carry; called for rows 0 to 4;
+ * lanes52_start         what column k starts from when each row has so many products. */
+
+#if defined(LANES_IFMA)
+
+typedef __m512i lanes52_factor;
+
+LANES_INLINE lanes52_factor lanes52_factor_of(__m512i limb) { return limb; }
+
+LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
+    return (void)products, (void)k, (void)modulus, 0;
+}
+
+LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor a, lanes52_factor b) {
+    *low = _mm512_madd52lo_epu64(*low, a, b);
+    *high = _mm512_madd52hi_epu64(*high, a, b);
+}
+
+LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i m = _mm512_madd52lo_epu64(zero, t[row], lanes_set(modulus->inverse));
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
+    t[row + 1] = _mm512_add_epi64(t[row + 1], _mm512_srli_epi64(t[row], 52));
+}
+
+#else
+
+typedef __m512d lanes52_factor;
+
+/* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
+#define LANES52_BITS_52 0x4330000000000000ULL
+#define LANES52_BITS_104 0x4670000000000000ULL
+#define LANES52_DOWN (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
+#define LANES52_UP (_MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)
+/* Keeps the compiler from summing a column in another order, which would hold all of its terms in registers. */
+#define LANES52_IN_ORDER(a, b) __asm__("" : "+v"(a), "+v"(b))
+
+LANES_INLINE lanes52_factor lanes52_factor_of(__m512i limb) { return _mm512_cvtepu64_pd(limb); }
+
+/* Digit k of p in [-2^51, 2^51); the highest is what is left. */
+LANES_INLINE int64_t lanes52_digit(const lanes52_modulus *modulus, int k) {
+    const int64_t half = (int64_t)1 << 51, limb = (int64_t)modulus->p[k];
+    const int64_t value = limb + (k > 0 && (int64_t)modulus->p[k > 0 ? k - 1 : 0] >= half);
+    return value >= half && k < 4 ? value - 2 * half : value;
+}
+
+/* What the sum with a product starts from. */
+LANES_INLINE double lanes52_base(int64_t digit) { return digit < 0 ? 0x1p105 - 0x1p52 : 0x1p104; }
+LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
+    return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
+}
+
+LANES_INLINE __m512d lanes52_high(__m512d a, __m512d b, double base) {
+    return _mm512_fmadd_round_pd(a, b, _mm512_set1_pd(base), LANES52_DOWN);
+}
+
+/* 2^52 + low half of a b, where high = lanes52_high(a, b, base). */
+LANES_INLINE __m512d lanes52_low(__m512d a, __m512d b, __m512d high, double base) {
+    return _mm512_fmadd_round_pd(a, b, _mm512_sub_pd(_mm512_set1_pd(base + 0x1p52), high), LANES52_DOWN);
+}
+
+/* 2^52 + low 52 bits */
+LANES_INLINE __m512d lanes52_low_limb(__m512i a) {
+    return _mm512_castsi512_pd(
+        _mm512_ternarylogic_epi64(a, lanes_set(LANES52_MASK), lanes_set(LANES52_BITS_52), 0xea)); /* (a & b) | c */
+}
+
+LANES_INLINE __m512i lanes52_add_bits(__m512i a, __m512d b) { return _mm512_add_epi64(a, _mm512_castpd_si512(b)); }
+
+LANES_INLINE void lanes52_accumulate_from(__m512i *low, __m512i *high, __m512d a, __m512d b, double base) {
+    const __m512d upper = lanes52_high(a, b, base);
+    *high = lanes52_add_bits(*high, upper);
+    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base));
+    LANES52_IN_ORDER(*low, *high);
+}
+
+LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor a, lanes52_factor b) {
+    lanes52_accumulate_from(low, high, a, b, 0x1p104);
+}
+
+/* t[0 .. 6) += m p without the low half of the lowest digit, and t[1] += carry of t[0] with it. */
+LANES_INLINE void lanes52_add_modulus(__m512i t[6], __m512d m, const lanes52_modulus *modulus) {
+    const int64_t lowest = lanes52_digit(modulus, 0);
+    const __m512d digit = _mm512_set1_pd((double)lowest), base = _mm512_set1_pd(lanes52_base(lowest));
+    t[1] = lanes52_add_bits(t[1], _mm512_fmadd_round_pd(m, digit, base, LANES52_UP));
+    LANES52_UNROLL
+    for (int k = 1; k < 5; k++) {
+        const int64_t other = lanes52_digit(modulus, k);
+        lanes52_accumulate_from(&t[k], &t[k + 1], m, _mm512_set1_pd((double)other), lanes52_base(other));
+    }
+}
+
+/* Rows two at a time, the last one alone. The second quotient comes from the low limbs x0, x1 of both columns and the
+ * inverse modulo 2^104, without waiting for the first product with p:
+ *   m1 = low(x1 inverse) + high(x0 inverse) + low(x0 inverse_high) mod 2^52. */
+LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
+    const __m512d inverse = _mm512_set1_pd((double)modulus->inverse);
+    const double base = lanes52_base(0), base_high = lanes52_base(modulus->inverse_high);
+    if (row == 0 || row == 2) return;
+    __m512i *u = t + (row == 4 ? 4 : row - 1);
+    u[1] = _mm512_add_epi64(u[1], _mm512_srai_epi64(u[0], 52));
+    const __m512d x0 = lanes52_low_limb(u[0]), product0 = lanes52_high(x0, inverse, base);
+    const __m512d m0 = lanes52_low(x0, inverse, product0, base);
+    if (row < 4) {
+        const __m512d inverse_high = _mm512_set1_pd((double)modulus->inverse_high), x1 = lanes52_low_limb(u[1]);
+        const __m512d cross = lanes52_low(x0, inverse_high, lanes52_high(x0, inverse_high, base_high), base_high);
+        const __m512d product1 = lanes52_low(x1, inverse, lanes52_high(x1, inverse, base), base);
+        /* product0 has `inverse` too much. Column 1 still lacks what the high half of m0 d0 has beyond itself, which
+         * lanes52_start took off: d0, and -1 modulo 2^52 from the base for d0 < 0. */
+        const uint64_t lacking = (uint64_t)lanes52_digit(modulus, 0) + lanes52_base_bits(lanes52_digit(modulus, 0));
+        const __m512i sum = lanes52_add_bits(lanes_set(modulus->inverse * (lacking - 1)), product0);
+        const __m512d m1 = lanes52_low_limb(lanes52_add_bits(lanes52_add_bits(sum, cross), product1));
+        lanes52_add_modulus(u, m0, modulus);
+        u[2] = _mm512_add_epi64(u[2], _mm512_srai_epi64(u[1], 52));
+        lanes52_add_modulus(u + 1, m1, modulus);
+    } else {
+        lanes52_add_modulus(u, m0, modulus);
+    }
+}
+
+/* What a row with so many products adds to its column 0 .. 5 beyond the halves themselves. */
+LANES_INLINE uint64_t lanes52_excess(int products, int column, const lanes52_modulus *modulus) {
+    uint64_t excess = 0;
+    if (column >= 0 && column < 5) excess += LANES52_BITS_52 * ((unsigned)products + (column > 0));
+    if (column > 0 && column <= 5) {
+        const int64_t digit = lanes52_digit(modulus, column - 1);
+        excess += LANES52_BITS_104 * (unsigned)products + lanes52_base_bits(digit) + (uint64_t)digit;
+    }
+    return excess;
+}
+
+LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
+    return 0 - (lanes52_excess(products, k, modulus) + lanes52_excess(products, k - 1, modulus) +
+                lanes52_excess(products, k - 2, modulus) + lanes52_excess(products, k - 3, modulus) +
+                lanes52_excess(products, k - 4, modulus));
+}
+
+#endif
+
+/* ---- whole products ------------------------------------------------------------------------------ */
+
+/* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
+ * raw, non-negative, or NULL. r may alias operands. */
+LANES_INLINE void lanes52_mul_sum(__m512i r[5], int products, const __m512i *const *a, const __m512i *const *b,
+                                  const __m512i *addend, const lanes52_modulus *modulus) {
+    lanes52_factor factors[LANES52_MAX_PRODUCTS][5];
+    __m512i t[10];
+    LANES52_UNROLL
+    for (int q = 0; q < products; q++) {
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) factors[q][k] = lanes52_factor_of(a[q][k]);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        t[k] = lanes_set(lanes52_start(products, k, modulus));
+        if (k >= 5 && addend) t[k] = _mm512_add_epi64(t[k], addend[k - 5]);
+    }
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int q = 0; q < products; q++) {
+            const lanes52_factor factor = lanes52_factor_of(b[q][i]);
+            LANES52_UNROLL
+            for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
+        }
+        lanes52_finish_row(t, i, modulus);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
+    lanes52_carry(r);
+}
+
+/* r = a b / R + addend. */
+LANES_INLINE void lanes52_mul_add(__m512i r[5], const __m512i a[5], const __m512i b[5], const __m512i *addend,
+                                  const lanes52_modulus *modulus) {
+    const __m512i *const left[1] = {a}, *const right[1] = {b};
+    lanes52_mul_sum(r, 1, left, right, addend, modulus);
+}
+
+/* lanes52_mul: r = a b / R.
+ * lanes52_sqr: r = a^2 / R; products of different limbs are summed once and doubled. r may alias operands. */
+
+#if defined(LANES_IFMA)
+
+LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[5], const lanes52_modulus *modulus) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i inverse = lanes_set(modulus->inverse);
+    __m512i t0 = zero, t1 = zero, t2 = zero, t3 = zero, t4 = zero, t5;
+    const __m512i p0 = lanes_set(modulus->p[0]), p1 = lanes_set(modulus->p[1]), p2 = lanes_set(modulus->p[2]),
+                  p3 = lanes_set(modulus->p[3]), p4 = lanes_set(modulus->p[4]);
+    for (int i = 0; i < 5; i++) {
+        const __m512i bi = b[i];
+        t0 = _mm512_madd52lo_epu64(t0, a[0], bi);
+        const __m512i m = _mm512_madd52lo_epu64(zero, t0, inverse);
+        t1 = _mm512_madd52lo_epu64(t1, a[1], bi);
+        t2 = _mm512_madd52lo_epu64(t2, a[2], bi);
+        t3 = _mm512_madd52lo_epu64(t3, a[3], bi);
+        t4 = _mm512_madd52lo_epu64(t4, a[4], bi);
+        t5 = _mm512_madd52hi_epu64(zero, a[4], bi);
+        t1 = _mm512_madd52hi_epu64(t1, a[0], bi);
+        t2 = _mm512_madd52hi_epu64(t2, a[1], bi);
+        t3 = _mm512_madd52hi_epu64(t3, a[2], bi);
+        t4 = _mm512_madd52hi_epu64(t4, a[3], bi);
+        t0 = _mm512_madd52lo_epu64(t0, m, p0);
+        t1 = _mm512_madd52lo_epu64(t1, m, p1);
+        t2 = _mm512_madd52lo_epu64(t2, m, p2);
+        t3 = _mm512_madd52lo_epu64(t3, m, p3);
+        t4 = _mm512_madd52lo_epu64(t4, m, p4);
+        t1 = _mm512_madd52hi_epu64(t1, m, p0);
+        t2 = _mm512_madd52hi_epu64(t2, m, p1);
+        t3 = _mm512_madd52hi_epu64(t3, m, p2);
+        t4 = _mm512_madd52hi_epu64(t4, m, p3);
+        t5 = _mm512_madd52hi_epu64(t5, m, p4);
+        t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
+        t1 = t2, t2 = t3, t3 = t4, t4 = t5;
+    }
+    r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3, r[4] = t4;
+    lanes52_carry(r);
+}
+
+LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
+    __m512i t[10];
+    for (int i = 0; i < 10; i++) t[i] = _mm512_setzero_si512();
+    for (int i = 0; i < 4; i++) {
+        for (int j = i + 1; j < 5; j++) lanes52_accumulate(&t[i + j], &t[i + j + 1], a[i], a[j]);
+    }
+    for (int i = 1; i < 9; i++) t[i] = _mm512_add_epi64(t[i], t[i]);
+    for (int i = 0; i < 5; i++) lanes52_accumulate(&t[2 * i], &t[2 * i + 1], a[i], a[i]);
+    for (int i = 0; i < 5; i++) lanes52_finish_row(t, i, modulus);
+    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
+    lanes52_carry(r);
+}
+
+#else
+
+LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[5], const lanes52_modulus *modulus) {
+    lanes52_mul_add(r, a, b, NULL, modulus);
+}
+
+/* Column by column, so that quotients, which wait for each other, overlap with products. */
+LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
+    lanes52_factor factors[5];
+    __m512i t[10], cross[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a[k]);
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        t[k] = lanes_set(lanes52_start(1, k, modulus));
+        cross[k] = _mm512_setzero_si512();
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 9; k++) {
+        LANES52_UNROLL
+        for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) {
+            lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
+        }
+        if (k > 0) t[k] = _mm512_add_epi64(t[k], _mm512_add_epi64(cross[k], cross[k]));
+        if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
+        if (k < 5) lanes52_finish_row(t, k, modulus);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
+    lanes52_carry(r);
+}
+
+#endif
+
+#endif
