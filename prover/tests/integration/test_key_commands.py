@@ -210,3 +210,35 @@ def test_list__of_everything__knows_the_catalogue_and_what_is_here(installed: Pr
     wider = installed("keys", "list", "--output", "json", "--run-mode", "forester", "--set", "reference")
     assert len(json.loads(wider.stdout)["keys"]) == 62
     assert installed("keys", "list", "--run-mode", "forester").stdout.endswith(f"0 of 3 keys are in {installed.keys}\n")
+
+
+def check(prover: Prover, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
+    addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+    answer = prover("check", "--output", "json", *addresses, *words)
+    found = json.loads(answer.stdout)
+    assert found["ok"] is (answer.returncode == 0)
+    return answer.returncode, {entry["name"]: entry for entry in found["checks"]}
+
+
+def test_check__of_usable_keys__has_no_failure(installed: Prover) -> None:
+    code, found = check(installed)
+    assert code == 0, found
+    assert found["keys"]["detail"] == "2 of 2 are there"
+    assert found["memory for keys"]["status"] == "ok"
+
+
+def test_check__with_a_missing_key__fails_with_a_hint(installed: Prover) -> None:
+    code, found = check(installed, "--circuit", f"{SMALL.name},v2_inclusion_32_4")
+    assert code == 1
+    assert "proving key file not found: v2_inclusion_32_4.key" in found["keys"]["detail"]
+    assert "prover download" in found["keys"]["hint"]
+    assert check(installed, "--circuit", "v2_inclusion_32_4", "--auto-download")[0] == 0
+
+
+def test_check__with_words_that_make_no_sense__exits_as_documented(installed: Prover) -> None:
+    assert installed("check", "--run-mode", "all").returncode == 2
+    answer = installed("check", "--prover-address", "nowhere")
+    assert answer.returncode == 78
+    assert "--prover-address" in answer.stderr
+    text = installed("check", "--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+    assert text.stdout.splitlines()[-1].startswith("0 failures, ")

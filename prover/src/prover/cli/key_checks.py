@@ -1,0 +1,122 @@
+"""Whether the keys of a selection are here, and whether this machine can hold and use them."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from prover.cli.machine_checks import Check, Status, existing_parent
+from prover.errors import SettingsInvalid
+from prover.http.state import working_memory_bytes
+from prover.keys.catalogue import smallest_first
+from prover.keys.key_estimates import file_bytes, resident_bytes, scratch_bytes
+from prover.keys.key_files import installed_keys
+from prover.keys.memory import gibibytes, key_budget_bytes
+from prover.keys.selection import CircuitSelection
+from prover.keys.verify import known_files
+from prover.settings import KeySettings, ProvingSettings
+from shared.circuit_id import CircuitId
+
+_MOST_NAMES = 5
+
+
+def key_checks(settings: KeySettings, proving: ProvingSettings, selection: CircuitSelection) -> Iterator[Check]:
+    """Check the folder of the keys, which of the selected are there, and disk and memory for them.
+
+    Where nothing is excluded, the selected keys are those of the folder.
+    """
+    yield check_folder(settings)
+    installed = installed_keys(settings.directory)
+    selected = selection.published() if selection.is_restricted else smallest_first(installed)
+    missing = [circuit for circuit in selected if circuit not in installed]
+    yield check_presence(settings, selected, missing)
+    yield check_sizes(settings, {circuit: installed[circuit] for circuit in selected if circuit in installed})
+    if selected:
+        yield check_key_disk(settings, missing)
+        yield check_key_memory(settings, selected)
+        yield check_working_memory(proving, selected)
+
+
+def check_folder(settings: KeySettings) -> Check:
+    """Check that the folder can be read, and written where it must be."""
+    folder = settings.directory
+    if not folder.is_dir():
+        status = Status.WARNING if settings.auto_download else Status.FAILURE
+        return Check("keys directory", status, f"there is no folder {folder}", "make it, or choose another --keys-dir")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        return Check("keys directory", Status.FAILURE, f"{folder} cannot be read", "check its permissions")
+    if settings.auto_download and not os.access(folder, os.W_OK):
+        hint = "check its permissions: keys cannot be downloaded into it"
+        return Check("keys directory", Status.FAILURE, f"{folder} cannot be written", hint)
+    return Check("keys directory", Status.OK, str(folder))
+
+
+def check_presence(settings: KeySettings, selected: list[CircuitId], missing: list[CircuitId]) -> Check:
+    """Check that the selected keys are there."""
+    if not selected:
+        status = Status.WARNING if settings.auto_download else Status.FAILURE
+        detail = f"no proving keys in {settings.directory}"
+        return Check("keys", status, detail, "run `prover download --run-mode MODE`")
+    detail = f"{len(selected) - len(missing)} of {len(selected)} are there"
+    if not missing:
+        return Check("keys", Status.OK, detail)
+    names = ", ".join(circuit.key_file for circuit in missing[:_MOST_NAMES])
+    more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+    detail += f"; proving key file not found: {names}{more}"
+    if settings.auto_download:
+        return Check("keys", Status.WARNING, detail, "they are downloaded on first use, which then takes longer")
+    return Check("keys", Status.FAILURE, detail, "run `prover download` with the same options, or use --auto-download")
+
+
+def check_sizes(settings: KeySettings, present: dict[CircuitId, Path]) -> Check:
+    """Compare sizes with the lists that tell them."""
+    try:
+        known = known_files(settings.directory, settings.manifest)
+    except SettingsInvalid as error:
+        return Check("key sizes", Status.FAILURE, error.detail, "remove the list, or get it again")
+    wrong = []
+    for path in present.values():
+        expected, size = known.get(path.name), path.stat().st_size
+        if not size or (expected is not None and expected.size not in (None, size)):
+            wrong.append(f"{path.name} has {size} bytes")
+    if wrong:
+        return Check("key sizes", Status.FAILURE, "; ".join(wrong), "remove the file and download it again")
+    return Check("key sizes", Status.OK, "as published, where that is known; `prover keys verify` compares digests")
+
+
+def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
+    """Check that the missing keys fit on the disk, with the prepared forms that are made of them."""
+    need = sum(map(file_bytes, missing))
+    if settings.prepare:
+        need += sum(map(resident_bytes, missing))
+    free = shutil.disk_usage(existing_parent(settings.directory)).free
+    detail = f"missing keys need up to {gibibytes(need)}, {gibibytes(free)} are free"
+    if need > free:
+        return Check("disk for keys", Status.FAILURE, detail, "free some space or choose another --keys-dir")
+    return Check("disk for keys", Status.OK, detail)
+
+
+def check_key_memory(settings: KeySettings, selected: list[CircuitId]) -> Check:
+    """Check that the largest selected key fits into the budget, and tell whether all do."""
+    budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)
+    largest = max(selected, key=resident_bytes)
+    need, together = resident_bytes(largest), sum(map(resident_bytes, selected))
+    detail = f"{largest} takes about {gibibytes(need)}, all {gibibytes(together)}; keys may take {gibibytes(budget)}"
+    if need > budget:
+        hint = "add memory, raise --key-memory-gb, or select smaller circuits"
+        return Check("memory for keys", Status.FAILURE, detail, hint)
+    if together > budget:
+        hint = "keys unused for longest are unloaded and loaded again; add memory or select fewer circuits"
+        return Check("memory for keys", Status.WARNING, detail, hint)
+    return Check("memory for keys", Status.OK, detail)
+
+
+def check_working_memory(proving: ProvingSettings, selected: list[CircuitId]) -> Check:
+    """Check that the largest proof fits into the memory for proofs."""
+    budget = working_memory_bytes(proving)
+    largest = max(selected, key=scratch_bytes)
+    need = scratch_bytes(largest)
+    detail = f"a proof of {largest} takes about {gibibytes(need)}; proofs may take {gibibytes(budget)}"
+    if need > budget:
+        return Check("memory for proofs", Status.FAILURE, detail, "add memory, or select smaller circuits")
+    return Check("memory for proofs", Status.OK, detail)

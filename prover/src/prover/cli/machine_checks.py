@@ -1,0 +1,206 @@
+"""What a machine must have to prove, and what slows it down. Facts come from /proc and /sys below a root."""
+
+import enum
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from prover.errors import SettingsInvalid
+from prover.http.app import split_address
+from prover.kernel.engine import Engine
+from prover.keys.memory import gibibytes
+from prover.observability.memory import memory_limit_bytes
+
+LEAST_MEMORY_BYTES = 32 * 10**9
+LEAST_CORES = 16
+LEAST_DISK_BYTES = 100 * 10**9
+"""Minimums of the specification's host table."""
+
+_LEAST_OPEN_FILES = 8192 + 256
+"""Connections that the API accepts, and what the process opens besides."""
+_ROOT = Path("/")
+_VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
+_BACKENDS = {
+    "ifma": "AVX-512 IFMA, the fastest arithmetic",
+    "adx": "ADX and BMI2; AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) would be faster",
+    "portable": "portable C, several times slower than on x86-64 with ADX and BMI2",
+}
+
+
+class Status(enum.StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str = ""
+
+
+def machine_checks(keys_dir: Path, root: Path = _ROOT) -> Iterator[Check]:
+    """Check processor, memory, disk and limits of this machine."""
+    yield check_cores(root)
+    yield check_arithmetic()
+    yield check_memory(memory_limit_bytes(root))
+    yield check_disk(keys_dir)
+    yield check_rotation(keys_dir, root)
+    yield check_open_files()
+    yield check_gpu(root)
+
+
+def check_cores(root: Path = _ROOT) -> Check:
+    """Compare the processors that this process may use with the specification's minimum."""
+    cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota(root)
+    usable = min(cores, quota) if quota is not None else cores
+    limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
+    detail = f"{cores} processors{limited}; the specification asks for {LEAST_CORES}"
+    if limited:
+        return Check("processors", Status.WARNING, detail, "raise the processor quota: a throttled prover is slow")
+    if usable < LEAST_CORES:
+        return Check("processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production")
+    return Check("processors", Status.OK, detail)
+
+
+def check_arithmetic() -> Check:
+    """Tell which arithmetic the processor allows."""
+    with Engine(1) as engine:
+        backend = engine.backend
+    detail = _BACKENDS.get(backend, backend)
+    if backend == "portable":
+        return Check("arithmetic", Status.WARNING, detail, "use a processor with AVX-512 IFMA, or at least ADX")
+    return Check("arithmetic", Status.OK, detail)
+
+
+def check_memory(total_bytes: int) -> Check:
+    """Compare memory with the specification's minimum."""
+    detail = f"{gibibytes(total_bytes)}; the specification asks for 32 GB, and for 64 GB in production"
+    if total_bytes < LEAST_MEMORY_BYTES:
+        return Check(
+            "memory", Status.WARNING, detail, "production batches need more: use smaller batches or add memory"
+        )
+    return Check("memory", Status.OK, detail)
+
+
+def check_disk(keys_dir: Path) -> Check:
+    """Compare the disk of the keys with the specification's minimum."""
+    usage = shutil.disk_usage(existing_parent(keys_dir))
+    detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; the specification asks for 100 GB"
+    if usage.total < LEAST_DISK_BYTES:
+        return Check("disk", Status.WARNING, detail, "all production keys need more; choose another --keys-dir")
+    return Check("disk", Status.OK, detail)
+
+
+def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Check:
+    """Tell whether the keys lie on a rotating disk."""
+    device = existing_parent(keys_dir).stat().st_dev
+    block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    for folder in (block, block.parent):  # a partition has no queue of its own
+        try:
+            rotates = (folder / "queue/rotational").read_text().strip() == "1"
+        except OSError:
+            continue
+        if rotates and not folder.name.startswith(_VIRTUAL_DISKS):
+            detail = f"{folder.name} is a rotating disk"
+            return Check("disk kind", Status.WARNING, detail, "keys load slowly from it; use an SSD for --keys-dir")
+        return Check("disk kind", Status.OK, f"{folder.name} is {'virtual' if rotates else 'no rotating disk'}")
+    return Check("disk kind", Status.INFO, "unknown")
+
+
+def check_open_files() -> Check:
+    """Compare the limit of open files with the connections that the API accepts."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    detail = f"{soft} open files allowed"
+    if soft != resource.RLIM_INFINITY and soft < _LEAST_OPEN_FILES:
+        hint = f"for thousands of connections raise it: ulimit -n {_LEAST_OPEN_FILES}, or LimitNOFILE= of systemd"
+        return Check("open files", Status.WARNING, detail, hint)
+    return Check("open files", Status.OK, detail)
+
+
+def check_gpu(root: Path = _ROOT) -> Check:
+    """Tell which GPUs the driver knows."""
+    models = []
+    for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
+        lines = path.read_text(errors="replace").splitlines()
+        models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    if models:
+        return Check("GPU", Status.INFO, f"{', '.join(models)}; this version proves on the processor")
+    return Check("GPU", Status.INFO, "none found; this version proves on the processor")
+
+
+def check_address(name: str, address: str, option: str) -> Check:
+    """Try whether an address is free; raises SettingsInvalid for what is no address."""
+    host, port = split_address(address)
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError as error:
+        hint = f"stop what listens there, or choose another address with {option}"
+        return Check(name, Status.FAILURE, f"cannot listen on {address}: {error.strerror}", hint)
+    return Check(name, Status.OK, f"{address} is free")
+
+
+def cpu_quota(root: Path = _ROOT) -> float | None:
+    """Return the processors that control groups of either version grant, None without a limit."""
+    quotas = list(_quotas(root))
+    return min(quotas) if quotas else None
+
+
+def existing_parent(path: Path) -> Path:
+    """Return the nearest folder of a path that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in groups:
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if number == "0" and not controllers:
+            base = root / "sys/fs/cgroup"
+        elif "cpu" in controllers.split(","):
+            base = root / "sys/fs/cgroup/cpu"
+        else:
+            continue
+        folder = base / path.lstrip("/")
+        while folder.is_relative_to(base):
+            yield from _quota_of(folder)
+            folder = folder.parent
+
+
+def _quota_of(folder: Path) -> Iterator[float]:
+    texts = []
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            texts = [word for name in names for word in (folder / name).read_text().split()]
+        except OSError:
+            continue
+        break
+    if len(texts) == 2 and all(text.isdigit() for text in texts) and int(texts[1]):
+        yield int(texts[0]) / int(texts[1])
+
+
+def require_address(address: str, option: str) -> None:
+    """Raise SettingsInvalid that names the option for what is no address."""
+    try:
+        split_address(address)
+    except SettingsInvalid as error:
+        raise SettingsInvalid(f"{option}: {error.detail}") from error

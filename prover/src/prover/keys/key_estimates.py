@@ -1,0 +1,64 @@
+"""What a key that is not here would take: disk, memory, and working memory of a proof.
+
+Constraint counts are those of the service specification (section 1.9) and exact but for batches, which grow with their
+size. Bytes per constraint were measured on published keys of generation 0.8, whose files are the larger ones.
+"""
+
+from typing import Final
+
+from shared.circuit_id import CircuitId, CircuitKind
+
+_LEGACY_STATE: Final = 6320
+_LEGACY_ADDRESS: Final = 7079
+_STATE: Final = 7778
+_ADDRESS: Final = 10460
+_LINK: Final = 261
+_HEAD: Final = 241
+_JOIN: Final = 239
+_ELEMENT: Final = {
+    CircuitKind.BATCH_APPEND: 15_815,
+    CircuitKind.BATCH_UPDATE: 16_048,
+    CircuitKind.BATCH_ADDRESS_APPEND: 40_311,
+}
+
+_FILE_BYTES: Final = 660
+_RESIDENT_BYTES: Final = 550
+_SCRATCH_BYTES_PER_ROW: Final = 230
+_SCRATCH_BYTES: Final = 6 * 2**20
+
+
+def constraints_of(circuit: CircuitId) -> int:
+    """About how many constraints a published circuit has."""
+    sizes = circuit.sizes
+    if circuit.kind.is_batch:
+        return _ELEMENT[circuit.kind] * sizes[0]
+    legacy = circuit.version == 1
+    state = _LEGACY_STATE * sizes[0] if legacy else _hashed(_STATE, sizes[0])
+    address = _LEGACY_ADDRESS * sizes[-1] if legacy else _hashed(_ADDRESS, sizes[-1])
+    match circuit.kind:
+        case CircuitKind.INCLUSION:
+            return state
+        case CircuitKind.NON_INCLUSION:
+            return address
+        case _:
+            return state + address + (0 if legacy else _JOIN)
+
+
+def file_bytes(circuit: CircuitId) -> int:
+    """Size of a key file, at most about."""
+    return constraints_of(circuit) * _FILE_BYTES
+
+
+def resident_bytes(circuit: CircuitId) -> int:
+    """Memory of a loaded key, at most about; its prepared form takes as much disk."""
+    return constraints_of(circuit) * _RESIDENT_BYTES
+
+
+def scratch_bytes(circuit: CircuitId) -> int:
+    """Working memory of one proof, at most about."""
+    domain_size = 1 << (constraints_of(circuit) - 1).bit_length()
+    return _SCRATCH_BYTES + domain_size * _SCRATCH_BYTES_PER_ROW
+
+
+def _hashed(per_member: int, members: int) -> int:
+    return per_member * members + _HEAD + _LINK * (members - 1)
