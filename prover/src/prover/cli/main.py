@@ -31,8 +31,8 @@ COMMANDS = {
         "prover start --keys-dir proving-keys/     # the same over HTTP",
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 invalid, refused, or a check failed, 2 usage, 65 malformed input, 69 key missing or not "
-    "downloaded, 70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
+    epilog="Exit codes: 0 fine, 1 invalid, refused, or a check failed, 2 usage, 65 malformed input, 69 key missing or "
+    "not downloaded, 70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Write debug lines, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Write errors only.")
