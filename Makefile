@@ -117,11 +117,11 @@ bench: native reference-fixtures ## Proof times against the reference prover, in
 bench-compare: ## Compare two benchmark runs
 	$(not_built) "comparison of recorded benchmark runs"
 
-bench-service: ## Load on the HTTP service
-	$(not_built) "latency and throughput of the service under load"
+bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
+	@$(PYTHON_BIN) prover/bench/compare_service.py
 
-soak: ## Hours under load with faults
-	$(not_built) "long runs with memory and latency limits"
+soak: native reference-fixtures ## 10,000 good, bad, abandoned and broken requests with flat memory (minutes)
+	@$(PYTHON_BIN) prover/bench/soak_http.py
 
 ##@ Keys
 

@@ -1,0 +1,88 @@
+"""A prover's server as a process of its own, for the scripts of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+OURS = str(Path(sys.executable).with_name("prover"))
+START_DEADLINE_S = 180.0
+STOP_DEADLINE_S = 60.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    """A running server: its port, and what the kernel says about its process."""
+
+    port: int
+    pid: int
+
+    @property
+    def resident_bytes(self) -> int:
+        """Resident memory of the process."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
+
+    @property
+    def open_files(self) -> int:
+        """Number of open descriptors."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(
+    binary: str, keys_dir: Path, *extra: str, variables: Mapping[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """Run ``binary start`` over a folder of keys until the block ends; flags are those that both programs know."""
+    port = free_port()
+    addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{free_port()}"]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [binary, "start", "--keys-dir", f"{keys_dir}/", *addresses, *extra],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=os.environ | dict(variables or {}),
+            )
+        try:
+            _wait_until_healthy(port, process, log)
+            yield ServerProcess(port, process.pid)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(STOP_DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_until_healthy(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_DEADLINE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+            with contextlib.closing(connection):
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+        time.sleep(0.2)
+    sys.exit(f"a server did not become healthy; its output ends with:\n{log.read_text(errors='replace')[-2000:]}")

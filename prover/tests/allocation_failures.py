@@ -1,0 +1,69 @@
+"""Run under allocation_failures.c: every allocation of the kernel fails once, alone and with all after it.
+
+A failure must come back as OutOfMemory or DeviceUnavailable, or change nothing, and the same call must succeed
+afterwards. Prints how many allocations each call makes, and how many it can do without.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from golden_vectors import load
+
+from prover.errors import DeviceUnavailable, OutOfMemory
+from prover.kernel.engine import Engine
+
+shim = ctypes.CDLL(None)
+shim.allocations_seen.restype = ctypes.c_long
+shim.fail_allocations.argtypes = [ctypes.c_long, ctypes.c_int]
+TINY = load("gnark/tiny.json")
+
+
+def survive(name: str, call: Callable[[], Any]) -> None:
+    """Let every allocation of a call fail in turn."""
+    shim.fail_allocations(-1, 0)
+    call()
+    count = shim.allocations_seen()
+    spared = 0
+    for lasting in (0, 1):
+        for number in range(count):
+            shim.fail_allocations(number, lasting)
+            try:
+                call()
+            except (OutOfMemory, DeviceUnavailable):
+                continue
+            finally:
+                shim.fail_allocations(-1, 0)
+            spared += 1
+    call()
+    print(f"{name}: {count} {spared}")
+
+
+def scalars(texts: list[str]) -> bytes:
+    """Numbers as the kernel takes them."""
+    return b"".join(int(text, 16).to_bytes(32, "big") for text in texts)
+
+
+def main() -> None:
+    """Start, load, prove, verify."""
+    case = TINY["cases"]["z0"]
+    public, secret = scalars(case["public"]), scalars(case["secret"])
+    survive("engine", lambda: Engine(3).close())
+    with Engine(2) as engine:
+        earlier, later = (bytes.fromhex(TINY[f"key_v{generation}_hex"]) for generation in ("0_8", "0_14"))
+        survive("load 0_8", lambda: engine.load_key(earlier).close())
+        survive("load 0_14", lambda: engine.load_key(later).close())
+        with engine.load_key(later) as key:
+            proof = key.prove(public + secret).points
+            survive("prove", lambda: key.prove(public + secret))
+            survive("verify", lambda: key.verifying_key.verify(proof, public))
+            verifying_key = key.verifying_key.write()
+            survive("verifying key", lambda: engine.load_verifying_key(verifying_key).close())
+            survive("solve", lambda: key.solve(public + secret))
+            survive("quotient", lambda: key.quotient(public + secret))
+
+
+if __name__ == "__main__":
+    main()
