@@ -66,7 +66,7 @@ TYPES = {
     "slice_start": 0x37,
 }
 UNCHECKED = ("points_a", "points_b1", "points_k", "points_z", "points_b2", "twiddles")
-"""Sections whose checksums a load does not compare."""
+"""Sections whose checksums a load need not compare."""
 INFO_WORDS = (
     "generation",
     "header_words",

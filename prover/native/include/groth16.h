@@ -81,7 +81,8 @@ typedef enum g16_backend_choice {
     G16_BACKEND_AUTO = 0,     /* the fastest this processor runs */
     G16_BACKEND_PORTABLE = 1, /* plain C */
     G16_BACKEND_ADX = 2,      /* x86-64 with mulx, adcx, adox */
-    G16_BACKEND_IFMA = 3      /* the same with AVX-512 IFMA for the multi-scalar multiplications */
+    G16_BACKEND_IFMA = 3,     /* the same with AVX-512 IFMA for the multi-scalar multiplications */
+    G16_BACKEND_AVX512 = 4    /* the same with AVX-512 F, DQ and VL, where IFMA is missing */
 } g16_backend_choice;
 
 /* threads: workers used by one call, the calling thread included; 0 = one per processor
@@ -183,11 +184,12 @@ G16_API g16_status g16_prepared_write(const g16_key *key, uint8_t *out, size_t s
 G16_API g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t *data, size_t size, g16_error *error);
 
 /* Makes a key of a prepared file, which must stay readable and unchanged until the key is destroyed. Checks header,
- * directory and the checksums of everything but the long point lists, and that no index leads outside: whatever the
- * file holds, a proof reads and writes only its own memory. G16_UNSUPPORTED_KEY: another version, another point form,
- * or an unknown section that is required. */
+ * directory and checksums, and that no index leads outside: whatever the file holds, a proof reads and writes only its
+ * own memory. check_points: 0 leaves out the checksums of the long point lists, most of the file, where a fault can
+ * only spoil a proof. G16_UNSUPPORTED_KEY: another version, another point form, or an unknown section that is
+ * required. */
 G16_API g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
-                                     const g16_cancel *cancel, g16_error *error);
+                                     int check_points, const g16_cancel *cancel, g16_error *error);
 
 /* Compares all checksums. */
 G16_API g16_status g16_prepared_verify(const uint8_t *data, size_t size, const g16_cancel *cancel, g16_error *error);

@@ -150,7 +150,7 @@ const char *prepared_type_name(uint32_t type);
 
 /* Whether the checksum of a section is compared at every load. The others hold points and roots of unity, which are
  * most of the file and can only spoil a proof, and that is noticed before the proof leaves. */
-static inline int prepared_is_checked_at_load(uint32_t type) {
+static inline int prepared_is_always_checked(uint32_t type) {
     return !(type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2) && type != PREPARED_TWIDDLES;
 }
 

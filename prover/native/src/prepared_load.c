@@ -8,6 +8,7 @@
 typedef struct load_job {
     const prepared_directory *directory;
     g16_key *key;
+    int check_points;
     const prepared_section *sections[PREPARED_ARRAYS];
     g16_status statuses[PREPARED_ARRAYS];
     g16_error errors[PREPARED_ARRAYS];
@@ -166,7 +167,7 @@ static void check_task(void *argument, uint32_t index, uint32_t worker) {
     load_job *job = argument;
     const prepared_section *section = job->sections[index];
     (void)worker;
-    if (!prepared_is_checked_at_load(section->type)) return;
+    if (!prepared_is_always_checked(section->type) && !job->check_points) return;
     job->statuses[index] = prepared_check_section(job->directory, section, &job->errors[index]);
     if (job->statuses[index] != G16_OK) return;
     job->statuses[index] = prepared_check_array(job->key, (prepared_type)section->type, &job->errors[index]);
@@ -183,8 +184,9 @@ static g16_status check_arrays(load_job *job, thread_pool *pool, const g16_cance
     return G16_OK;
 }
 
-static g16_status load(g16_key *key, load_job *job, thread_pool *pool, const uint8_t *data, size_t size,
+static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, size_t size,
                        const g16_cancel *cancel, g16_error *error) {
+    g16_key *key = job->key;
     prepared_directory directory;
     g16_status status = prepared_read_directory(&directory, data, size, error);
     if (status == G16_OK) status = check_unknown(&directory, error);
@@ -194,7 +196,6 @@ static g16_status load(g16_key *key, load_job *job, thread_pool *pool, const uin
                         directory.header.point_form, (uint32_t)key->backend->point_form);
     }
     job->directory = &directory;
-    job->key = key;
     status = read_info(key, &directory, error);
     if (status == G16_OK) status = read_points(key, &directory, error);
     if (status == G16_OK) status = bind_arrays(job, error);
@@ -207,7 +208,7 @@ static g16_status load(g16_key *key, load_job *job, thread_pool *pool, const uin
 }
 
 g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
-                             const g16_cancel *cancel, g16_error *error) {
+                             int check_points, const g16_cancel *cancel, g16_error *error) {
     if (!engine || !key || !data) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
     *key = NULL;
     g16_key *loaded = calloc(1, sizeof *loaded);
@@ -216,7 +217,9 @@ g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *d
     if (loaded && job) {
         loaded->backend = engine->backend;
         loaded->is_prepared = 1;
-        status = load(loaded, job, engine->pool, data, size, cancel, error);
+        job->key = loaded;
+        job->check_points = check_points;
+        status = load(job, engine->pool, data, size, cancel, error);
     } else {
         g16_fail(error, status, 0, "no memory for a key");
     }

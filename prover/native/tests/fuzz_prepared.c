@@ -1,8 +1,8 @@
 /* fuzz_prepared.c - prepared key files from bytes that nobody vouches for.
  *
  * The first byte of an input says what happens to the rest: bit 0 chooses the fastest backend; with bit 1 all checksums
- * are made right first, so that what they guard is reached; with bit 2 a key that loads is proved with. Whatever
- * comes in must end in a status, and no content may lead a proof outside of its memory.
+ * are made right first, so that what they guard is reached; with bit 2 a key that loads is proved with; bit 3 has all checksums compared at the load.
+ * Whatever comes in must end in a status, and no content may lead a proof outside of its memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static g16_engine *engine_of(int fastest) {
 /* The checked build stops at field elements that are not below their modulus, other builds compute some other
  * element. Points and roots of unity are not looked at when a key is loaded, so they are made small here. */
 static void make_canonical(uint8_t *data, const prepared_section *section) {
-    if (prepared_is_checked_at_load(section->type)) return;
+    if (prepared_is_always_checked(section->type)) return;
     for (uint64_t at = 31; at < section->count * section->element_bytes; at += 32) data[section->offset + at] &= 0x1f;
 }
 
@@ -91,12 +91,12 @@ static void write_again(const g16_key *key, const g16_prepared_info *info) {
     free(out);
 }
 
-static void load(g16_engine *engine, const uint8_t *data, size_t size, int with_proof) {
+static void load(g16_engine *engine, const uint8_t *data, size_t size, int with_proof, int check_points) {
     g16_prepared_info info;
     g16_key *key = NULL;
     g16_error error = {.message = ""};
     g16_status described = g16_prepared_describe(&info, data, size, &error);
-    g16_status status = g16_prepared_load(engine, &key, data, size, NULL, &error);
+    g16_status status = g16_prepared_load(engine, &key, data, size, check_points, NULL, &error);
     if (status != G16_OK) {
         REQUIRE(key == NULL && (status == G16_MALFORMED_KEY || status == G16_UNSUPPORTED_KEY));
         REQUIRE(error.message[0] && memchr(error.message, 0, sizeof error.message) && error.offset <= size);
@@ -126,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (flags & 2) seal(copy, size);
     g16_status status = g16_prepared_verify(copy, size, NULL, NULL);
     REQUIRE(status == G16_OK || status == G16_MALFORMED_KEY || status == G16_UNSUPPORTED_KEY);
-    load(engine_of(flags & 1), copy, size, flags & 4);
+    load(engine_of(flags & 1), copy, size, flags & 4, flags & 8);
     free(copy);
     return 0;
 }

@@ -585,203 +585,212 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 179), // g16_engine const *
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 183), // char const *()(g16_engine const *)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(g16_status)
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 183), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // char const *()(void)
+/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 183), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 184), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 193), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
 /* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // g16_engine * *
 /* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
 /* 14 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
-/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 180), // g16_error *
+/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 189), // g16_error *
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 179), // g16_engine *
-/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 162), // g16_key * *
-/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // uint8_t const *
+/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_engine *
+/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 171), // g16_key * *
+/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // uint8_t const *
 /* 21 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 22 */ _CFFI_OP(_CFFI_OP_POINTER, 189), // int32_t const *
-/* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 24 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 26 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 182), // g16_key const *
-/* 28 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // uint8_t *
-/* 29 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 30 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 33 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 34 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // void *
-/* 35 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 36 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 37 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 38 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 39 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 42 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 192), // uint64_t *
-/* 44 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 45 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 34),
-/* 47 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 50 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 54 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 59 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 60 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 61 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 62 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 63 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
+/* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 198), // int32_t const *
+/* 24 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
+/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 191), // g16_key const *
+/* 37 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // uint8_t *
+/* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
+/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 205), // void *
+/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 47 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 48 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 51 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 52 */ _CFFI_OP(_CFFI_OP_POINTER, 201), // uint64_t *
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 54 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 56 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 59 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 61 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
 /* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 68 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
+/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
 /* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 71 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
 /* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 74 */ _CFFI_OP(_CFFI_OP_POINTER, 169), // g16_setup * *
-/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 76 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 77 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t const *
-/* 78 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 80 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 82 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 84 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_setup const *
-/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 88 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t *
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 172), // g16_vk * *
-/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 96 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 97 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 99 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 101 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_vk const *
-/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 106 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_key const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 108 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 110 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 77 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 178), // g16_setup * *
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 86 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t const *
+/* 87 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 93 */ _CFFI_OP(_CFFI_OP_POINTER, 195), // g16_setup const *
+/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 95 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 97 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t *
+/* 98 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 100 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 181), // g16_vk * *
+/* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 105 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 197), // g16_vk const *
 /* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 88),
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
+/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 113 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 117 */ _CFFI_OP(_CFFI_OP_POINTER, 185), // g16_prepared_info *
-/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_key const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
 /* 119 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 121 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 28),
-/* 125 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 126 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 128 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 129 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 22),
-/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION, 101), // g16_vk const *()(g16_key const *)
-/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 97),
+/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 125 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 126 */ _CFFI_OP(_CFFI_OP_POINTER, 194), // g16_prepared_info *
+/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 128 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 130 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 131 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 134 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 135 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 137 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 138 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 142 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *)
-/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
-/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 84),
-/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 148 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
-/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
-/* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 126),
-/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
-/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
-/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 101),
-/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_engine *)
-/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 138 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 140 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 141 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 143 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION, 110), // g16_vk const *()(g16_key const *)
+/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 150 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *)
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 153 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
+/* 155 */ _CFFI_OP(_CFFI_OP_NOOP, 93),
+/* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
+/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 135),
 /* 160 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 161 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_key *)
-/* 162 */ _CFFI_OP(_CFFI_OP_POINTER, 182), // g16_key *
+/* 161 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
+/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 163 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_key const *, g16_key_info *)
-/* 165 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 166 */ _CFFI_OP(_CFFI_OP_POINTER, 183), // g16_key_info *
-/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_setup *)
-/* 169 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_setup *
-/* 170 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // void()(g16_vk *)
-/* 172 */ _CFFI_OP(_CFFI_OP_POINTER, 188), // g16_vk *
-/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 175), // char const *
-/* 175 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 176 */ _CFFI_OP(_CFFI_OP_ARRAY, 175), // char[256]
-/* 177 */ (_cffi_opcode_t)(256),
-/* 178 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 179 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
-/* 180 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
-/* 181 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 182 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
-/* 183 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
-/* 184 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 185 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
-/* 186 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
-/* 187 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 188 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
-/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 190 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
-/* 191 */ (_cffi_opcode_t)(4),
-/* 192 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
-/* 193 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 194 */ _CFFI_OP(_CFFI_OP_ARRAY, 193), // uint8_t[32]
-/* 195 */ (_cffi_opcode_t)(32),
-/* 196 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
+/* 165 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION, 205), // void()(g16_engine *)
+/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 169 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 170 */ _CFFI_OP(_CFFI_OP_FUNCTION, 205), // void()(g16_key *)
+/* 171 */ _CFFI_OP(_CFFI_OP_POINTER, 191), // g16_key *
+/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION, 205), // void()(g16_key const *, g16_key_info *)
+/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 175 */ _CFFI_OP(_CFFI_OP_POINTER, 192), // g16_key_info *
+/* 176 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION, 205), // void()(g16_setup *)
+/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 195), // g16_setup *
+/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 205), // void()(g16_vk *)
+/* 181 */ _CFFI_OP(_CFFI_OP_POINTER, 197), // g16_vk *
+/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 183 */ _CFFI_OP(_CFFI_OP_POINTER, 184), // char const *
+/* 184 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 185 */ _CFFI_OP(_CFFI_OP_ARRAY, 184), // char[256]
+/* 186 */ (_cffi_opcode_t)(256),
+/* 187 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 188 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
+/* 189 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
+/* 190 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 191 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
+/* 192 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
+/* 193 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 194 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
+/* 195 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
+/* 196 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 197 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
+/* 198 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 199 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
+/* 200 */ (_cffi_opcode_t)(4),
+/* 201 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
+/* 202 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 203 */ _CFFI_OP(_CFFI_OP_ARRAY, 202), // uint8_t[32]
+/* 204 */ (_cffi_opcode_t)(32),
+/* 205 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -809,6 +818,13 @@ static int _cffi_const_G16_BACKEND_IFMA(unsigned long long *o)
 {
   int n = (G16_BACKEND_IFMA) <= 0;
   *o = (unsigned long long)((G16_BACKEND_IFMA) | 0);  /* check that G16_BACKEND_IFMA is an integer */
+  return n;
+}
+
+static int _cffi_const_G16_BACKEND_AVX512(unsigned long long *o)
+{
+  int n = (G16_BACKEND_AVX512) <= 0;
+  *o = (unsigned long long)((G16_BACKEND_AVX512) | 0);  /* check that G16_BACKEND_AVX512 is an integer */
   return n;
 }
 
@@ -1080,7 +1096,7 @@ _cffi_f_g16_engine_backend(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(183));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1218,7 +1234,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(184));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(193));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1283,19 +1299,19 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg0, (char **)&x0);
+      _cffi_type(36), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(166), arg1, (char **)&x1);
+      _cffi_type(175), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(166), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(175), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1328,10 +1344,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(162), arg0, (char **)&x0);
+      _cffi_type(171), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(162), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(171), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1411,10 +1427,10 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg4, (char **)&x4);
+      _cffi_type(23), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1458,10 +1474,10 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg0, (char **)&x0);
+      _cffi_type(36), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1473,7 +1489,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(101));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(110));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1496,10 +1512,10 @@ _cffi_f_g16_prepared_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg0, (char **)&x0);
+      _cffi_type(36), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1544,10 +1560,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(117), arg0, (char **)&x0);
+      _cffi_type(126), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(117), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(126), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1589,9 +1605,9 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prepared_describe _cffi_d_g16_prepared_describe
 #endif
 
-static g16_status _cffi_d_g16_prepared_load(g16_engine * x0, g16_key * * x1, uint8_t const * x2, size_t x3, int32_t const * x4, g16_error * x5)
+static g16_status _cffi_d_g16_prepared_load(g16_engine * x0, g16_key * * x1, uint8_t const * x2, size_t x3, int x4, int32_t const * x5, g16_error * x6)
 {
-  return g16_prepared_load(x0, x1, x2, x3, x4, x5);
+  return g16_prepared_load(x0, x1, x2, x3, x4, x5, x6);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -1601,8 +1617,9 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   g16_key * * x1;
   uint8_t const * x2;
   size_t x3;
-  int32_t const * x4;
-  g16_error * x5;
+  int x4;
+  int32_t const * x5;
+  g16_error * x6;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -1613,8 +1630,9 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   PyObject *arg3;
   PyObject *arg4;
   PyObject *arg5;
+  PyObject *arg6;
 
-  if (!PyArg_UnpackTuple(args, "g16_prepared_load", 6, 6, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5))
+  if (!PyArg_UnpackTuple(args, "g16_prepared_load", 7, 7, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -1648,27 +1666,31 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   if (x3 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
+  x4 = _cffi_to_c_int(arg4, int);
+  if (x4 == (int)-1 && PyErr_Occurred())
+    return NULL;
+
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg4, (char **)&x4);
+      _cffi_type(23), arg5, (char **)&x5);
   if (datasize != 0) {
-    x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg4, (char **)&x4,
+    x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(23), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg5, (char **)&x5);
+      _cffi_type(15), arg6, (char **)&x6);
   if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
+    x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_prepared_load(x0, x1, x2, x3, x4, x5); }
+  { result = g16_prepared_load(x0, x1, x2, x3, x4, x5, x6); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -1719,10 +1741,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg2, (char **)&x2);
+      _cffi_type(23), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1782,19 +1804,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg0, (char **)&x0);
+      _cffi_type(36), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg1, (char **)&x1);
+      _cffi_type(37), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1813,19 +1835,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(88), arg4, (char **)&x4);
+      _cffi_type(97), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(88), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(97), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg5, (char **)&x5);
+      _cffi_type(23), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1900,28 +1922,28 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg1, (char **)&x1);
+      _cffi_type(36), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg2, (char **)&x2);
+      _cffi_type(37), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg3, (char **)&x3);
+      _cffi_type(52), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(52), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1940,10 +1962,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(34), arg6, (char **)&x6);
+      _cffi_type(43), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(34), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1953,10 +1975,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg8, (char **)&x8);
+      _cffi_type(23), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2015,10 +2037,10 @@ _cffi_f_g16_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg1, (char **)&x1);
+      _cffi_type(36), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2088,24 +2110,24 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg1, (char **)&x1);
+      _cffi_type(36), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg2, (char **)&x2);
+      _cffi_type(37), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(29), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(38), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -2140,10 +2162,10 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(34), arg8, (char **)&x8);
+      _cffi_type(43), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(34), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2153,10 +2175,10 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg10, (char **)&x10);
+      _cffi_type(23), arg10, (char **)&x10);
   if (datasize != 0) {
     x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg10, (char **)&x10,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg10, (char **)&x10,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2225,19 +2247,19 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg1, (char **)&x1);
+      _cffi_type(36), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg2, (char **)&x2);
+      _cffi_type(37), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2256,10 +2278,10 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg5, (char **)&x5);
+      _cffi_type(23), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2330,10 +2352,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(74), arg1, (char **)&x1);
+      _cffi_type(83), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(74), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2352,10 +2374,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(77), arg4, (char **)&x4);
+      _cffi_type(86), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(77), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(86), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2365,10 +2387,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg6, (char **)&x6);
+      _cffi_type(23), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2410,10 +2432,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(169), arg0, (char **)&x0);
+      _cffi_type(178), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(169), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(178), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2448,10 +2470,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(84), arg0, (char **)&x0);
+      _cffi_type(93), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(84), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(93), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2513,19 +2535,19 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(84), arg1, (char **)&x1);
+      _cffi_type(93), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(84), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(93), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg2, (char **)&x2);
+      _cffi_type(37), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2544,19 +2566,19 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(88), arg5, (char **)&x5);
+      _cffi_type(97), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(88), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(97), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg6, (char **)&x6);
+      _cffi_type(23), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2600,10 +2622,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(84), arg0, (char **)&x0);
+      _cffi_type(93), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(84), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(93), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2669,46 +2691,46 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg1, (char **)&x1);
+      _cffi_type(36), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg2, (char **)&x2);
+      _cffi_type(37), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg3, (char **)&x3);
+      _cffi_type(37), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg4, (char **)&x4);
+      _cffi_type(37), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg5, (char **)&x5);
+      _cffi_type(37), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2727,10 +2749,10 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(22), arg8, (char **)&x8);
+      _cffi_type(23), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(22), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2781,7 +2803,7 @@ _cffi_f_g16_status_name(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(183));
   return pyresult;
 }
 #else
@@ -2826,10 +2848,10 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(101), arg1, (char **)&x1);
+      _cffi_type(110), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(101), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2899,7 +2921,7 @@ _cffi_f_g16_version(PyObject *self, PyObject *noarg)
 
   (void)self; /* unused */
   (void)noarg; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(183));
   return pyresult;
 }
 #else
@@ -2927,15 +2949,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(101), arg0, (char **)&x0);
+      _cffi_type(110), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(126), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(135), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -2966,10 +2988,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(172), arg0, (char **)&x0);
+      _cffi_type(181), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(172), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(181), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3025,10 +3047,10 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(94), arg1, (char **)&x1);
+      _cffi_type(103), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(94), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(103), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3085,10 +3107,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(101), arg0, (char **)&x0);
+      _cffi_type(110), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3135,19 +3157,19 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(101), arg0, (char **)&x0);
+      _cffi_type(110), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(101), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(28), arg1, (char **)&x1);
+      _cffi_type(37), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(28), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(37), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3156,7 +3178,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(126), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(135), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -3265,6 +3287,7 @@ struct _cffi_align__g16_prepared_info { char x; g16_prepared_info y; };
 static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_BACKEND_ADX", (void *)_cffi_const_G16_BACKEND_ADX, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_AUTO", (void *)_cffi_const_G16_BACKEND_AUTO, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_BACKEND_AVX512", (void *)_cffi_const_G16_BACKEND_AVX512, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_IFMA", (void *)_cffi_const_G16_BACKEND_IFMA, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_PORTABLE", (void *)_cffi_const_G16_BACKEND_PORTABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BLINDING_CLASSICAL", (void *)_cffi_const_G16_BLINDING_CLASSICAL, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -3306,45 +3329,45 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 158), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 167), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 152), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 164), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 161), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 135), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 142), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 116), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 161), (void *)_cffi_d_g16_engine_threads },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 173), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 170), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 144), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 151), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 125), (void *)_cffi_d_g16_prepared_describe },
   { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 129), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 107), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 39), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 138), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 25), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 63), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 72), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 168), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 145), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 82), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 145), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 51), (void *)_cffi_d_g16_solve },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 138), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 116), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 48), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 147), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 34), (void *)_cffi_d_g16_prove_with_blinding },
+  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 72), (void *)_cffi_d_g16_quotient },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 177), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 154), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 91), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 154), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 60), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 99), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 148), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 171), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 92), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 155), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 122), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 157), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 180), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 164), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 131), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 176) },
+               _CFFI_OP(_CFFI_OP_NOOP, 185) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
-              _CFFI_OP(_CFFI_OP_NOOP, 192) },
+              _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "constraint", offsetof(g16_error, constraint),
                   sizeof(((g16_error *)0)->constraint),
                   _CFFI_OP(_CFFI_OP_NOOP, 13) },
@@ -3359,7 +3382,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 190) },
+              _CFFI_OP(_CFFI_OP_NOOP, 199) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
@@ -3389,40 +3412,40 @@ static const struct _cffi_field_s _cffi_fields[] = {
              _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "terms", offsetof(g16_key_info, terms),
              sizeof(((g16_key_info *)0)->terms),
-             _CFFI_OP(_CFFI_OP_NOOP, 192) },
+             _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "domain_size", offsetof(g16_key_info, domain_size),
                    sizeof(((g16_key_info *)0)->domain_size),
-                   _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "points_a", offsetof(g16_key_info, points_a),
                 sizeof(((g16_key_info *)0)->points_a),
-                _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "points_b", offsetof(g16_key_info, points_b),
                 sizeof(((g16_key_info *)0)->points_b),
-                _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "points_k", offsetof(g16_key_info, points_k),
                 sizeof(((g16_key_info *)0)->points_k),
-                _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "points_z", offsetof(g16_key_info, points_z),
                 sizeof(((g16_key_info *)0)->points_z),
-                _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "proving_key_offset", offsetof(g16_key_info, proving_key_offset),
                           sizeof(((g16_key_info *)0)->proving_key_offset),
-                          _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "verifying_key_offset", offsetof(g16_key_info, verifying_key_offset),
                             sizeof(((g16_key_info *)0)->verifying_key_offset),
-                            _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                            _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "constraint_system_offset", offsetof(g16_key_info, constraint_system_offset),
                                 sizeof(((g16_key_info *)0)->constraint_system_offset),
-                                _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                                _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "file_bytes", offsetof(g16_key_info, file_bytes),
                   sizeof(((g16_key_info *)0)->file_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "resident_bytes", offsetof(g16_key_info, resident_bytes),
                       sizeof(((g16_key_info *)0)->resident_bytes),
-                      _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "mapped_bytes", offsetof(g16_key_info, mapped_bytes),
                     sizeof(((g16_key_info *)0)->mapped_bytes),
-                    _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "version", offsetof(g16_prepared_info, version),
                sizeof(((g16_prepared_info *)0)->version),
                _CFFI_OP(_CFFI_OP_NOOP, 13) },
@@ -3434,47 +3457,47 @@ static const struct _cffi_field_s _cffi_fields[] = {
                 _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "file_bytes", offsetof(g16_prepared_info, file_bytes),
                   sizeof(((g16_prepared_info *)0)->file_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "source_bytes", offsetof(g16_prepared_info, source_bytes),
                     sizeof(((g16_prepared_info *)0)->source_bytes),
-                    _CFFI_OP(_CFFI_OP_NOOP, 192) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 201) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 194) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 203) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "g16_engine", 179, _CFFI_F_OPAQUE,
+  { "g16_engine", 188, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 180, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 189, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 0, 3 },
-  { "g16_key", 182, _CFFI_F_OPAQUE,
+  { "g16_key", 191, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 183, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 192, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 25 },
-  { "g16_prepared_info", 185, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 194, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 28, 6 },
-  { "g16_setup", 186, _CFFI_F_OPAQUE,
+  { "g16_setup", 195, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 188, _CFFI_F_OPAQUE,
+  { "g16_vk", 197, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 14, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
-    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA" },
-  { "$g16_blinding", 29, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
+    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
+  { "$g16_blinding", 38, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 178, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 187, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 126, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 135, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 181, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 190, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 184, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 193, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 187, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 196, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -3484,21 +3507,21 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 14 },
-  { "g16_blinding", 29 },
-  { "g16_cancel", 189 },
-  { "g16_circuit_kind", 178 },
-  { "g16_encoding", 126 },
-  { "g16_engine", 179 },
-  { "g16_error", 180 },
-  { "g16_generation", 181 },
-  { "g16_key", 182 },
-  { "g16_key_info", 183 },
-  { "g16_point_form", 184 },
-  { "g16_prepared_info", 185 },
-  { "g16_setup", 186 },
-  { "g16_stage", 187 },
+  { "g16_blinding", 38 },
+  { "g16_cancel", 198 },
+  { "g16_circuit_kind", 187 },
+  { "g16_encoding", 135 },
+  { "g16_engine", 188 },
+  { "g16_error", 189 },
+  { "g16_generation", 190 },
+  { "g16_key", 191 },
+  { "g16_key_info", 192 },
+  { "g16_point_form", 193 },
+  { "g16_prepared_info", 194 },
+  { "g16_setup", 195 },
+  { "g16_stage", 196 },
   { "g16_status", 4 },
-  { "g16_vk", 188 },
+  { "g16_vk", 197 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -3508,12 +3531,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  73,  /* num_globals */
+  74,  /* num_globals */
   7,  /* num_struct_unions */
   8,  /* num_enums */
   16,  /* num_typenames */
   NULL,  /* no includes */
-  197,  /* num_types */
+  206,  /* num_types */
   0,  /* flags */
 };
 

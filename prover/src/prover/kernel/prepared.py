@@ -75,8 +75,12 @@ def describe_prepared(data: mmap.mmap) -> PreparedInfo:
     )
 
 
-def open_prepared(engine: Engine, data: mmap.mmap, cancel: CancelFlag | None = None) -> LoadedKey:
+def open_prepared(
+    engine: Engine, data: mmap.mmap, cancel: CancelFlag | None = None, *, check_points: bool = True
+) -> LoadedKey:
     """Make a key of a mapped prepared file; the key owns the map, and after a failure the caller still does.
+
+    Without ``check_points`` the checksums of the point lists, most of the file, are left out.
 
     Raises MalformedKey, UnsupportedKey (another version or point form), OutOfMemory or Cancelled.
     """
@@ -92,7 +96,7 @@ def open_prepared(engine: Engine, data: mmap.mmap, cancel: CancelFlag | None = N
     cell = ffi.NULL if cancel is None else cancel.cell
     try:
         with engine.handle.use() as pointer:
-            check(lib.g16_prepared_load(pointer, out, source, len(source), cell, error), error)
+            check(lib.g16_prepared_load(pointer, out, source, len(source), check_points, cell, error), error)
     except BaseException:
         ffi.release(source)
         raise

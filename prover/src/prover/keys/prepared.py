@@ -40,6 +40,8 @@ FOLDER = "prepared"
 """Name of the folder of prepared files inside a keys directory."""
 SUFFIX = ".prepared"
 
+_WHOLLY_CHECKED_BYTES = 2**30
+"""Of larger files a load compares the checksums of what is not points; `verify` compares all."""
 _READ_BYTES = 8 * 2**20
 _LOCK_POLL_S = 0.05
 _OTHERS_MAY_WRITE = 0o022
@@ -86,7 +88,7 @@ def open_existing(engine: Engine, source: Path, folder: Path, cancel: CancelFlag
             if not _is_made_from(source, describe_prepared(data), path, stat, cancel):
                 _log.info("prepared_key_outdated", file=str(path), source=str(source))
                 return None
-            return open_prepared(engine, data, cancel)
+            return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES)
     except FileNotFoundError:
         return None
     except (OSError, KeyUnavailable) as error:
