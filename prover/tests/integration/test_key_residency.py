@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -140,9 +140,9 @@ def test_key__missing_with_a_way_to_fetch_it__is_fetched_once_for_all(
     (folder / FIRST.earlier_key_file).unlink()
     fetched: list[CircuitId] = []
 
-    def fetch(wanted: CircuitId, _: CancelFlag) -> None:
-        fetched.append(wanted)
-        shutil.copy(reference_keys_dir / wanted.earlier_key_file, folder / wanted.key_file)
+    def fetch(wanted: Sequence[CircuitId], _: CancelFlag) -> None:
+        fetched.extend(wanted)
+        shutil.copy(reference_keys_dir / wanted[0].earlier_key_file, folder / wanted[0].key_file)
 
     store = open_store(fetch=fetch)
     with ThreadPoolExecutor(4) as pool:
@@ -155,8 +155,8 @@ def test_key__that_cannot_be_fetched__is_not_tried_again_at_once(open_store: Ope
     (folder / FIRST.earlier_key_file).unlink()
     tried: list[CircuitId] = []
 
-    def fetch(wanted: CircuitId, _: CancelFlag) -> None:
-        tried.append(wanted)
+    def fetch(wanted: Sequence[CircuitId], _: CancelFlag) -> None:
+        tried.extend(wanted)
         raise KeyDownloadFailed("the server is away")
 
     store = open_store(fetch=fetch)
@@ -189,6 +189,32 @@ def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_co
     shutil.copy(aside, path.with_suffix(".tmp"))
     path.with_suffix(".tmp").rename(path)
     until(lambda: not preloader.missing_required())
+
+
+def test_preloader__with_a_way_to_fetch__fetches_all_at_once_and_loads_what_came(
+    open_store: Open, folder: Path, reference_keys_dir: Path
+) -> None:
+    for wanted in (FIRST, SECOND):
+        (folder / wanted.earlier_key_file).unlink()
+    asked: list[tuple[CircuitId, ...]] = []
+
+    def fetch(wanted: Sequence[CircuitId], _: CancelFlag) -> None:
+        asked.append(tuple(wanted))
+        shutil.copy(reference_keys_dir / FIRST.earlier_key_file, folder)
+        raise KeyDownloadFailed("the second is not there")
+
+    preloader = Preloader(open_store(fetch=fetch), [FIRST, SECOND], fetch, retry_s=3600)
+    preloader.start()
+    until(lambda: preloader.missing_required() == [f"{SECOND}: the second is not there"])
+    assert asked == [(FIRST, SECOND), (SECOND,)]
+    preloader.close()
+
+
+def test_preloader__with_many_keys__names_a_few_of_those_missing(open_store: Open) -> None:
+    waiting = Preloader(open_store(), [circuit(f"v2_inclusion_32_{number}") for number in range(1, 21)])
+    missing = waiting.missing_required()
+    assert missing[0] == "v2_inclusion_32_1: not loaded yet"
+    assert (len(missing), missing[-1]) == (9, "12 more keys")
 
 
 def test_preloader__closed_while_it_waits__ends(open_store: Open, folder: Path) -> None:

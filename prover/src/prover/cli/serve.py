@@ -4,7 +4,6 @@ from prover.cli.download_display import LogLines
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.state import ServerState
-from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, kernel_version
 from prover.keys.catalogue import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
 from prover.keys.checksums import read_pinned_manifest
@@ -38,7 +37,7 @@ async def run_server(settings: Settings) -> int:
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
         keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys)
-        preloader = Preloader(keys, required)
+        preloader = Preloader(keys, required, fetch)
         state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required)
         _log.info(
             "starting",
@@ -105,10 +104,7 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
     if settings.manifest is not None:
         read_pinned_manifest(settings.manifest)
 
-    def fetch(circuit: CircuitId, cancel: CancelFlag) -> None:
-        download_keys(settings.directory, [circuit], source, cancel, LogLines())
-
-    return fetch
+    return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())
 
 
 def _names(text: str) -> list[str]:

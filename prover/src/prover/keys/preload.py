@@ -5,13 +5,14 @@ from collections.abc import Iterable
 
 from prover.errors import Cancelled, ProverError, ShuttingDown
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store import Fetch, KeyStore
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 _RETRY_S = 30.0
+_MOST_NAMED = 8
 
 
 class Preloader:
@@ -20,8 +21,16 @@ class Preloader:
     One that cannot be loaded is logged and tried again every ``retry_s`` seconds, while the others go on.
     """
 
-    def __init__(self, keys: KeyStore, required: Iterable[CircuitId], retry_s: float = _RETRY_S) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        required: Iterable[CircuitId],
+        fetch: Fetch | None = None,
+        retry_s: float = _RETRY_S,
+    ) -> None:
+        """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once."""
         self._keys = keys
+        self._fetch = fetch
         self._required = tuple(required)
         self._retry_s = retry_s
         self._failures: dict[CircuitId, str] = {}
@@ -45,14 +54,20 @@ class Preloader:
         self._stopped.set()
 
     def missing_required(self) -> list[str]:
-        """Say of every required key that is not in memory what it waits for; empty when all are there."""
-        return [
-            self._failures.get(circuit, f"{circuit}: not loaded yet")
-            for circuit in self._required
-            if circuit not in self._loaded
-        ]
+        """Say of the required keys that are not in memory what they wait for; empty when all are there."""
+        missing = [circuit for circuit in self._required if circuit not in self._loaded]
+        named = [self._failures.get(circuit, f"{circuit}: not loaded yet") for circuit in missing[:_MOST_NAMED]]
+        more = len(missing) - len(named)
+        return [*named, f"{more} more keys"] if more else named
 
     def _run(self) -> None:
+        if self._fetch is not None and self._required:
+            try:
+                self._fetch(self._required, self._stopping)
+            except Cancelled:
+                return
+            except ProverError as error:  # what came is loaded; the rest is tried again one by one
+                _log.error("keys_not_downloaded", error=error.detail)
         while True:
             for circuit in self._required:
                 if circuit not in self._loaded and not self._load(circuit):

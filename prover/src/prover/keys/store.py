@@ -7,7 +7,7 @@ unusable is not read again until it changes.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,8 +39,8 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Fetch = Callable[[CircuitId, CancelFlag], None]
-"""Brings the key file of a circuit into the directory; raises KeyMissing or KeyDownloadFailed."""
+Fetch = Callable[[Sequence[CircuitId], CancelFlag], object]
+"""Brings the missing key files of circuits into the directory; raises KeyMissing or KeyDownloadFailed."""
 
 _FETCH_AGAIN_S = 30.0
 _ROOM_POLL_S = 0.5
@@ -253,7 +253,7 @@ class KeyStore:
         if failure is not None and time.monotonic() < until:
             raise failure.with_traceback(None)
         try:
-            self._fetch(circuit, self._stopping)
+            self._fetch([circuit], self._stopping)
         except (KeyMissing, KeyDownloadFailed) as error:
             self._fetch_failures[circuit] = (time.monotonic() + _FETCH_AGAIN_S, error)
             _log.error("key_not_downloaded", circuit=circuit.name, error=error.detail)
