@@ -3,7 +3,7 @@
 A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
 afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
 computed at every load: the prepared file carries the source's time of modification, and a source that was not touched
-since (size and time equal, inode not changed later than the prepared file's) is taken as the same.
+since (size and time equal, inode changed before the prepared file's) is taken as the same.
 See docs/reference/prepared-key-format.md.
 """
 
@@ -179,7 +179,7 @@ def _is_made_from(
     now = source.stat()
     if now.st_size != info.source_bytes:
         return False
-    if now.st_mtime_ns == made.st_mtime_ns and now.st_ctime_ns <= made.st_ctime_ns:
+    if now.st_mtime_ns == made.st_mtime_ns and now.st_ctime_ns < made.st_ctime_ns:
         return True
     if _digest_of(source, cancel) != info.source_sha256:
         return False

@@ -1,0 +1,376 @@
+"""Prepared keys on disk: which are used, how they come about, and what is left when that fails. On the tiny key."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from golden_vectors import load as vectors
+from structlog.testing import capture_logs
+
+from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Backend, Engine, LoadedKey
+from prover.keys import prepared
+from prover.keys.preparation import PreparedKeys
+
+KEY = bytes.fromhex(vectors("gnark/tiny.json")["key_v0_14_hex"])
+OTHER = KEY[:3] + b"\x07" + KEY[4:]
+"""Another key of the same size: the first word of its wrapper differs."""
+DEADLINE_S = 60
+
+IN_ANOTHER_PROCESS = """
+import os, signal, sys
+from pathlib import Path
+from prover.kernel.engine import Backend, Engine
+from prover.keys import prepared
+
+def say_and_wait(_):
+    print("in", flush=True)
+    sys.stdin.readline()
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+engine, source, folder = Engine(threads=1, backend=Backend.PORTABLE), Path(sys.argv[2]), Path(sys.argv[3])
+if sys.argv[1] == "wait":
+    print(prepared.prepare(engine, source, folder, check=say_and_wait), flush=True)
+elif sys.argv[1] == "die":
+    prepared.verify_prepared = die
+    prepared.prepare(engine, source, folder)
+else:
+    key = prepared.load(engine, source, folder)
+    key.verifying_key.write()
+    say_and_wait(key)
+"""
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(threads=1, backend=Backend.PORTABLE) as engine:
+        yield engine
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.key"
+    path.write_bytes(KEY)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / prepared.FOLDER
+
+
+def another_process(mode: str, source: Path, folder: Path) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    words = [sys.executable, "-c", IN_ANOTHER_PROCESS, mode, str(source), str(folder)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
+    """Whether the key came from its prepared form, and the word in which KEY and OTHER differ."""
+    with prepared.load(engine, source, folder) as key:
+        return key.is_prepared, key.info.header[0]
+
+
+def replace(path: Path, data: bytes, mtime_ns: int | None = None) -> None:
+    """Put a new file in the place of another, in one step."""
+    new = path.with_suffix(".new")
+    new.write_bytes(data)
+    if mtime_ns is not None:
+        os.utime(new, ns=(mtime_ns, mtime_ns))
+    new.replace(path)
+
+
+PLAIN = int.from_bytes(KEY[:4], "big")
+
+
+# ---- which prepared keys are used -----------------------------------------------------------------------
+
+
+def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, source: Path, folder: Path) -> None:
+    assert header_word(engine, source, folder) == (False, PLAIN)
+    assert prepared.prepare(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    path = prepared.path_of(engine, source, folder)
+    assert path.name == "tiny.key.r256.prepared"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    assert list(folder.iterdir()) == [path]
+    assert not prepared.prepare(engine, source, folder)
+    assert prepared.prepare(engine, source, folder, force=True)
+    prepared.verify(path, CancelFlag())
+
+
+def test_load__source_replaced_by_another_key__is_not_served_the_old_one(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    prepared.prepare(engine, source, folder)
+    replace(source, OTHER)
+    assert header_word(engine, source, folder) == (False, 7)
+    assert prepared.prepare(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, 7)
+
+
+def test_load__source_replaced_with_equal_size_and_time__is_not_served_the_old_one(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    prepared.prepare(engine, source, folder)
+    replace(source, OTHER, source.stat().st_mtime_ns)
+    assert source.stat().st_mtime_ns == prepared.path_of(engine, source, folder).stat().st_mtime_ns
+    assert header_word(engine, source, folder) == (False, 7)
+
+
+def test_load__source_touched_or_copied__is_compared_once_and_taken(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    replace(source, KEY, source.stat().st_mtime_ns + 10**9)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    assert path.stat().st_mtime_ns == source.stat().st_mtime_ns
+    assert path.stat().st_ctime_ns >= source.stat().st_ctime_ns
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096])
+def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
+    engine: Engine, source: Path, folder: Path, size: int
+) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    cut = path.read_bytes()[:size]
+    replace(path, cut)
+    with capture_logs() as lines:
+        assert header_word(engine, source, folder) == (False, PLAIN)
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == ["prepared_key_unusable"]
+    assert prepared.prepare(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+
+
+def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    replace(path, bytes(data))
+    assert header_word(engine, source, folder) == (False, PLAIN)
+    with pytest.raises(MalformedKey, match=r"tiny\.key\.r256\.prepared: .*checksum"):
+        prepared.verify(path, CancelFlag())
+
+
+def test_load__prepared_file_that_others_may_write__is_not_used(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    prepared.path_of(engine, source, folder).chmod(0o666)
+    with capture_logs() as lines:
+        assert header_word(engine, source, folder) == (False, PLAIN)
+    assert "others may write" in next(line["error"] for line in lines if line["event"] == "prepared_key_unusable")
+
+
+def test_load__of_a_missing_source__says_so(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    source.unlink()
+    with pytest.raises(KeyUnavailable, match=r"key file tiny\.key cannot be read"):
+        prepared.load(engine, source, folder)
+
+
+def test_load__source_cut_short_while_it_is_read__is_malformed(
+    engine: Engine, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to be mapped, and the process ended with SIGBUS."""
+    read = os.preadv
+
+    def cut_then_read(descriptor: int, buffers: Any, offset: int) -> int:
+        os.truncate(source, 100)
+        return read(descriptor, buffers, offset)
+
+    monkeypatch.setattr(os, "preadv", cut_then_read)
+    with pytest.raises(MalformedKey, match=r"key file tiny\.key: the file was cut short to 100 bytes"):
+        prepared.load_source(engine, source)
+
+
+def test_load__cancelled__stops(engine: Engine, source: Path, folder: Path) -> None:
+    cancel = CancelFlag()
+    cancel.raise_flag()
+    with pytest.raises(Cancelled):
+        prepared.load(engine, source, folder, cancel)
+
+
+def map_of(path: Path) -> dict[str, int]:
+    """What the system says about this process's map of a file, in kB."""
+    text = Path("/proc/self/smaps").read_text()
+    block = text[text.index(str(path)) :]
+    return {name: int(kb) for name, kb in re.findall(r"^(\w+): +(\d+) kB$", block.split("VmFlags")[0], re.MULTILINE)}
+
+
+def test_pages__of_two_processes__are_shared(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    other = another_process("load", source, folder)
+    with other, prepared.load(engine, source, folder) as key:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "in\n"
+        key.verifying_key.write()
+        pages = map_of(prepared.path_of(engine, source, folder))
+        other.communicate("\n", timeout=DEADLINE_S)
+    assert pages["Rss"] > 0
+    assert pages["Shared_Clean"] + pages["Shared_Dirty"] == pages["Rss"]
+    assert pages["Pss"] <= pages["Rss"] // 2 + 1
+
+
+# ---- how they come about -------------------------------------------------------------------------------
+
+
+def test_prepare__by_two_processes__is_done_by_one(engine: Engine, source: Path, folder: Path) -> None:
+    first = another_process("wait", source, folder)
+    made: list[bool] = []
+    with first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "in\n"
+        second = threading.Thread(target=lambda: made.append(prepared.prepare(engine, source, folder)))
+        second.start()
+        answer, _ = first.communicate("\n", timeout=DEADLINE_S)
+        second.join(DEADLINE_S)
+    assert (answer.splitlines()[-1], made) == ("True", [False])
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_prepare__waiting_for_another_process__can_be_cancelled(engine: Engine, source: Path, folder: Path) -> None:
+    cancel = CancelFlag()
+    with another_process("wait", source, folder) as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        threading.Timer(0.1, cancel.raise_flag).start()
+        with pytest.raises(Cancelled):
+            prepared.prepare(engine, source, folder, cancel=cancel)
+        first.communicate("\n", timeout=DEADLINE_S)
+
+
+def test_prepare__killed__leaves_nothing_valid_and_no_lock(engine: Engine, source: Path, folder: Path) -> None:
+    with another_process("die", source, folder) as killed:
+        assert killed.wait(DEADLINE_S) == -signal.SIGKILL
+    left = list(folder.iterdir())
+    assert [path.suffix for path in left] == [".partial"]
+    assert header_word(engine, source, folder) == (False, PLAIN)
+    assert prepared.prepare(engine, source, folder)
+    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+
+
+def test_prepare__cancelled_while_writing__leaves_nothing(engine: Engine, source: Path, folder: Path) -> None:
+    cancel = CancelFlag()
+    with pytest.raises(Cancelled):
+        prepared.prepare(engine, source, folder, check=lambda _: cancel.raise_flag(), cancel=cancel)
+    assert list(folder.iterdir()) == []
+
+
+def test_prepare__check_refuses_the_key__writes_nothing(engine: Engine, source: Path, folder: Path) -> None:
+    def refuse(_: LoadedKey) -> None:
+        raise KeyUnavailable("not this one")
+
+    with pytest.raises(KeyUnavailable, match="not this one"):
+        prepared.prepare(engine, source, folder, check=refuse)
+    assert list(folder.iterdir()) == []
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_prepare__without_room__says_so_and_leaves_nothing(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(SettingsInvalid, match="free some space"):
+        prepared.prepare(engine, source, folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_prepare__where_there_is_no_folder_to_make__says_so(engine: Engine, source: Path) -> None:
+    with pytest.raises(SettingsInvalid, match="cannot write"):
+        prepared.prepare(engine, source, source / "inside")
+
+
+# ---- in a running prover ---------------------------------------------------------------------------------
+
+
+def test_prepared_keys__after_the_first_load__have_it_for_the_second(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    keys = PreparedKeys(folder)
+    assert not keys.has(engine, source)
+    with keys.load(engine, source) as key:
+        assert not key.is_prepared
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys.has(engine, source))
+    with keys.load(engine, source) as again:
+        assert again.is_prepared
+        keys.prepare_later(engine, again, source)
+    keys.close()
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_prepared_keys__source_replaced_after_the_load__are_not_stamped_with_it(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    keys = PreparedKeys(folder)
+    with keys.load(engine, source) as key:
+        replace(source, OTHER)
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys.has(engine, source))
+    keys.close()
+    assert header_word(engine, source, folder) == (False, 7)
+
+
+def test_prepared_keys__in_an_unusable_folder__warn_once(engine: Engine, source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a-file"
+    folder.write_text("")
+    keys = PreparedKeys(folder)
+    with capture_logs() as lines:
+        for _ in range(3):
+            with keys.load(engine, source) as key:
+                keys.prepare_later(engine, key, source)
+                wait_until(lambda: keys._worker is None)
+    keys.close()
+    warnings = [line for line in lines if line["event"] == "key_not_prepared"]
+    assert len(warnings) == 1
+    assert "PROVER_KEYS__PREPARED_DIRECTORY" in warnings[0]["remedy"]
+
+
+def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    keys = PreparedKeys(folder)
+    with capture_logs() as lines:
+        key = keys.load(engine, source)
+        key.close()
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert not keys.has(engine, source)
+    assert [line for line in lines if line["log_level"] in ("warning", "error")] == []
+
+
+def test_prepared_keys__closed__take_no_more_orders(engine: Engine, source: Path, folder: Path) -> None:
+    keys = PreparedKeys(folder)
+    key = keys.load(engine, source)
+    keys.close()
+    keys.prepare_later(engine, key, source)
+    key.close()
+    assert not folder.exists()
