@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -26,6 +27,9 @@ from prover.keys.key_files import MISSING_REMEDY, installed_keys
 from prover.keys.selection import CircuitSelection
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
 from shared.circuit_id import CircuitId
+
+_FILE_COLUMN = 31
+"""Characters of the longest published name."""
 
 
 @click.command(
@@ -68,21 +72,19 @@ def verify(
 
 def verify_selection(
     keys_dir: Path, selection: CircuitSelection, manifest: Path | None, *, threads: int = 0, deep: bool = False
-) -> list[KeyReport]:
-    """Check the selected keys, or all of the folder where nothing is excluded."""
+) -> Iterator[KeyReport]:
+    """Check the selected keys, or all of the folder where nothing is excluded, one after the other."""
     known = known_files(keys_dir, manifest)
     installed = installed_keys(keys_dir)
     wanted = selection.published() if selection.is_restricted else smallest_first(installed)
-    reports = []
     with Engine(threads) as engine:
         for circuit in wanted:
             path = installed.get(circuit)
             if path is None:
                 detail = f"proving key file not found: {circuit.key_file}; {MISSING_REMEDY}"
-                reports.append(KeyReport(circuit, circuit.key_file, Verdict.MISSING, detail))
-                continue
-            reports.append(_verify_one(engine, circuit, path, known, deep=deep))
-    return reports
+                yield KeyReport(circuit, circuit.key_file, Verdict.MISSING, detail)
+            else:
+                yield _verify_one(engine, circuit, path, known, deep=deep)
 
 
 def _verify_one(engine: Engine, circuit: CircuitId, path: Path, known: Expectations, *, deep: bool) -> KeyReport:
@@ -93,8 +95,13 @@ def _verify_one(engine: Engine, circuit: CircuitId, path: Path, known: Expectati
         return run_cancellable(work)
 
 
-def show_reports(reports: list[KeyReport], output: str) -> None:
-    """Print what was found, and end the process with 1 if a key is bad."""
+def show_reports(found: Iterable[KeyReport], output: str) -> None:
+    """Print what is found, text as soon as it is, and end the process with 1 if a key is bad."""
+    reports = []
+    for report in found:
+        reports.append(report)
+        if output == "text":
+            click.echo(f"{report.verdict:<14}  {report.file:<{_FILE_COLUMN}}  {report.detail}")
     bad = [report for report in reports if report.verdict.is_bad]
     if output == "json":
         keys = [
@@ -103,9 +110,6 @@ def show_reports(reports: list[KeyReport], output: str) -> None:
         ]
         click.echo(json.dumps({"ok": not bad, "keys": keys}, indent=2))
     else:
-        width = max((len(report.file) for report in reports), default=0)
-        for report in reports:
-            click.echo(f"{report.verdict:<14}  {report.file:<{width}}  {report.detail}")
         click.echo(f"{len(reports) - len(bad)} of {len(reports)} keys are usable")
     if bad:
         sys.exit(1)
