@@ -21,6 +21,7 @@ def test_slots__any_jumps__are_those_of_a_list(steps: list[int]) -> None:
         slots.jump(visited[-1])
     assert [slot for slot in range(FIRST - 2, visited[-1] + 3) if slots.has_block(slot)] == visited
     assert [slots.height_of(slot) for slot in visited] == list(range(FIRST, FIRST + len(visited)))
+    assert [slots.slot_at_height(slots.height_of(slot)) for slot in visited] == visited
     assert [slots.parent_of(slot) for slot in visited] == [None, *visited[:-1]]
     assert len({slots.hash_of(slot) for slot in visited}) == len(visited)
     assert slots.recent_hashes() == [(slot, slots.hash_of(slot)) for slot in visited[-2::-1]]

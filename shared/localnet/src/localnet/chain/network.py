@@ -12,7 +12,7 @@ from solders.clock import Clock
 from solders.hash import Hash
 from solders.keypair import Keypair
 from solders.litesvm import LiteSVM
-from solders.message import MessageV0
+from solders.message import MessageV0, MessageV1
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.system_program import ID as SYSTEM_PROGRAM
@@ -22,7 +22,7 @@ from solders.transaction_metadata import FailedTransactionMetadata, TransactionM
 
 from localnet.chain import addresses
 from localnet.chain.artefacts import PROGRAM_FILES, Artefacts
-from localnet.chain.blocks import Block, JsonError, RecordedTransaction
+from localnet.chain.blocks import Block, ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.chain.execution import Keys, TransactionRefused, error_of, executed, resolve_keys, return_data_of
 from localnet.chain.ledger import Ledger
 from localnet.chain.slots import SECONDS_PER_SLOT, Run, Slots
@@ -47,6 +47,7 @@ class Simulation:
     compute_units: int
     fee: int
     return_data: tuple[Pubkey, bytes] | None
+    inner_instructions: tuple[tuple[ExecutedInstruction, ...], ...]
     accounts: dict[Pubkey, Account]
 
 
@@ -264,7 +265,7 @@ class Network:
         recent = replace_blockhash or self._slots.is_recent(transaction.message.recent_blockhash)
         if self.check_blockhash and not recent:
             raise TransactionRefused("BlockhashNotFound")
-        resolve_keys(transaction, self.account)
+        keys = resolve_keys(transaction, self.account)
         machine = self._machine().with_sigverify(False)
         try:
             result = machine.simulate_transaction(transaction)
@@ -278,6 +279,7 @@ class Network:
             compute_units=meta.compute_units_consumed(),
             fee=meta.fee(),
             return_data=return_data_of(meta),
+            inner_instructions=executed(keys, transaction, meta)[1],
             accounts={} if failed else dict(result.post_accounts()),  # type: ignore[union-attr]
         )
 
@@ -327,10 +329,12 @@ class Network:
 
 
 def decode_transaction(raw: bytes) -> VersionedTransaction:
-    """A legacy or versioned transaction from its bytes; TransactionRefused if they are none."""
+    """A legacy or versioned transaction from its bytes; TransactionRefused for anything else."""
     try:
         transaction = VersionedTransaction.from_bytes(raw)
         transaction.sanitize()
     except (ValueError, SanitizeError) as error:
         raise TransactionRefused("SanitizeFailure", [str(error)]) from error
+    if isinstance(transaction.message, MessageV1):
+        raise TransactionRefused("UnsupportedVersion")
     return transaction

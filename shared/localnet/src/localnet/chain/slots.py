@@ -108,6 +108,12 @@ class Slots:
             slot = min(slot, self.runs[index].first + self._lengths[index] - 1)
         return slot
 
+    def slot_at_height(self, height: int) -> int:
+        """The slot of the block at a height, or of the first block for one below it."""
+        height = max(height, self.runs[0].height)
+        run = self.runs[bisect_right(self.runs, height, key=lambda run: run.height) - 1]
+        return run.first + height - run.height
+
     def advance(self) -> None:
         """Close the open slot and open the next one."""
         self.current += 1

@@ -1,0 +1,233 @@
+"""Methods about slots, blocks and the cluster (source: onchain.md section 17)."""
+
+from typing import Any
+
+from solders.hash import Hash, ParseHashError
+
+from localnet.chain.blocks import Block
+from localnet.chain.network import FAUCET, SLOTS_PER_EPOCH, Network
+from localnet.chain.slots import BLOCKHASH_WINDOW
+from localnet.rpc.commitment import context, reached, require_confirmed, require_slot, slot_at
+from localnet.rpc.encoding import TRANSACTION_ENCODINGS, Json, encode_entry, encode_meta, version_members
+from localnet.rpc.errors import BLOCK_NOT_AVAILABLE, SLOT_SKIPPED, RpcError, invalid
+from localnet.rpc.params import Config, Params
+
+MAX_BLOCK_RANGE = 500_000
+VERSION = {"solana-core": "2.2.0", "feature-set": 3294202862}
+"""What clients read to tell features apart; the chain behind it is LiteSVM."""
+IDENTITY = FAUCET.pubkey()
+
+
+def get_health(_network: Network, _params: Params) -> str:
+    """Always well while it answers."""
+    return "ok"
+
+
+def get_version(_network: Network, _params: Params) -> Json:
+    """Software and features."""
+    return VERSION
+
+
+def get_genesis_hash(network: Network, _params: Params) -> str:
+    """What tells this chain from others."""
+    return str(network.genesis_hash)
+
+
+def get_identity(_network: Network, _params: Params) -> Json:
+    """The only validator."""
+    return {"identity": str(IDENTITY)}
+
+
+def get_slot(network: Network, params: Params) -> int:
+    """The newest slot at a level of commitment."""
+    config = params.config(0)
+    require_slot(network, config)
+    return slot_at(network, config.commitment)
+
+
+def get_block_height(network: Network, params: Params) -> int:
+    """The height of the newest block at a level of commitment."""
+    return network.slots.height_of(get_slot(network, params))
+
+
+def get_epoch_info(network: Network, params: Params) -> Json:
+    """Where the chain stands in the cluster's epoch (not the foresters' one)."""
+    slot = get_slot(network, params)
+    return {
+        "absoluteSlot": slot,
+        "blockHeight": network.slots.height_of(slot),
+        "epoch": slot // SLOTS_PER_EPOCH,
+        "slotIndex": slot % SLOTS_PER_EPOCH,
+        "slotsInEpoch": SLOTS_PER_EPOCH,
+        "transactionCount": network.transaction_count,
+    }
+
+
+def get_epoch_schedule(_network: Network, _params: Params) -> Json:
+    """Epochs of equal length from slot 0."""
+    return {
+        "slotsPerEpoch": SLOTS_PER_EPOCH,
+        "leaderScheduleSlotOffset": SLOTS_PER_EPOCH,
+        "warmup": False,
+        "firstNormalEpoch": 0,
+        "firstNormalSlot": 0,
+    }
+
+
+def get_transaction_count(network: Network, _params: Params) -> int:
+    """Transactions since the first block."""
+    return network.transaction_count
+
+
+def get_first_available_block(network: Network, _params: Params) -> int:
+    """The slot of the first block."""
+    return network.first_slot
+
+
+def get_latest_blockhash(network: Network, params: Params) -> Json:
+    """The newest blockhash at a level of commitment, and the last height at which it may be used."""
+    config = params.config(0)
+    slot = slot_at(network, config.commitment)
+    value = {
+        "blockhash": str(network.slots.hash_of(slot)),
+        "lastValidBlockHeight": network.slots.height_of(slot) + BLOCKHASH_WINDOW,
+    }
+    return {"context": context(network, config), "value": value}
+
+
+def is_blockhash_valid(network: Network, params: Params) -> Json:
+    """Whether a transaction may still name a blockhash."""
+    try:
+        blockhash = Hash.from_string(params.text(0))
+    except (ParseHashError, ValueError) as error:
+        raise invalid("Invalid param: Invalid") from error
+    return {"context": context(network, params.config(1)), "value": network.slots.is_recent(blockhash)}
+
+
+def _block(network: Network, slot: int, config: Config) -> Block:
+    if not reached(network, slot, require_confirmed(config)):
+        raise RpcError(BLOCK_NOT_AVAILABLE, f"Block not available for slot {slot}")
+    block = network.block(slot)
+    if block is None:
+        message = f"Slot {slot} was skipped, or missing due to ledger jump to recent snapshot"
+        raise RpcError(SLOT_SKIPPED, message)
+    return block
+
+
+def get_block(network: Network, params: Params) -> Json:
+    """A closed block with as much of its transactions as asked for."""
+    config = params.config(1)
+    block = _block(network, params.number(0), config)
+    body: Json = {
+        "blockhash": str(block.blockhash),
+        "previousBlockhash": str(block.previous_blockhash),
+        "parentSlot": block.parent_slot,
+        "blockHeight": block.block_height,
+        "blockTime": block.block_time,
+    }
+    encoding = config.text("encoding", "json", TRANSACTION_ENCODINGS)
+    details = config.text("transactionDetails", "full", ("full", "accounts", "signatures", "none"))
+    if details == "full":
+        body["transactions"] = [encode_entry(done, config, encoding) for done in block.transactions]
+    elif details == "accounts":
+        body["transactions"] = [_accounts_entry(done, config) for done in block.transactions]
+    elif details == "signatures":
+        body["signatures"] = [str(done.signature) for done in block.transactions]
+    if config.members.get("rewards", True):
+        body["rewards"] = []
+    return body
+
+
+def _accounts_entry(done: Any, config: Config) -> Json:
+    entry = encode_entry(done, config, "jsonParsed")
+    keys = entry["transaction"]["message"]["accountKeys"]
+    wanted = ("err", "status", "fee", "preBalances", "postBalances", "preTokenBalances", "postTokenBalances")
+    meta = encode_meta(done, parsed=True)
+    return {
+        "transaction": {"signatures": entry["transaction"]["signatures"], "accountKeys": keys},
+        "meta": {name: meta[name] for name in wanted},
+        **version_members(done, config.number("maxSupportedTransactionVersion")),
+    }
+
+
+def _slots_with_blocks(network: Network, first: int, last: int, limit: int) -> list[int]:
+    """Slots of closed blocks, ascending, at most ``limit``."""
+    if last < network.first_slot:
+        return []
+    slots = network.slots
+    bottom = slots.height_of(network.first_slot)
+    at = slots.latest_at_or_before(first)
+    height = max(slots.height_of(at) + (1 if at < first else 0), bottom)
+    top = slots.height_of(slots.latest_at_or_before(last))
+    return [slots.slot_at_height(height + step) for step in range(min(top - height + 1, limit))]
+
+
+def get_blocks(network: Network, params: Params) -> list[int]:
+    """Slots with a block between two slots, both inclusive."""
+    second = params.get(1)
+    config = params.config(1) if isinstance(second, dict) else params.config(2)
+    newest = slot_at(network, require_confirmed(config))
+    first = params.number(0)
+    last = newest if second is None or isinstance(second, dict) else min(params.number(1), newest)
+    if last - first > MAX_BLOCK_RANGE:
+        raise invalid(f"Slot range too large; max {MAX_BLOCK_RANGE}")
+    return _slots_with_blocks(network, first, last, MAX_BLOCK_RANGE + 1) if first <= last else []
+
+
+def get_blocks_with_limit(network: Network, params: Params) -> list[int]:
+    """The next slots with a block from a slot on."""
+    limit = params.number(1)
+    if limit > MAX_BLOCK_RANGE:
+        raise invalid(f"Limit too large; max {MAX_BLOCK_RANGE}")
+    newest = slot_at(network, require_confirmed(params.config(2)))
+    first = params.number(0)
+    return _slots_with_blocks(network, first, newest, limit) if first <= newest else []
+
+
+def get_block_time(network: Network, params: Params) -> int:
+    """Time of a block in seconds since 1970."""
+    return _block(network, params.number(0), Config({"commitment": "confirmed"})).block_time
+
+
+def get_cluster_nodes(_network: Network, _params: Params) -> list[Json]:
+    """The only node; it has no ports but the ones that are in use."""
+    ports = dict.fromkeys(("gossip", "tpu", "rpc", "pubsub"))
+    return [{"pubkey": str(IDENTITY), **ports, "version": VERSION["solana-core"], **_feature_members()}]
+
+
+def _feature_members() -> Json:
+    return {"featureSet": VERSION["feature-set"], "shredVersion": 0}
+
+
+def get_vote_accounts(_network: Network, _params: Params) -> Json:
+    """None: nobody votes here."""
+    return {"current": [], "delinquent": []}
+
+
+def get_slot_leader(_network: Network, _params: Params) -> str:
+    """The only validator."""
+    return str(IDENTITY)
+
+
+METHODS = {
+    "getHealth": get_health,
+    "getVersion": get_version,
+    "getGenesisHash": get_genesis_hash,
+    "getIdentity": get_identity,
+    "getSlot": get_slot,
+    "getBlockHeight": get_block_height,
+    "getEpochInfo": get_epoch_info,
+    "getEpochSchedule": get_epoch_schedule,
+    "getTransactionCount": get_transaction_count,
+    "getFirstAvailableBlock": get_first_available_block,
+    "minimumLedgerSlot": get_first_available_block,
+    "getLatestBlockhash": get_latest_blockhash,
+    "isBlockhashValid": is_blockhash_valid,
+    "getBlock": get_block,
+    "getBlocks": get_blocks,
+    "getBlocksWithLimit": get_blocks_with_limit,
+    "getBlockTime": get_block_time,
+    "getClusterNodes": get_cluster_nodes,
+    "getVoteAccounts": get_vote_accounts,
+    "getSlotLeader": get_slot_leader,
+}

@@ -1,0 +1,228 @@
+"""Accounts, transactions and blocks as JSON, in the encodings that a caller chooses."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import zstandard
+from solders.account import Account
+from solders.message import Message, MessageV0, MessageV1
+from solders.pubkey import Pubkey
+
+from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
+from localnet.chain.network import MAX_TRANSACTION_BYTES
+from localnet.indexer import base58
+from localnet.rpc.errors import INVALID_REQUEST, UNSUPPORTED_TRANSACTION_VERSION, RpcError, invalid
+from localnet.rpc.params import Config
+
+Json = dict[str, Any]
+
+ACCOUNT_ENCODINGS = ("binary", "base58", "base64", "base64+zstd", "jsonParsed")
+TRANSACTION_ENCODINGS = ("binary", "base58", "base64", "json", "jsonParsed")
+MAX_BASE58_BYTES = 128
+
+
+def decode_wire(text: str, encoding: str) -> bytes:
+    """The bytes of a transaction or message that a caller sent in base58 or base64."""
+    longest = 1683 if encoding == "base58" else 1644
+    if len(text) > longest:
+        raise invalid(
+            f"{encoding} encoded solana_transaction::versioned::VersionedTransaction too large: "
+            f"{len(text)} bytes (max: encoded/raw {longest}/{MAX_TRANSACTION_BYTES})"
+        )
+    try:
+        raw = base58.decode(text) if encoding == "base58" else base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise invalid(f"invalid {encoding} encoding: {error}") from error
+    if len(raw) > MAX_TRANSACTION_BYTES:
+        raise invalid(
+            "decoded solana_transaction::versioned::VersionedTransaction too large: "
+            f"{len(raw)} bytes (max: {MAX_TRANSACTION_BYTES} bytes)"
+        )
+    return raw
+
+
+def data_slice(config: Config) -> tuple[int, int] | None:
+    """The ``dataSlice`` of a configuration as offset and length."""
+    value = config.members.get("dataSlice")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise invalid("Invalid params: dataSlice is an object with offset and length.")
+    part = Config(value)
+    offset, length = part.number("offset"), part.number("length")
+    if offset is None or length is None:
+        raise invalid("Invalid params: dataSlice needs offset and length.")
+    return offset, length
+
+
+def encode_account(account: Account, encoding: str, part: tuple[int, int] | None = None) -> Json:
+    """An account. ``jsonParsed`` has no parser here for any program and gives base64, as nodes do without a parser."""
+    data = bytes(account.data)
+    space = len(data)
+    if part is not None:
+        data = data[part[0] : part[0] + part[1]]
+    return {
+        "lamports": account.lamports,
+        "data": _encode_data(data, encoding),
+        "owner": str(account.owner),
+        "executable": account.executable,
+        "rentEpoch": account.rent_epoch,
+        "space": space,
+    }
+
+
+def _encode_data(data: bytes, encoding: str) -> str | list[str]:
+    if encoding in ("binary", "base58"):
+        if len(data) > MAX_BASE58_BYTES:
+            message = "Encoded binary (base 58) data should be less than 128 bytes, please use Base64 encoding."
+            raise RpcError(INVALID_REQUEST, message)
+        text = base58.encode(data)
+        return text if encoding == "binary" else [text, "base58"]
+    if encoding == "base64+zstd":
+        return [base64.b64encode(zstandard.ZstdCompressor().compress(data)).decode(), encoding]
+    return [base64.b64encode(data).decode(), "base64"]
+
+
+def encode_instruction(instruction: ExecutedInstruction, *, parsed: bool) -> Json:
+    """An instruction by indices, or by addresses as nodes give it for programs that they cannot parse."""
+    if parsed:
+        return {
+            "programId": str(instruction.program),
+            "accounts": list(map(str, instruction.accounts)),
+            "data": base58.encode(instruction.data),
+            "stackHeight": instruction.stack_height,
+        }
+    return {
+        "programIdIndex": instruction.program_index,
+        "accounts": list(instruction.account_indices),
+        "data": base58.encode(instruction.data),
+        "stackHeight": instruction.stack_height,
+    }
+
+
+def encode_inner(groups: Sequence[Sequence[ExecutedInstruction]], *, parsed: bool) -> list[Json]:
+    """The calls made by each outer instruction that made any."""
+    return [
+        {"index": index, "instructions": [encode_instruction(call, parsed=parsed) for call in calls]}
+        for index, calls in enumerate(groups)
+        if calls
+    ]
+
+
+def encode_return_data(data: tuple[Pubkey, bytes] | None) -> Json | None:
+    """What a transaction returned."""
+    return data and {"programId": str(data[0]), "data": [base64.b64encode(data[1]).decode(), "base64"]}
+
+
+def encode_meta(done: RecordedTransaction, *, parsed: bool) -> Json:
+    """The ``meta`` member: what the execution did."""
+    static = len(done.account_keys) - done.loaded_writable - done.loaded_readonly
+    loaded = list(map(str, done.account_keys[static:]))
+    meta: Json = {
+        "err": done.err,
+        "status": status_member(done.err),
+        "fee": done.fee,
+        "preBalances": done.pre_balances,
+        "postBalances": done.post_balances,
+        "innerInstructions": encode_inner(done.inner_instructions, parsed=parsed),
+        "logMessages": done.logs,
+        "preTokenBalances": [],
+        "postTokenBalances": [],
+        "rewards": [],
+        "computeUnitsConsumed": done.compute_units,
+    }
+    if not parsed:
+        meta["loadedAddresses"] = {
+            "writable": loaded[: done.loaded_writable],
+            "readonly": loaded[done.loaded_writable :],
+        }
+    if done.return_data is not None:
+        meta["returnData"] = encode_return_data(done.return_data)
+    return meta
+
+
+def status_member(err: JsonError | None) -> Json:
+    """The older spelling of success and failure."""
+    return {"Ok": None} if err is None else {"Err": err}
+
+
+def encode_transaction(done: RecordedTransaction, encoding: str) -> Any:
+    """The ``transaction`` member, in one of ``TRANSACTION_ENCODINGS``."""
+    raw = bytes(done.transaction)
+    if encoding == "binary":
+        return base58.encode(raw)
+    if encoding == "base58":
+        return [base58.encode(raw), encoding]
+    if encoding == "base64":
+        return [base64.b64encode(raw).decode(), encoding]
+    parsed = encoding == "jsonParsed"
+    message = done.transaction.message
+    body: Json = {
+        "accountKeys": _parsed_keys(done) if parsed else list(map(str, message.account_keys)),
+        "recentBlockhash": str(message.recent_blockhash),
+        "instructions": [encode_instruction(entry, parsed=parsed) for entry in done.instructions],
+    }
+    if not parsed:
+        header = message.header
+        body["header"] = {
+            "numRequiredSignatures": header.num_required_signatures,
+            "numReadonlySignedAccounts": header.num_readonly_signed_accounts,
+            "numReadonlyUnsignedAccounts": header.num_readonly_unsigned_accounts,
+        }
+    if isinstance(message, MessageV0):
+        body["addressTableLookups"] = [
+            {
+                "accountKey": str(lookup.account_key),
+                "writableIndexes": list(lookup.writable_indexes),
+                "readonlyIndexes": list(lookup.readonly_indexes),
+            }
+            for lookup in message.address_table_lookups
+        ]
+    return {"signatures": list(map(str, done.transaction.signatures)), "message": body}
+
+
+def _parsed_keys(done: RecordedTransaction) -> list[Json]:
+    message = done.transaction.message
+    static = len(message.account_keys)
+    writable_until = static + done.loaded_writable
+    return [
+        {
+            "pubkey": str(key),
+            "signer": index < message.header.num_required_signatures,
+            "writable": is_writable(message, index) if index < static else index < writable_until,
+            "source": "transaction" if index < static else "lookupTable",
+        }
+        for index, key in enumerate(done.account_keys)
+    ]
+
+
+def is_writable(message: Message | MessageV0 | MessageV1, index: int) -> bool:
+    """Whether a static account is declared writable."""
+    header, count = message.header, len(message.account_keys)
+    if index < header.num_required_signatures:
+        return index < header.num_required_signatures - header.num_readonly_signed_accounts
+    return index < count - header.num_readonly_unsigned_accounts
+
+
+def version_members(done: RecordedTransaction, newest: int | None) -> Json:
+    """The ``version`` member if the caller knows versions; RpcError for a version the caller does not know."""
+    legacy = isinstance(done.transaction.message, Message)
+    if newest is None:
+        if legacy:
+            return {}
+        message = (
+            "Transaction version (0) is not supported by the requesting client. Please try the request again with the "
+            'following configuration parameter: "maxSupportedTransactionVersion": 0'
+        )
+        raise RpcError(UNSUPPORTED_TRANSACTION_VERSION, message)
+    return {"version": "legacy" if legacy else 0}
+
+
+def encode_entry(done: RecordedTransaction, config: Config, encoding: str) -> Json:
+    """Transaction, meta and version, as blocks list them."""
+    return {
+        "transaction": encode_transaction(done, encoding),
+        "meta": encode_meta(done, parsed=encoding == "jsonParsed"),
+        **version_members(done, config.number("maxSupportedTransactionVersion")),
+    }

@@ -1,0 +1,79 @@
+"""Methods of this network's own, for tests: move the clock, put accounts in place, go back to earlier states."""
+
+import base64
+from pathlib import Path
+
+from solders.account import Account
+
+from localnet.chain.network import Network
+from localnet.chain.snapshots import SnapshotInvalid, load_state, save_state
+from localnet.rpc.encoding import Json
+from localnet.rpc.errors import RpcError, invalid
+from localnet.rpc.params import Params, pubkey, whole_number
+
+MAX_ADVANCE = 100_000
+STATE_UNREADABLE = -32000
+
+
+def advance(network: Network, params: Params) -> int:
+    """Close the open slot, or as many as asked for; returns the slot that is open then."""
+    count = 1 if params.get(0) is None else params.number(0)
+    if not 1 <= count <= MAX_ADVANCE:
+        raise invalid(f"Invalid params: between 1 and {MAX_ADVANCE} slots; use localnet_warp to skip more.")
+    network.advance(count)
+    return network.slot
+
+
+def warp(network: Network, params: Params) -> int:
+    """Jump to a later slot; those between are skipped."""
+    try:
+        network.warp(params.number(0))
+    except ValueError as error:
+        raise invalid(f"Invalid params: {error}.") from error
+    return network.slot
+
+
+def set_account(network: Network, params: Params) -> None:
+    """Put an account in place: address, then an object with lamports, owner, data (base64) and executable."""
+    value = params.at(1)
+    if not isinstance(value, dict):
+        raise invalid("Invalid params: expected an account object.")
+    lamports = whole_number(value.get("lamports"), "lamports")
+    try:
+        data = base64.b64decode(value.get("data", ""), validate=True)
+    except (ValueError, TypeError) as error:
+        raise invalid("Invalid params: data is base64.") from error
+    executable = value.get("executable", False) is True
+    account = Account(lamports or 0, data, pubkey(value.get("owner", "1" * 32)), executable)
+    network.set_account(params.pubkey(0), account)
+
+
+def save(network: Network, params: Params) -> Json:
+    """Write the state of the chain to a file on the machine that runs it."""
+    path = Path(params.text(0))
+    try:
+        save_state(network.state(), path)
+    except OSError as error:
+        raise RpcError(STATE_UNREADABLE, f"cannot write {path}: {error.strerror}") from error
+    return {"slot": network.slot, "path": str(path.resolve())}
+
+
+def restore(network: Network, params: Params) -> Json:
+    """Go back to a saved state: a fork."""
+    path = Path(params.text(0))
+    try:
+        network.restore(load_state(path))
+    except OSError as error:
+        raise RpcError(STATE_UNREADABLE, f"cannot read {path}: {error.strerror}") from error
+    except SnapshotInvalid as error:
+        raise RpcError(STATE_UNREADABLE, str(error)) from error
+    return {"slot": network.slot, "fork": network.fork}
+
+
+METHODS = {
+    "localnet_advance": advance,
+    "localnet_warp": warp,
+    "localnet_setAccount": set_account,
+    "localnet_save": save,
+    "localnet_restore": restore,
+}

@@ -1,0 +1,93 @@
+"""HTTP and WebSocket server of the JSON-RPC interface."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from localnet.chain.network import Network
+from localnet.rpc.dispatch import answer
+from localnet.rpc.subscriptions import Connection
+
+MAX_BODY_BYTES = 50 * 1024
+"""As nodes have it."""
+NETWORK = web.AppKey("network", Network)
+CONNECTIONS = web.AppKey("connections", set[web.WebSocketResponse])
+CORS = {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "Content-Type, solana-client"}
+
+
+def make_app(network: Network) -> web.Application:
+    """An application that serves a network: POST for requests, a WebSocket upgrade for subscriptions, GET /health."""
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app[NETWORK] = network
+    connections: set[web.WebSocketResponse] = set()
+    app[CONNECTIONS] = connections
+    app.on_shutdown.append(_close_connections)
+    app.router.add_get("/health", _health)
+    app.router.add_post("/{path:.*}", _post)
+    app.router.add_options("/{path:.*}", _options)
+    app.router.add_get("/{path:.*}", _websocket)
+    return app
+
+
+async def _health(_request: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+async def _options(_request: web.Request) -> web.Response:
+    return web.Response(headers={**CORS, "Access-Control-Allow-Methods": "POST, OPTIONS"})
+
+
+async def _post(request: web.Request) -> web.Response:
+    body = answer(request.app[NETWORK], await request.read())
+    if body is None:
+        return web.Response(status=204, headers=CORS)
+    return web.Response(body=body, content_type="application/json", headers=CORS)
+
+
+async def _websocket(request: web.Request) -> web.StreamResponse:
+    websocket = web.WebSocketResponse(heartbeat=30)
+    if not websocket.can_prepare(request):
+        return web.Response(status=405, text="Used HTTP Method is not allowed. POST or OPTIONS is required\n")
+    await websocket.prepare(request)
+    connection = Connection(request.app[NETWORK])
+    request.app[CONNECTIONS].add(websocket)
+    writer = asyncio.create_task(_write(websocket, connection))
+    try:
+        async for message in websocket:
+            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                connection.receive(message.data)
+    finally:
+        connection.close()
+        request.app[CONNECTIONS].discard(websocket)
+        writer.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+            await writer
+    return websocket
+
+
+async def _write(websocket: web.WebSocketResponse, connection: Connection) -> None:
+    while not connection.overrun.is_set():
+        body = await connection.outbox.get()
+        await websocket.send_str(body.decode())
+    await websocket.close(code=WSCloseCode.TRY_AGAIN_LATER, message=b"reads too slowly")
+
+
+async def _close_connections(app: web.Application) -> None:
+    connections = app[CONNECTIONS]
+    for websocket in tuple(connections):
+        await websocket.close(code=WSCloseCode.GOING_AWAY, message=b"localnet stops")
+
+
+@contextlib.asynccontextmanager
+async def serving(app: web.Application, host: str, *ports: int) -> AsyncIterator[list[int]]:
+    """Listen on some ports, 0 for any free one; yields the ports. OSError if one is taken."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        for port in ports:
+            await web.TCPSite(runner, host, port).start()
+        yield [address[1] for address in runner.addresses]
+    finally:
+        await runner.cleanup()

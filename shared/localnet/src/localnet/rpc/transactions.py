@@ -1,0 +1,247 @@
+"""Methods about transactions (source: onchain.md section 17)."""
+
+import base64
+from typing import Any
+
+from solders.message import Message, from_bytes_versioned
+
+from localnet.chain.blocks import JsonError, RecordedTransaction
+from localnet.chain.execution import TransactionRefused
+from localnet.chain.network import Network, Simulation, decode_transaction
+from localnet.chain.slots import BLOCKHASH_WINDOW
+from localnet.rpc.commitment import context, reached, require_confirmed, require_slot, status_of
+from localnet.rpc.encoding import (
+    TRANSACTION_ENCODINGS,
+    Json,
+    decode_wire,
+    encode_account,
+    encode_entry,
+    encode_inner,
+    encode_return_data,
+    status_member,
+)
+from localnet.rpc.errors import PREFLIGHT_FAILURE, SIGNATURE_VERIFICATION_FAILURE, RpcError, describe, invalid
+from localnet.rpc.params import Config, Params, pubkey, signature
+
+WIRE_ENCODINGS = ("base58", "base64")
+MAX_STATUSES = 256
+MAX_SIGNATURES = 1000
+MAX_FEE_ACCOUNTS = 128
+LAMPORTS_PER_SIGNATURE = 5000
+
+
+def _raw_transaction(params: Params, config: Config) -> bytes:
+    raw = decode_wire(params.text(0), config.text("encoding", "base58", WIRE_ENCODINGS))
+    try:
+        decode_transaction(raw)
+    except TransactionRefused as refused:
+        raise invalid(f"invalid transaction: {describe(refused.err)}") from refused
+    return raw
+
+
+def send_transaction(network: Network, params: Params) -> str:
+    """Execute a transaction after a simulation; without one, a transaction that no block takes is dropped silently."""
+    config = params.config(1)
+    raw = _raw_transaction(params, config)
+    require_slot(network, config)
+    sent = decode_transaction(raw).signatures[0]
+    if not config.flag("skipPreflight"):
+        _preflight(network, raw)
+    try:
+        network.submit(raw)
+    except TransactionRefused as refused:
+        if not config.flag("skipPreflight"):
+            raise _preflight_failure(refused.err, refused.logs, 0) from refused
+    return str(sent)
+
+
+def _preflight(network: Network, raw: bytes) -> None:
+    try:
+        done = network.simulate(raw, verify_signatures=True, replace_blockhash=False)
+    except TransactionRefused as refused:
+        if refused.err == "SignatureFailure":
+            message = "Transaction signature verification failure"
+            raise RpcError(SIGNATURE_VERIFICATION_FAILURE, message) from refused
+        raise _preflight_failure(refused.err, refused.logs, 0) from refused
+    if done.err is not None:
+        raise _preflight_failure(done.err, done.logs, done.compute_units)
+
+
+def _preflight_failure(err: JsonError, logs: tuple[str, ...], units: int) -> RpcError:
+    data = {"err": err, "logs": logs, "accounts": None, "unitsConsumed": units, "returnData": None}
+    data |= {"innerInstructions": None, "replacementBlockhash": None}
+    return RpcError(PREFLIGHT_FAILURE, f"Transaction simulation failed: {describe(err)}", data)
+
+
+def simulate_transaction(network: Network, params: Params) -> Json:
+    """Run a transaction without consequences."""
+    config = params.config(1)
+    verify, replace = config.flag("sigVerify"), config.flag("replaceRecentBlockhash")
+    if verify and replace:
+        raise invalid("sigVerify may not be used with replaceRecentBlockhash")
+    raw = _raw_transaction(params, config)
+    seen = context(network, config)
+    try:
+        done = network.simulate(raw, verify_signatures=verify, replace_blockhash=replace)
+    except TransactionRefused as refused:
+        if refused.err == "SignatureFailure":
+            message = "Transaction signature verification failure"
+            raise RpcError(SIGNATURE_VERIFICATION_FAILURE, message) from refused
+        done = Simulation(refused.err, refused.logs, 0, 0, None, (), {})
+    value: Json = {
+        "err": done.err,
+        "logs": done.logs,
+        "accounts": _simulated_accounts(network, done, config),
+        "unitsConsumed": done.compute_units,
+        "returnData": encode_return_data(done.return_data),
+        "innerInstructions": None,
+        "replacementBlockhash": None,
+    }
+    if config.flag("innerInstructions"):
+        value["innerInstructions"] = encode_inner(done.inner_instructions, parsed=True)
+    if replace:
+        value["replacementBlockhash"] = {
+            "blockhash": str(network.slots.hash_of(network.slot)),
+            "lastValidBlockHeight": network.slots.height_of(network.slot) + BLOCKHASH_WINDOW,
+        }
+    return {"context": seen, "value": value}
+
+
+def _simulated_accounts(network: Network, done: Simulation, config: Config) -> list[Json | None] | None:
+    wanted = config.members.get("accounts")
+    if wanted is None:
+        return None
+    if not isinstance(wanted, dict) or not isinstance(wanted.get("addresses"), list):
+        raise invalid("Invalid params: accounts is an object with addresses.")
+    encoding = Config(wanted).text("encoding", "base64", ("base64", "base64+zstd", "jsonParsed"))
+    keys = [pubkey(text) for text in wanted["addresses"]]
+    if done.err is not None:
+        return [None] * len(keys)
+    found = (done.accounts.get(key) or network.account(key) for key in keys)
+    return [None if account is None else encode_account(account, encoding) for account in found]
+
+
+def get_signature_statuses(network: Network, params: Params) -> Json:
+    """Slot, outcome and commitment of transactions, null for unknown ones."""
+    statuses: list[Json | None] = []
+    for text in params.texts(0, MAX_STATUSES):
+        done = network.transaction(signature(text))
+        if done is None:
+            statuses.append(None)
+            continue
+        level, confirmations = status_of(network, done.slot)
+        statuses.append(
+            {
+                "slot": done.slot,
+                "confirmations": confirmations,
+                "err": done.err,
+                "status": status_member(done.err),
+                "confirmationStatus": level,
+            }
+        )
+    return {"context": context(network, Config()), "value": statuses}
+
+
+def get_transaction(network: Network, params: Params) -> Json | None:
+    """A transaction of a closed block, null if there is none."""
+    second = params.get(1)
+    config = Config({"encoding": second}) if isinstance(second, str) else params.config(1)
+    level = require_confirmed(config)
+    encoding = config.text("encoding", "json", TRANSACTION_ENCODINGS)
+    done = network.transaction(signature(params.text(0)))
+    if done is None or not reached(network, done.slot, level):
+        return None
+    return {"slot": done.slot, "blockTime": done.block_time, **encode_entry(done, config, encoding)}
+
+
+def get_signatures_for_address(network: Network, params: Params) -> list[Json]:
+    """Transactions that name an address, newest first, between ``before`` and ``until``."""
+    config = params.config(1)
+    level = require_confirmed(config)
+    require_slot(network, config)
+    limit = config.number("limit")
+    limit = MAX_SIGNATURES if limit is None else limit
+    if not 1 <= limit <= MAX_SIGNATURES:
+        raise invalid(f"Invalid limit; max {MAX_SIGNATURES}")
+    found = network.transactions_of(params.pubkey(0))
+    newest = _position(network, found, config, "before", len(found))
+    oldest = _position(network, found, config, "until", -1)
+    answer: list[Json] = []
+    for index in range(newest - 1, oldest, -1):
+        if len(answer) == limit:
+            break
+        if reached(network, found[index].slot, level):
+            answer.append(_signature_entry(network, found[index]))
+    return answer
+
+
+def _position(network: Network, found: list[RecordedTransaction], config: Config, name: str, default: int) -> int:
+    """Index of the transaction whose signature a configuration names."""
+    text = config.members.get(name)
+    if text is None:
+        return default
+    if not isinstance(text, str):
+        raise invalid(f"Invalid params: {name} is a signature.")
+    done = network.transaction(signature(text))
+    return next((index for index, entry in enumerate(found) if entry is done), default)
+
+
+def _signature_entry(network: Network, done: RecordedTransaction) -> Json:
+    return {
+        "signature": str(done.signature),
+        "slot": done.slot,
+        "err": done.err,
+        "memo": None,
+        "blockTime": done.block_time,
+        "confirmationStatus": status_of(network, done.slot)[0],
+    }
+
+
+def request_airdrop(network: Network, params: Params) -> str:
+    """Lamports from the faucet, at once."""
+    try:
+        done = network.airdrop(params.pubkey(0), params.number(1))
+    except TransactionRefused as refused:
+        raise RpcError(-32603, f"airdrop request failed: {describe(refused.err)}") from refused
+    if done.err is not None:
+        raise RpcError(-32603, f"airdrop request failed: {describe(done.err)}")
+    return str(done.signature)
+
+
+def get_recent_prioritization_fees(network: Network, params: Params) -> list[Json]:
+    """No block here was ever full, so no fee was needed."""
+    if params.get(0) is not None:
+        for text in params.texts(0, MAX_FEE_ACCOUNTS):
+            pubkey(text)
+    slots = [slot for slot, _ in network.slots.recent_hashes()[:BLOCKHASH_WINDOW]]
+    return [{"slot": slot, "prioritizationFee": 0} for slot in reversed(slots)]
+
+
+def get_fee_for_message(network: Network, params: Params) -> Json:
+    """Lamports that a message costs, null if its blockhash has expired."""
+    config = params.config(1)
+    raw = decode_wire(params.text(0), "base64")
+    message = _message(raw)
+    fee = LAMPORTS_PER_SIGNATURE * message.header.num_required_signatures
+    recent = network.slots.is_recent(message.recent_blockhash)
+    return {"context": context(network, config), "value": fee if recent else None}
+
+
+def _message(raw: bytes) -> Any:
+    try:
+        versioned = bool(raw) and raw[0] & 0x80
+        return from_bytes_versioned(raw) if versioned else Message.from_bytes(raw)
+    except (ValueError, IndexError) as error:
+        raise invalid(f"invalid message: {base64.b64encode(raw[:16]).decode()}…") from error
+
+
+METHODS = {
+    "sendTransaction": send_transaction,
+    "simulateTransaction": simulate_transaction,
+    "getSignatureStatuses": get_signature_statuses,
+    "getTransaction": get_transaction,
+    "getSignaturesForAddress": get_signatures_for_address,
+    "requestAirdrop": request_airdrop,
+    "getRecentPrioritizationFees": get_recent_prioritization_fees,
+    "getFeeForMessage": get_fee_for_message,
+}

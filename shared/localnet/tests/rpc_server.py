@@ -1,0 +1,50 @@
+"""A network behind real sockets, its clock moved by the tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from chains import funded, simulated_artefacts
+
+from localnet.chain.network import Network
+from localnet.rpc.server import make_app, serving
+
+
+@dataclass(frozen=True)
+class Served:
+    network: Network
+    url: str
+    http: aiohttp.ClientSession
+
+    @property
+    def websocket_url(self) -> str:
+        return self.url.replace("http", "ws")
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """Result of a call; an error answer fails the test."""
+        answer = await self.raw(method, *params)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    async def error(self, method: str, *params: Any) -> dict[str, Any]:
+        answer = await self.raw(method, *params)
+        error: dict[str, Any] = answer["error"]
+        return error
+
+    async def raw(self, method: str, *params: Any) -> dict[str, Any]:
+        request = {"jsonrpc": "2.0", "id": "a", "method": method, "params": list(params)}
+        async with self.http.post(self.url, json=request) as response:
+            answer: dict[str, Any] = await response.json()
+        assert answer["id"] == "a"
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def served(network: Network | None = None) -> AsyncIterator[Served]:
+    chosen = network or funded(simulated_artefacts())
+    async with serving(make_app(chosen), "127.0.0.1", 0) as [port], aiohttp.ClientSession() as http:
+        yield Served(chosen, f"http://127.0.0.1:{port}", http)
