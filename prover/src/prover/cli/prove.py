@@ -11,6 +11,7 @@ from prover.cli.work import load_key, progress, run_cancellable
 from prover.errors import MisnamedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys import prepared
 from prover.keys.gnark_format import circuit_of
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
@@ -54,7 +55,8 @@ def prove(key: Path, threads: int) -> None:
 
 
 def _prove(path: Path, threads: int, task: ProofTask, cancel: CancelFlag) -> Proof:
-    with Engine(threads) as engine, load_key(engine, path, cancel) as key:
+    folder = path.parent / prepared.FOLDER
+    with Engine(threads) as engine, load_key(engine, path, cancel, prepared_folder=folder) as key:
         _require_same(task.circuit, circuit_of(key.info), path)
         with progress(f"proving {task.circuit.name}"):
             return prove_with_key(key, task, cancel)

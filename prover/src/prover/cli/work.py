@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.store import load_key_file
+from prover.keys import prepared
 
 Result = TypeVar("Result")
 
@@ -72,8 +72,10 @@ def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
     return outcome[0]
 
 
-def load_key(engine: Engine, path: Path, cancel: CancelFlag) -> LoadedKey:
-    """Load a key file with progress."""
+def load_key(engine: Engine, path: Path, cancel: CancelFlag, *, prepared_folder: Path | None = None) -> LoadedKey:
+    """Load a key file with progress, from its prepared form where the folder has a valid one."""
     size_mib = path.stat().st_size / _MIB
     with progress(f"loading {path.name} ({size_mib:.1f} MiB)"):
-        return load_key_file(engine, path, cancel)
+        if prepared_folder is None:
+            return prepared.load_source(engine, path, cancel)
+        return prepared.load(engine, path, prepared_folder, cancel)

@@ -1,0 +1,158 @@
+"""Published keys in their prepared form: the golden proofs bit for bit, in the store and by command."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from circuit_inputs import circuit_inputs
+from golden_vectors import load, vector_named
+from in_process_service import CONVERTED, circuit
+from prometheus_client import CollectorRegistry
+
+from prover.errors import KernelMisused
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Backend, BlindingForm, Engine
+from prover.keys import prepared
+from prover.keys.preparation import PreparedKeys
+from prover.keys.store import KeyStore
+from prover.observability.metrics import Metrics
+
+PROVER = Path(sys.executable).with_name("prover")
+GOLDEN = ("inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1")
+BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX512, Backend.IFMA]
+BATCH = "prover/batch_append_32_10"
+BLINDING = (bytes(31) + b"\x11", bytes(31) + b"\x07")
+DEADLINE_S = 120
+
+
+def scalars(values: list[int]) -> bytes:
+    return b"".join(value.to_bytes(32, "big") for value in values)
+
+
+def engine_of(backend: Backend) -> Engine:
+    try:
+        return Engine(backend=backend)
+    except KernelMisused:
+        pytest.skip(f"the {backend.name} backend does not run on this processor")
+
+
+@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name.lower())
+@pytest.mark.parametrize("name", GOLDEN)
+def test_prove__prepared_published_key__gives_the_golden_proof(
+    reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend
+) -> None:
+    vector = load(f"gnark/{name}.json")
+    proof = vector["proof"]
+    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
+    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    inputs = scalars(circuit_inputs(vector["request"]))
+    source = reference_keys_dir / f"{name}.key"
+    with engine_of(backend) as engine:
+        assert prepared.prepare(engine, source, tmp_path)
+        with prepared.load(engine, source, tmp_path) as key:
+            assert key.is_prepared
+            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+
+
+def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
+    with Engine() as engine:
+        prepared.prepare(engine, source, folder)
+        with prepared.load(engine, source, folder) as mapped, prepared.load_source(engine, source) as plain:
+            assert mapped.is_prepared
+            for form in BlindingForm:
+                proofs = [key.prove(inputs, blinding=BLINDING, form=form).points for key in (plain, mapped)]
+                assert proofs[0] == proofs[1]
+            mapped.verifying_key.verify(proofs[1], inputs[: 32 * mapped.info.public_inputs])
+
+
+def test_prove__prepared_key_of_the_later_generation__equals_the_source(
+    later_generation_dir: Path, tmp_path: Path
+) -> None:
+    inputs = scalars(circuit_inputs(load("gnark/inclusion_32_1.json")["request"]))
+    assert_same_proofs(later_generation_dir / circuit(CONVERTED).key_file, inputs, tmp_path)
+
+
+@pytest.mark.reference_batch_keys
+def test_prove__prepared_batch_key__equals_the_source(reference_batch_keys_dir: Path, tmp_path: Path) -> None:
+    vector = vector_named(BATCH)
+    source = reference_batch_keys_dir / circuit(vector.circuit).earlier_key_file
+    assert_same_proofs(source, scalars(circuit_inputs(vector.request)), tmp_path)
+
+
+def test_store__opened_again__maps_what_it_prepared(reference_keys_dir: Path, tmp_path: Path) -> None:
+    small = circuit("v2_inclusion_32_1")
+    source = Path(shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path))
+    found = []
+    with Engine() as engine:
+        for _ in range(2):
+            folder = PreparedKeys(tmp_path / prepared.FOLDER)
+            metrics = Metrics(CollectorRegistry())
+            store = KeyStore(tmp_path, engine, metrics, prepared_keys=folder)
+            key = store.get(small, CancelFlag())
+            found.append((key.is_prepared, metrics.key_bytes._value.get() < 100_000))
+            deadline = time.monotonic() + DEADLINE_S
+            while not folder.has(engine, source):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            store.close()
+    assert found == [(False, False), (True, True)]
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(PROVER), *map(str, words)], capture_output=True, text=True, check=False)
+
+
+def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_keys_dir: Path, tmp_path: Path) -> None:
+    first, second = circuit("v1_inclusion_26_1"), circuit("v2_inclusion_32_1")
+    for chosen in (first, second):
+        shutil.copy(reference_keys_dir / chosen.earlier_key_file, tmp_path)
+    answer = run("keys", "prepare", "--keys-dir", tmp_path, "--circuit", first.name)
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    answer = run("keys", "prepare", "--keys-dir", tmp_path)
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 1 were there\n"), answer.stderr
+    answer = run("keys", "prepare", tmp_path / second.earlier_key_file, "--prepared-dir", tmp_path / "elsewhere")
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    assert len(list((tmp_path / prepared.FOLDER).iterdir())) == 2
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 1
+
+
+def test_keys_prepare__nothing_to_prepare__fails_with_a_remedy(tmp_path: Path) -> None:
+    answer = run("keys", "prepare", "--keys-dir", tmp_path)
+    assert answer.returncode == 78
+    assert "has none of these keys" in answer.stderr
+    assert "prover download" in answer.stderr
+
+
+def test_keys_prepare__misnamed_or_broken_key__fails_and_writes_nothing(
+    reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    first, second = circuit("v1_inclusion_26_1"), circuit("v2_inclusion_32_1")
+    path = Path(shutil.copy(reference_keys_dir / first.earlier_key_file, tmp_path / second.key_file))
+    answer = run("keys", "prepare", "--keys-dir", tmp_path)
+    assert answer.returncode == 65
+    assert first.name in answer.stderr
+    path.write_bytes(path.read_bytes()[:-1000])
+    answer = run("keys", "prepare", path)
+    assert answer.returncode == 65
+    assert path.name in answer.stderr
+    assert list((tmp_path / prepared.FOLDER).iterdir()) == []
+
+
+def test_keys_prepare__files_and_a_selection__is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "x.key").write_bytes(b"")
+    assert run("keys", "prepare", tmp_path / "x.key", "--circuit", "inclusion").returncode == 2
+
+
+def test_prove__with_a_prepared_key_beside_it__proves_from_that(reference_keys_dir: Path, tmp_path: Path) -> None:
+    vector = vector_named("prover/v2_inclusion_32_1")
+    source = Path(shutil.copy(reference_keys_dir / circuit(vector.circuit).earlier_key_file, tmp_path))
+    assert run("keys", "prepare", source).returncode == 0
+    answer = subprocess.run(
+        [str(PROVER), "prove", "--key", str(source)], input=vector.body, capture_output=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
