@@ -61,13 +61,15 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
 
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
     with Engine() as engine:
-        prepared.prepare(engine, source, folder)
-        with prepared.load(engine, source, folder) as mapped, prepared.load_source(engine, source) as plain:
-            assert mapped.is_prepared
-            for form in BlindingForm:
-                proofs = [key.prove(inputs, blinding=BLINDING, form=form).points for key in (plain, mapped)]
-                assert proofs[0] == proofs[1]
-            mapped.verifying_key.verify(proofs[1], inputs[: 32 * mapped.info.public_inputs])
+        plain, origin = prepared.load_with_origin(engine, source)
+        with plain:
+            assert prepared.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
+            with prepared.load(engine, source, folder) as mapped:
+                assert mapped.is_prepared
+                for form in BlindingForm:
+                    first, second = (key.prove(inputs, blinding=BLINDING, form=form).points for key in (plain, mapped))
+                    assert first == second
+                    mapped.verifying_key.verify(first, inputs[: 32 * mapped.info.public_inputs])
 
 
 def test_prove__prepared_key_of_the_later_generation__equals_the_source(
