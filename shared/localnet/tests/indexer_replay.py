@@ -63,7 +63,7 @@ def recorded_batch(kind: BatchKind, tree: bytes, event: Recorded) -> BatchEvent:
     )
 
 
-def replay(store: Store, name: str, batches: int | None = None, until: int | None = None) -> None:
+def replay(store: Store, name: str, batches: int | None = None, operations: int | None = None) -> None:
     """Apply a flow: all of it, what comes before its batch event number ``batches``, or its first operations."""
     flow = indexer_vectors(name)
     done = 0
@@ -72,7 +72,7 @@ def replay(store: Store, name: str, batches: int | None = None, until: int | Non
             if done == batches:
                 return
             done += 1
-        if number == until:
+        if number == operations:
             return
         apply_event(store, flow, event, slot, number)
 

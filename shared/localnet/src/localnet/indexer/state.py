@@ -221,7 +221,7 @@ class _PublicApplier:
             save_tree(self._connection, tree)
         self._connection.execute(
             "UPDATE accounts SET spent = 1, tx_hash = ?, nullifier = ?, queue_index = ? WHERE id = ?",
-            (tx_hash, spent.nullifier, spent.queue_index, number),
+            (tx_hash if spent.place else None, spent.nullifier, spent.queue_index, number),
         )
         token_owner = self._connection.execute("SELECT owner FROM tokens WHERE account = ?", (number,)).fetchone()
         if token_owner:

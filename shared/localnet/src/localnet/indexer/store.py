@@ -28,7 +28,7 @@ CREATE TABLE accounts (
 CREATE UNIQUE INDEX accounts_by_hash ON accounts (hash);
 CREATE UNIQUE INDEX accounts_by_leaf ON accounts (tree, leaf_index);
 CREATE UNIQUE INDEX accounts_by_queue_index ON accounts (tree, queue_index) WHERE queue_index IS NOT NULL;
-CREATE INDEX accounts_by_owner ON accounts (owner, hash) WHERE NOT spent AND owner IS NOT NULL;
+CREATE INDEX accounts_by_owner ON accounts (owner, leaf_index, hash) WHERE NOT spent AND owner IS NOT NULL;
 CREATE INDEX accounts_by_address ON accounts (address) WHERE NOT spent AND address IS NOT NULL;
 CREATE TABLE tokens (
     account INTEGER PRIMARY KEY, hash BLOB NOT NULL, mint BLOB NOT NULL, owner BLOB NOT NULL, amount BLOB NOT NULL,

@@ -14,7 +14,7 @@ from localnet.indexer.events import (
 )
 from localnet.indexer.trees import StateMismatch, Tree, address_version
 from shared.field import ZERO
-from shared.indexed_merkle_tree import Element
+from shared.indexed_merkle_tree import LARGEST_VALUE, Element
 
 
 def apply_tree_event(connection: sqlite3.Connection, tree: Tree, event: TreeEvent) -> None:
@@ -74,11 +74,14 @@ def _check_update(connection: sqlite3.Connection, tree: Tree, update: IndexedUpd
 
 
 def low_element(connection: sqlite3.Connection, tree: Tree, value: bytes) -> Element:
-    """The greatest element below a value; StateMismatch if the value is an element itself."""
+    """The greatest element below a value; StateMismatch if the value is an element itself.
+
+    The top element of version 1 is below no value: beyond it, too, the answer is the last element before it.
+    """
     row = connection.execute(
-        "SELECT leaf_index, value, next_index, next_value FROM elements WHERE tree = ? AND value <= ?"
+        "SELECT leaf_index, value, next_index, next_value FROM elements WHERE tree = ? AND value <= ? AND value < ?"
         " ORDER BY value DESC LIMIT 1",
-        (tree.id, value),
+        (tree.id, value, LARGEST_VALUE),
     ).fetchone()
     element = Element(*row)
     if element.value == value:

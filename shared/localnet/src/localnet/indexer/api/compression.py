@@ -1,0 +1,47 @@
+"""Proofs of the prover in the 128 bytes that programs take (source: indexer.md section 5.3)."""
+
+from typing import Any
+
+from localnet.indexer.api.shapes import Json
+from shared.field import BASE_MODULUS, FIELD_BYTES, parse_coordinate
+
+_SIGN = 0x80
+
+
+class ProofUnreadable(ValueError):
+    """An answer of the prover is not a proof."""
+
+
+def compress_proof(proof: Any) -> Json:
+    """Compress a proof as the prover writes it: A (negated), B and C as lists of byte values."""
+    try:
+        ax, ay = map(_number, proof["ar"])
+        (bx0, bx1), (by0, by1) = (tuple(map(_number, row)) for row in proof["bs"])
+        cx, cy = map(_number, proof["krs"])
+    except (KeyError, TypeError, ValueError):
+        raise ProofUnreadable("the answer of the prover is not a proof") from None
+    return {
+        "a": list(_compress_g1(ax, -ay % BASE_MODULUS)),
+        "b": list(_compress_g2((bx0, bx1), (by0, by1))),
+        "c": list(_compress_g1(cx, cy)),
+    }
+
+
+def _number(text: Any) -> int:
+    if not isinstance(text, str):
+        raise TypeError(text)
+    return int.from_bytes(parse_coordinate(text), "big")
+
+
+def _compress_g1(x: int, y: int) -> bytes:
+    """The x coordinate with a bit that says that y is the greater one of its two values."""
+    return _signed(x.to_bytes(FIELD_BYTES, "big"), greater=y > -y % BASE_MODULUS)
+
+
+def _compress_g2(x: tuple[int, int], y: tuple[int, int]) -> bytes:
+    opposite = tuple(-limb % BASE_MODULUS for limb in y)
+    return _signed(b"".join(limb.to_bytes(FIELD_BYTES, "big") for limb in x), greater=y > opposite)
+
+
+def _signed(data: bytes, *, greater: bool) -> bytes:
+    return bytes([data[0] | _SIGN]) + data[1:] if greater else data

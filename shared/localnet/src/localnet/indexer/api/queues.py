@@ -1,0 +1,208 @@
+"""Queues and what a forester needs to work them off (source: indexer.md sections 2.9 and 3)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from localnet.indexer.api.errors import invalid_key, validation
+from localnet.indexer.api.params import LeafIndices, QueueElements, QueuePart, QueueTrees
+from localnet.indexer.api.proofs import sound_tree
+from localnet.indexer.api.shapes import Json, Snapshot
+from localnet.indexer.base58 import encode
+from localnet.indexer.programs import QueueType, TreeType
+from localnet.indexer.sparse_tree import node_number
+from localnet.indexer.tree_events import low_element
+from localnet.indexer.trees import Tree, all_trees
+from shared.field import ZERO
+from shared.merkle_tree import zero_hash
+from shared.poseidon import hash_chain
+
+_MOST_ELEMENTS = 30_000
+_STATE_BATCH = 500
+_ADDRESS_BATCH = 250
+_LARGEST_INTEGER = 2**63 - 1  # of SQLite
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """An element of a state queue. ``index`` counts in its queue: leaf index, or place among nullifiers."""
+
+    index: int
+    leaf_index: int
+    hash: bytes
+    tx_hash: bytes
+    nullifier: bytes
+
+
+def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
+    """Method getQueueElements. One answer is of one moment, and all parts are for one root."""
+    if params.output_queue is None and params.input_queue is None and params.address_queue is None:
+        raise validation("At least one queue must be requested")
+    for part in (params.output_queue, params.input_queue):
+        if part is not None and part.limit > _MOST_ELEMENTS:
+            raise validation(f"Too many queue elements requested {part.limit}. Maximum allowed: {_MOST_ELEMENTS}")
+    if params.address_queue is not None and params.address_queue.limit > _MOST_ELEMENTS:
+        limit = params.address_queue.limit
+        raise validation(f"Too many addresses requested {limit}. Maximum allowed: {_MOST_ELEMENTS}")
+    tree = sound_tree(snapshot, params.tree, "tree")
+    answer: Json = {"context": {"slot": snapshot.slot}}
+    if params.output_queue is not None or params.input_queue is not None:
+        if tree.tree_type is not TreeType.STATE_V2 or params.address_queue is not None:
+            raise validation(f"Tree {encode(tree.key)} has no such queue")
+        state = _state_queue(snapshot, tree, params.output_queue, params.input_queue)
+        if state is not None:
+            answer["stateQueue"] = state
+    elif params.address_queue is not None:
+        if tree.tree_type is not TreeType.ADDRESS_V2:
+            raise validation(f"Tree {encode(tree.key)} has no such queue")
+        answer["addressQueue"] = _address_queue(snapshot, tree, params.address_queue)
+    return answer
+
+
+def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent: QueuePart | None) -> Json | None:
+    """Both queues of a state tree; None when neither has a full batch."""
+    outputs = _queued(snapshot, tree, output, "leaf_index", tree.next_index) if output else []
+    inputs = _queued(snapshot, tree, spent, "queue_index", tree.nullifier_next) if spent else []
+    if not outputs and not inputs:
+        return None
+    positions = {element.leaf_index for element in [*outputs, *inputs]}
+    known = _listed_nodes(snapshot, tree, positions)
+    answer: Json = {
+        "nodes": _nodes_json(known),
+        "initialRoot": encode(tree.root),
+        "rootSeq": tree.sequence,
+    }
+    if output is not None:
+        answer["outputQueue"] = _output_queue(outputs, known, _batch(output, _STATE_BATCH))
+    if spent is not None:
+        answer["inputQueue"] = _input_queue(inputs, known, _batch(spent, _STATE_BATCH))
+    return answer
+
+
+def _queued(snapshot: Snapshot, tree: Tree, part: QueuePart, column: str, head: int) -> list[_Queued]:
+    """A page of whole batches; an error if its start was worked off already."""
+    start = head if part.start_index is None else min(max(head, part.start_index), _LARGEST_INTEGER)
+    rows = snapshot.connection.execute(
+        f"SELECT {column}, leaf_index, hash, tx_hash, nullifier FROM accounts"  # noqa: S608
+        f" WHERE tree = ? AND {column} >= ? ORDER BY {column} LIMIT ?",
+        (tree.id, start, part.limit),
+    ).fetchall()
+    if rows and part.start_index is not None and rows[0][0] > part.start_index:
+        raise validation(
+            f"Requested start_index {part.start_index} but first_queue_index {rows[0][0]} is later (possible pruning)"
+        )
+    batch = _batch(part, _STATE_BATCH)
+    kept = rows[: len(rows) - len(rows) % batch]
+    return [_Queued(index, leaf, value, tx or ZERO, nullifier or ZERO) for index, leaf, value, tx, nullifier in kept]
+
+
+def _output_queue(elements: list[_Queued], known: dict[int, bytes], batch: int) -> Json:
+    first = elements[0].index if elements else 0
+    return {
+        "leafIndices": [element.leaf_index for element in elements],
+        "accountHashes": [encode(element.hash) for element in elements],
+        "leaves": [encode(known.get(element.leaf_index, ZERO)) for element in elements],
+        "firstQueueIndex": first,
+        "nextIndex": first,
+        "leavesHashChains": _chains([element.hash for element in elements], batch),
+    }
+
+
+def _input_queue(elements: list[_Queued], known: dict[int, bytes], batch: int) -> Json:
+    return {
+        "leafIndices": [element.leaf_index for element in elements],
+        "accountHashes": [encode(element.hash) for element in elements],
+        "leaves": [encode(known.get(element.leaf_index, ZERO)) for element in elements],
+        "txHashes": [encode(element.tx_hash) for element in elements],
+        "nullifiers": [encode(element.nullifier) for element in elements],
+        "firstQueueIndex": elements[0].index if elements else 0,
+        "leavesHashChains": _chains([element.nullifier for element in elements], batch),
+    }
+
+
+def _address_queue(snapshot: Snapshot, tree: Tree, part: QueuePart) -> Json:
+    start = min(part.start_index or 0, _LARGEST_INTEGER)
+    rows = snapshot.connection.execute(
+        "SELECT queue_index, address FROM address_queue WHERE tree = ? AND queue_index >= ?"
+        " ORDER BY queue_index LIMIT ?",
+        (tree.id, start, part.limit),
+    ).fetchall()
+    lows = [low_element(snapshot.connection, tree, address) for _, address in rows]
+    known = _listed_nodes(snapshot, tree, {low.index for low in lows})
+    frontier = tree.nodes(snapshot.connection).frontier(tree.next_index)
+    return {
+        "addresses": [encode(address) for _, address in rows],
+        "queueIndices": [index for index, _ in rows],
+        "nodes": _nodes_json(known),
+        "lowElementIndices": [low.index for low in lows],
+        "lowElementValues": [encode(low.value) for low in lows],
+        "lowElementNextIndices": [low.next_index for low in lows],
+        "lowElementNextValues": [encode(low.next_value) for low in lows],
+        "leavesHashChains": _chains([address for _, address in rows], _batch(part, _ADDRESS_BATCH)),
+        "initialRoot": encode(tree.root if rows else ZERO),
+        "startIndex": tree.next_index,
+        "subtrees": [encode(node) for node in frontier],
+        "rootSeq": tree.sequence if rows else 0,
+    }
+
+
+def _batch(part: QueuePart, usual: int) -> int:
+    return part.zkp_batch_size or usual
+
+
+def _listed_nodes(snapshot: Snapshot, tree: Tree, positions: Iterable[int]) -> dict[int, bytes]:
+    """Leaves, their siblings and ancestors, by number; siblings always, the others if they are stored."""
+    nodes = tree.nodes(snapshot.connection)
+    siblings: set[int] = set()
+    others: set[int] = set()
+    for position in positions:
+        siblings.update(nodes.siblings(position))
+        others.update((node_number(0, position), *nodes.ancestors(position)))
+    found = nodes.stored(siblings | others)
+    return {number: zero_hash(number >> 56) for number in siblings} | found
+
+
+def _nodes_json(known: dict[int, bytes]) -> list[Json]:
+    return [{"index": number, "hash": encode(known[number])} for number in sorted(known)]
+
+
+def _chains(values: Sequence[bytes], batch: int) -> list[str]:
+    """One chain per whole batch."""
+    whole = len(values) - len(values) % batch
+    return [encode(hash_chain(b"".join(values[start : start + batch]))) for start in range(0, whole, batch)]
+
+
+def get_queue_info(snapshot: Snapshot, params: QueueTrees) -> Json:
+    """Method getQueueInfo: sizes of the queues of V2 trees."""
+    wanted = None if params.trees is None else set(params.trees)
+    queues: list[Json] = []
+    for tree in all_trees(snapshot.connection):
+        if wanted is not None and tree.key not in wanted:
+            continue
+        if tree.tree_type is TreeType.STATE_V2:
+            queues.append(_info(tree, QueueType.INPUT_STATE_V2, tree.input_next - tree.nullifier_next))
+            queues.append(_info(tree, QueueType.OUTPUT_STATE_V2, tree.output_next - tree.next_index))
+        elif tree.tree_type is TreeType.ADDRESS_V2:
+            queues.append(_info(tree, QueueType.ADDRESS_V2, tree.address_next - (tree.next_index - 1)))
+    return {"queues": queues, "slot": snapshot.slot}
+
+
+def _info(tree: Tree, kind: QueueType, size: int) -> Json:
+    return {"tree": encode(tree.key), "queue": encode(tree.queue), "queueType": int(kind), "queueSize": size}
+
+
+def get_queue_leaf_indices(snapshot: Snapshot, params: LeafIndices) -> Json:
+    """Method getQueueLeafIndices: spent accounts not yet nullified in the tree, in queue order."""
+    if params.limit > _MOST_ELEMENTS:
+        raise validation(f"Too many queue elements requested {params.limit}. Maximum allowed: {_MOST_ELEMENTS}")
+    tree = sound_tree(snapshot, params.tree, "tree")
+    if tree.tree_type is not TreeType.STATE_V2:
+        raise invalid_key("tree")
+    start = min(max(params.start_index or 0, tree.nullifier_next), _LARGEST_INTEGER)
+    rows = snapshot.connection.execute(
+        "SELECT hash, queue_index, leaf_index FROM accounts WHERE tree = ? AND queue_index >= ?"
+        " ORDER BY queue_index LIMIT ?",
+        (tree.id, start, params.limit),
+    )
+    return snapshot.answer(
+        [{"hash": encode(leaf), "queueIndex": index, "leafIndex": place} for leaf, index, place in rows]
+    )

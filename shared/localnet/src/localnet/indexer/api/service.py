@@ -1,0 +1,193 @@
+"""Answers one call: readings of the store in threads, proofs and transactions from elsewhere."""
+
+import asyncio
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from localnet.indexer.api import params
+from localnet.indexer.api.accounts import find_unspent
+from localnet.indexer.api.compression import ProofUnreadable
+from localnet.indexer.api.errors import METHOD_NOT_FOUND, SERVER_ERROR, ApiError, internal, not_found, validation
+from localnet.indexer.api.methods import METHODS
+from localnet.indexer.api.shapes import Json, Snapshot, account_v2
+from localnet.indexer.api.signatures import compression_info
+from localnet.indexer.api.upstream import Node, Prover
+from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
+from localnet.indexer.base58 import encode
+from localnet.indexer.store import Store
+
+_log = logging.getLogger(__name__)
+
+HEALTHY_LAG = 20
+"""Slots that a healthy indexer may be behind its node."""
+
+_MOST_INTERFACES = 100
+
+Answer = TypeVar("Answer")
+Special = Callable[[object], Awaitable[Any]]
+
+
+class Service:
+    """The methods over a store. ``stopped`` tells why indexing stopped, None while it goes on."""
+
+    def __init__(
+        self, store: Store, prover: Prover, node: Node, stopped: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._store = store
+        self._prover = prover
+        self._node = node
+        self._stopped = stopped
+        self._special: dict[str, Special] = {
+            "getIndexerHealth": self._health,
+            "getIndexerSlot": self._slot,
+            "liveness": self._liveness,
+            "readiness": self._readiness,
+            "getValidityProof": self._validity_proof,
+            "getValidityProofV2": self._validity_proof_v2,
+            "getTransactionWithCompressionInfo": self._transaction,
+            "getTransactionWithCompressionInfoV2": self._transaction_v2,
+            "getAccountInterface": self._interface,
+            "getMultipleAccountInterfaces": self._interfaces,
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all methods."""
+        return frozenset(METHODS) | frozenset(self._special)
+
+    async def call(self, name: str, given: object) -> Any:
+        """The result of a method; ApiError where the answer is an error."""
+        special = self._special.get(name)
+        if special is not None:
+            return await special(given)
+        method = METHODS.get(name)
+        if method is None:
+            raise ApiError(METHOD_NOT_FOUND, "Method not found")
+        wanted = params.decode_params(given, method.params)
+        return await self._read(lambda snapshot: method.answer(snapshot, wanted))
+
+    async def _read(self, answer: Callable[[Snapshot], Answer]) -> Answer:
+        """What ``answer`` makes of one moment of the store, computed in a thread."""
+
+        def reading() -> Answer:
+            with self._store.read() as connection:
+                return answer(Snapshot.of(connection))
+
+        return await asyncio.to_thread(reading)
+
+    async def _slot(self, _: object) -> int:
+        return await self._read(lambda snapshot: snapshot.slot)
+
+    async def _health(self, given: object) -> str:
+        stopped = self._stopped()
+        if stopped is not None:
+            raise internal("indexing has stopped")
+        behind = await self._node.slot() - await self._slot(given)
+        if behind > HEALTHY_LAG:
+            raise ApiError(SERVER_ERROR, f"Node is behind {behind} slots")
+        return "ok"
+
+    async def _liveness(self, _: object) -> None:
+        return None
+
+    async def _readiness(self, given: object) -> None:
+        await self._health(given)
+
+    async def _validity_proof(self, given: object) -> Json:
+        wanted = params.decode_params(given, params.ValidityProof)
+        statement = await self._read(lambda snapshot: state_v1(snapshot, wanted))
+        return _readable(answer_v1, statement, await self._prove(statement))
+
+    async def _validity_proof_v2(self, given: object) -> Json:
+        wanted = params.decode_params(given, params.ValidityProofV2)
+        statement = await self._read(lambda snapshot: state_v2(snapshot, wanted))
+        return _readable(answer_v2, statement, await self._prove(statement))
+
+    async def _prove(self, statement: Statement) -> Any:
+        request = statement.request()
+        return None if request is None else await self._prover.prove(request)
+
+    async def _transaction(self, given: object) -> Json:
+        return await self._compression(given, newer=False)
+
+    async def _transaction_v2(self, given: object) -> Json:
+        return await self._compression(given, newer=True)
+
+    async def _compression(self, given: object, *, newer: bool) -> Json:
+        wanted = params.decode_params(given, params.TransactionName)
+        transaction = await self._node.transaction(encode(wanted.signature))
+        if transaction is None:
+            raise not_found("Transaction not found")
+        info = await self._read(lambda snapshot: compression_info(snapshot, wanted.signature, newer=newer))
+        return {"transaction": transaction, "compressionInfo": info}
+
+    async def _interface(self, given: object) -> Json:
+        wanted = params.decode_params(given, params.Interface)
+        slot, (value,) = await self._found([wanted.address])
+        return {"context": {"slot": slot}, "value": value}
+
+    async def _interfaces(self, given: object) -> Json:
+        wanted = params.decode_params(given, params.Interfaces)
+        if len(wanted.addresses) > _MOST_INTERFACES:
+            raise validation(
+                f"Too many addresses requested {len(wanted.addresses)}. Maximum allowed: {_MOST_INTERFACES}"
+            )
+        slot, values = await self._found(wanted.addresses)
+        return {"context": {"slot": slot}, "value": values}
+
+    async def _found(self, addresses: list[params.Hash]) -> tuple[int, list[Json | None]]:
+        """The slot, and each account: on chain, else compressed under this address, else None."""
+        slot = await self._slot(None)
+        values: list[Json | None] = []
+        for address in addresses:
+            account = await self._node.account(encode(address))
+            if account is not None:
+                values.append(_hot(address, account))
+            else:
+                values.append(await self._read(lambda snapshot, key=address: _cold(snapshot, key)))  # type: ignore[misc]
+        return slot, values
+
+
+def _readable(answer: Callable[[Statement, Any], Json], statement: Statement, proof: Any) -> Json:
+    try:
+        return answer(statement, proof)
+    except ProofUnreadable as fault:
+        raise internal(str(fault)) from None
+
+
+def _hot(address: bytes, account: Json) -> Json:
+    data = account["data"][0]
+    return {
+        "key": encode(address),
+        "account": {
+            "lamports": account["lamports"],
+            "data": data,
+            "owner": account["owner"],
+            "executable": account["executable"],
+            "rentEpoch": account["rentEpoch"],
+            "space": len(b64decode(data)),
+        },
+        "cold": None,
+    }
+
+
+def _cold(snapshot: Snapshot, address: params.Hash) -> Json | None:
+    """A compressed account in the form of one on chain: its discriminator stands before its data."""
+    row = find_unspent(snapshot, params.AccountOrAddress(address=address))
+    if row is None:
+        return None
+    content = row.data.discriminator + row.data.data if row.data else b""
+    return {
+        "key": encode(address),
+        "account": {
+            "lamports": row.lamports,
+            "data": b64encode(content).decode(),
+            "owner": encode(row.owner),
+            "executable": False,
+            "rentEpoch": 0,
+            "space": len(content),
+        },
+        "cold": [account_v2(row)],
+    }

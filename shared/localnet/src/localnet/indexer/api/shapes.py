@@ -1,0 +1,175 @@
+"""JSON shapes that several methods share (source: indexer.md section 2.1)."""
+
+import sqlite3
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from localnet.indexer.base58 import encode
+from localnet.indexer.hashing import AccountData
+from localnet.indexer.programs import TreeType
+from localnet.indexer.store import get_meta
+from localnet.indexer.tokens import TokenData, token_data
+
+Json = dict[str, Any]
+
+DEFAULT_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of the store, and the slot it stands for."""
+
+    connection: sqlite3.Connection
+    slot: int
+
+    @classmethod
+    def of(cls, connection: sqlite3.Connection) -> "Snapshot":
+        """The moment that a connection reads."""
+        return cls(connection, get_meta(connection, "slot"))
+
+    def answer(self, value: object) -> Json:
+        """A result with its context."""
+        return {"context": {"slot": self.slot}, "value": value}
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    """An account as the store has it, with the tree it belongs to."""
+
+    id: int
+    hash: bytes
+    address: bytes | None
+    owner: bytes
+    lamports: int
+    data: AccountData | None
+    leaf_index: int
+    sequence: int | None
+    slot: int
+    tree: bytes
+    queue: bytes
+    tree_type: TreeType
+    queued: bool
+    spent: bool
+    tx_hash: bytes | None
+    nullifier: bytes | None
+
+    @property
+    def token(self) -> TokenData | None:
+        """The token account in it."""
+        return token_data(self.owner, self.data)
+
+
+ACCOUNT_COLUMNS = (
+    "a.id, a.hash, a.address, a.owner, a.lamports, a.discriminator, a.data, a.data_hash, a.leaf_index, a.sequence,"
+    " a.slot, t.key, t.queue, t.type, a.leaf_index >= t.next_index, a.spent, a.tx_hash, a.nullifier"
+)
+ACCOUNT_TABLES = "accounts a JOIN trees t ON t.id = a.tree"
+
+
+def account_row(row: Sequence[Any]) -> AccountRow:
+    """A row of ACCOUNT_COLUMNS."""
+    number, leaf, address, owner, lamports, discriminator, content, data_hash, leaf_index, sequence, slot = row[:11]
+    tree, queue, tree_type, queued, spent, tx_hash, nullifier = row[11:]
+    return AccountRow(
+        id=number,
+        hash=leaf,
+        address=address,
+        owner=owner,
+        lamports=int.from_bytes(lamports, "big"),
+        data=None if discriminator is None else AccountData(discriminator, content, data_hash),
+        leaf_index=leaf_index,
+        sequence=sequence,
+        slot=slot,
+        tree=tree,
+        queue=queue,
+        tree_type=TreeType(tree_type),
+        queued=bool(queued) and tree_type == TreeType.STATE_V2,
+        spent=bool(spent),
+        tx_hash=tx_hash,
+        nullifier=nullifier,
+    )
+
+
+def select_accounts(snapshot: Snapshot, condition: str, values: Sequence[Any]) -> list[AccountRow]:
+    """Accounts that the text behind WHERE selects; those queued without their account are left out."""
+    statement = f"SELECT {ACCOUNT_COLUMNS} FROM {ACCOUNT_TABLES} WHERE a.owner IS NOT NULL AND {condition}"  # noqa: S608
+    return [account_row(row) for row in snapshot.connection.execute(statement, tuple(values))]
+
+
+def optional_text(data: bytes | None) -> str | None:
+    """Base58, or null."""
+    return None if data is None else encode(data)
+
+
+def data_json(data: AccountData | None, part: slice | None = None) -> Json | None:
+    """The data section; ``part`` cuts the bytes of the data."""
+    if data is None:
+        return None
+    content = data.data if part is None else data.data[part]
+    return {
+        "discriminator": int.from_bytes(data.discriminator, "little"),
+        "data": b64encode(content).decode(),
+        "dataHash": encode(data.data_hash),
+    }
+
+
+def account_v1(row: AccountRow, part: slice | None = None) -> Json:
+    """The older form of an account."""
+    return {
+        "hash": encode(row.hash),
+        "address": optional_text(row.address),
+        "data": data_json(row.data, part),
+        "owner": encode(row.owner),
+        "lamports": row.lamports,
+        "tree": encode(row.tree),
+        "leafIndex": row.leaf_index,
+        "seq": row.sequence,
+        "slotCreated": row.slot,
+    }
+
+
+def account_v2(row: AccountRow, part: slice | None = None) -> Json:
+    """The newer form of an account."""
+    older = account_v1(row, part)
+    del older["tree"]
+    return older | {
+        "proveByIndex": row.queued,
+        "merkleContext": merkle_context(row.tree_type, row.tree, row.queue),
+    }
+
+
+AccountShape = Callable[[AccountRow, slice | None], Json]
+
+
+def merkle_context(tree_type: TreeType, tree: bytes, queue: bytes) -> Json:
+    """The tree that an account or address belongs to."""
+    return {
+        "treeType": int(tree_type),
+        "tree": encode(tree),
+        "queue": encode(queue),
+        "cpiContext": None,
+        "nextTreeContext": None,
+    }
+
+
+def token_json(token: TokenData) -> Json:
+    """The token account in a compressed account."""
+    return {
+        "mint": encode(token.mint),
+        "owner": encode(token.owner),
+        "amount": token.amount,
+        "delegate": optional_text(token.delegate),
+        "state": token.state,
+        "tlv": None if token.tlv is None else b64encode(token.tlv).decode(),
+    }
+
+
+Item = TypeVar("Item")
+
+
+def page(items: list[Item], limit: int, shape: Callable[[Item], Json], cursor: Callable[[Item], bytes]) -> Json:
+    """A page of a list: a cursor comes with a full page only."""
+    full = bool(items) and len(items) >= limit
+    return {"items": [shape(item) for item in items], "cursor": encode(cursor(items[-1])) if full else None}

@@ -1,0 +1,232 @@
+"""Validity proofs: what is to be proved, the request to the prover, and the answer (source: indexer.md 2.6 and 5)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from localnet.indexer.api.compression import compress_proof
+from localnet.indexer.api.errors import not_found, validation
+from localnet.indexer.api.params import Hash, ValidityProof, ValidityProofV2
+from localnet.indexer.api.proofs import AbsenceProof, LeafProof, absence_proofs, leaf_proofs
+from localnet.indexer.api.shapes import Json, Snapshot, merkle_context
+from localnet.indexer.base58 import encode
+from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
+from shared.field import ZERO
+from shared.indexed_merkle_tree import LARGEST_VALUE
+from shared.poseidon import hash2, hash3
+
+_V2_STATE_HEIGHT = 32
+_V2_ADDRESS_HEIGHT = 40
+
+# Numbers of accounts and addresses for which keys exist, by heights of the trees.
+_INCLUSION = {26: frozenset({1, 2, 3, 4, 8}), 32: frozenset(range(1, 21))}
+_NON_INCLUSION = {26: frozenset({1, 2}), 40: frozenset(range(1, 33))}
+_COMBINED = {(26, 26): (4, 2), (32, 40): (4, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one validity proof says: leaves and absent addresses, in the order of the request."""
+
+    slot: int
+    leaves: list[LeafProof]
+    absences: list[AbsenceProof]
+
+    @property
+    def proved(self) -> list[LeafProof]:
+        """Leaves that the proof is about; queued ones are shown by their index on chain."""
+        return [leaf for leaf in self.leaves if leaf.path is not None]
+
+    def request(self) -> Json | None:
+        """The body for the prover, None where nothing is to be proved."""
+        if not self.proved and not self.absences:
+            return None
+        _require_keys(self)
+        body: Json = {"circuitType": _circuit(self)}
+        if self.proved:
+            body["stateTreeHeight"] = self.proved[0].tree.height
+        if self.absences:
+            body["addressTreeHeight"] = self.absences[0].tree.height
+        if _hashed(self):
+            body["publicInputHash"] = _hex(_public_input(self))
+        if self.proved:
+            body["inputCompressedAccounts"] = [_leaf_json(leaf) for leaf in self.proved]
+        if self.absences:
+            body["newAddresses"] = [_absence_json(absence) for absence in self.absences]
+        return body
+
+
+def state_v1(snapshot: Snapshot, params: ValidityProof) -> Statement:
+    """Gather what the older method proves."""
+    if params.new_addresses and params.new_addresses_with_trees:
+        raise validation("Cannot provide both newAddresses and newAddressesWithTree")
+    wanted: list[tuple[bytes, bytes]] = [(address, DEFAULT_ADDRESS_TREE_V1) for address in params.new_addresses]
+    wanted += [(one.address, one.tree) for one in params.new_addresses_with_trees]
+    if not params.hashes and not wanted:
+        raise validation("No hashes or new addresses provided for proof generation")
+    _refuse_spent_v1(snapshot, params.hashes)
+    leaves = leaf_proofs(snapshot, params.hashes, allow_queued=False) if params.hashes else []
+    _require_provable(wanted)
+    return Statement(snapshot.slot, leaves, absence_proofs(snapshot, wanted))
+
+
+def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
+    """Gather what the newer method proves."""
+    _refuse_spent_v2(snapshot, params.hashes)
+    leaves = leaf_proofs(snapshot, params.hashes, allow_queued=True) if params.hashes else []
+    wanted: list[tuple[bytes, bytes]] = [(one.address, one.tree) for one in params.new_addresses_with_trees]
+    _require_provable(wanted)
+    return Statement(snapshot.slot, leaves, absence_proofs(snapshot, wanted))
+
+
+def answer_v1(statement: Statement, proof: Any) -> Json:
+    """The result of the older method: accounts first, then addresses, in parallel lists."""
+    leaves, absences = statement.leaves, statement.absences
+    trees = [*(leaf.tree for leaf in leaves), *(absence.tree for absence in absences)]
+    return {
+        "value": {
+            "compressedProof": compress_proof(proof),
+            "roots": [encode(tree.root) for tree in trees],
+            "rootIndices": [tree.root_index for tree in trees],
+            "leafIndices": [*(leaf.leaf_index for leaf in leaves), *(absence.low.index for absence in absences)],
+            "leaves": [encode(value) for value in [*(x.hash for x in leaves), *(x.address for x in absences)]],
+            "merkleTrees": [encode(tree.key) for tree in trees],
+        },
+        "context": {"slot": statement.slot},
+    }
+
+
+def answer_v2(statement: Statement, proof: Any) -> Json:
+    """The result of the newer method; ``proof`` is None where all accounts are queued."""
+    return {
+        "value": {
+            "compressedProof": None if proof is None else compress_proof(proof),
+            "accounts": [_account_v2(leaf) for leaf in statement.leaves],
+            "addresses": [_address_v2(absence) for absence in statement.absences],
+        },
+        "context": {"slot": statement.slot},
+    }
+
+
+def _account_v2(leaf: LeafProof) -> Json:
+    queued, tree = leaf.path is None, leaf.tree
+    return {
+        "hash": encode(leaf.hash),
+        "root": encode(ZERO if queued else tree.root),
+        "rootIndex": {"rootIndex": 0 if queued else tree.root_index, "proveByIndex": queued},
+        "leafIndex": leaf.leaf_index,
+        "merkleContext": merkle_context(tree.tree_type, tree.key, tree.queue),
+    }
+
+
+def _address_v2(absence: AbsenceProof) -> Json:
+    tree = absence.tree
+    return {
+        "address": encode(absence.address),
+        "root": encode(tree.root),
+        "rootIndex": tree.root_index,
+        "merkleContext": merkle_context(tree.tree_type, tree.key, tree.queue),
+    }
+
+
+def _unspent(snapshot: Snapshot, hashes: list[Hash]) -> set[bytes]:
+    marks = ",".join("?" * len(hashes))
+    rows = snapshot.connection.execute(
+        f"SELECT hash FROM accounts WHERE hash IN ({marks}) AND NOT spent",  # noqa: S608
+        tuple(hashes),
+    )
+    return {leaf for (leaf,) in rows}
+
+
+def _refuse_spent_v1(snapshot: Snapshot, hashes: list[Hash]) -> None:
+    unspent = _unspent(snapshot, hashes) if hashes else set()
+    found = sum(leaf in unspent for leaf in hashes)
+    if found < len(hashes):
+        raise not_found(f"Leaf nodes not found for hashes. Got {found} hashes. Expected {len(hashes)}.")
+
+
+def _refuse_spent_v2(snapshot: Snapshot, hashes: list[Hash]) -> None:
+    found = _unspent(snapshot, hashes) if hashes else set()
+    if any(leaf not in found for leaf in hashes):
+        asked, got = (", ".join(encode(leaf) for leaf in some) for some in (hashes, [h for h in hashes if h in found]))
+        raise validation(f"No account or already spent for some hashes. Requested [{asked}], found [{got}]")
+
+
+def _require_provable(wanted: list[tuple[bytes, bytes]]) -> None:
+    """Addresses lie below the end of the list; other methods answer for greater ones, as the reference does."""
+    for address, _ in wanted:
+        if address >= LARGEST_VALUE:
+            raise validation(f"Address {encode(address)} is out of range")
+
+
+def _circuit(statement: Statement) -> str:
+    if statement.proved and statement.absences:
+        return "combined"
+    return "inclusion" if statement.proved else "non-inclusion"
+
+
+def _require_keys(statement: Statement) -> None:
+    """Refuse numbers and mixtures of trees for which no proving key exists."""
+    state = {leaf.tree.height for leaf in statement.proved}
+    address = {absence.tree.height for absence in statement.absences}
+    accounts, addresses = len(statement.proved), len(statement.absences)
+    if len(state) > 1 or len(address) > 1:
+        raise validation("All trees of one kind must be of one version")
+    if state and address:
+        limits = _COMBINED.get((state.pop(), address.pop()))
+        if limits is None:
+            raise validation("State and address trees must be of one version")
+        if accounts > limits[0] or addresses > limits[1]:
+            raise validation(f"At most {limits[0]} hashes and {limits[1]} new addresses can be proved together")
+        return
+    counts = _INCLUSION[state.pop()] if state else _NON_INCLUSION[address.pop()]
+    if max(accounts, addresses) not in counts:
+        allowed = ", ".join(map(str, sorted(counts)))
+        raise validation(f"Invalid number of {'hashes' if accounts else 'new addresses'}. Allowed: {allowed}")
+
+
+def _hashed(statement: Statement) -> bool:
+    """Whether the circuit takes one hash of its public inputs."""
+    return any(leaf.tree.height == _V2_STATE_HEIGHT for leaf in statement.proved) or any(
+        absence.tree.height == _V2_ADDRESS_HEIGHT for absence in statement.absences
+    )
+
+
+def _public_input(statement: Statement) -> bytes:
+    parts = []
+    if statement.proved:
+        parts.append(_pairs([(leaf.tree.root, leaf.hash) for leaf in statement.proved]))
+    if statement.absences:
+        parts.append(_pairs([(absence.tree.root, absence.address) for absence in statement.absences]))
+    return hash2(*parts) if len(parts) > 1 else parts[0]
+
+
+def _pairs(pairs: list[tuple[bytes, bytes]]) -> bytes:
+    chain = hash2(*pairs[0])
+    for root, value in pairs[1:]:
+        chain = hash3(chain, root, value)
+    return chain
+
+
+def _leaf_json(leaf: LeafProof) -> Json:
+    return {
+        "root": _hex(leaf.tree.root),
+        "pathIndex": leaf.leaf_index,
+        "pathElements": [_hex(node) for node in leaf.path or ()],
+        "leaf": _hex(leaf.hash),
+    }
+
+
+def _absence_json(absence: AbsenceProof) -> Json:
+    return {
+        "root": _hex(absence.tree.root),
+        "value": _hex(absence.address),
+        "pathIndex": absence.low.index,
+        "pathElements": [_hex(node) for node in absence.path],
+        "leafLowerRangeValue": _hex(absence.low.value),
+        "leafHigherRangeValue": _hex(absence.low.next_value),
+        "nextIndex": absence.low.next_index,
+    }
+
+
+def _hex(data: bytes) -> str:
+    return "0x" + data.hex()
