@@ -1,8 +1,9 @@
 """Witnesses that break one constraint of a circuit and satisfy all others.
 
-A circuit under test is a gadget whose results are asserted equal to inputs that nothing else reads. Such an input is
-left open and takes the value that its equality demands, so that an error made at the dropped constraint reaches an
-input that the complete circuit must then reject.
+Some inputs of a circuit under test are asserted equal to something that it computes, roots for instance. Such an input
+is left open and takes the value that its equality demands, so that an error made at the dropped constraint reaches an
+input that the complete circuit must then reject. A bound input takes the value of an expression that no constraint ties
+to it, such as the sibling that another path of the same tree computes.
 """
 
 from __future__ import annotations
@@ -40,17 +41,22 @@ class Hint:
 class Program:
     """The instructions of a circuit, read once."""
 
-    def __init__(self, circuit: CompiledCircuit, open_inputs: set[int]) -> None:
+    def __init__(
+        self, circuit: CompiledCircuit, open_inputs: set[int], bound_inputs: dict[int, Terms] | None = None
+    ) -> None:
         self.circuit = circuit
+        self.bound_inputs = bound_inputs or {}
         self.open_inputs = open_inputs
         self.steps: list[Constraint | Hint] = []
         self.constraints: list[Constraint] = []
+        self.hinted: set[int] = set()
         known = set(range(len(circuit.public_names) + len(circuit.secret_names)))
         for instruction in circuit.program():
             if isinstance(instruction, HintCall):
                 is_bits = instruction.hint_id == circuit.generation.bits.id
                 self.steps.append(Hint(is_bits, self._valued(instruction.inputs[0]), instruction.outputs))
                 known.update(instruction.outputs)
+                self.hinted.update(instruction.outputs if is_bits else ())
             else:
                 constraint = self._constraint(instruction, known)
                 known.update([] if constraint.defines is None else [constraint.defines])
@@ -70,25 +76,49 @@ class Program:
             kind = "boolean" if right == complement else "vanishing"
         elif any(wire in self.open_inputs for wire, _ in right + out):
             kind = "result"
-        else:
+        elif any(wire in self.hinted for wire, _ in right):
             kind = "recomposition"
+        else:
+            kind = "link"
         return Constraint(left, right, out, kind, new[0] if new else None)
 
     def wires_without(self, dropped: Constraint, inputs: list[int]) -> list[int]:
-        """An assignment that satisfies all constraints but one, with the open inputs set to fit."""
+        """An assignment that satisfies all constraints but one, with the open and bound inputs set to fit."""
         values: dict[int, int] = {
-            wire: value for wire, value in enumerate([1, *inputs]) if wire not in self.open_inputs
+            wire: value
+            for wire, value in enumerate([1, *inputs])
+            if wire not in self.open_inputs and wire not in self.bound_inputs
         }
         if dropped.kind == "boolean" and dropped.left[0][0] in values:
             values[dropped.left[0][0]] = 2  # an input that should be a bit
-        for step in self.steps:
+        pending: list[Constraint | Hint] = self.steps
+        while pending:
+            waiting = [step for step in pending if not self._run(step, dropped, values)]
+            bound = self._fill(dropped, values)
+            assert bound or len(waiting) < len(pending), "open inputs wait for each other"
+            pending = waiting
+        return [values[wire] for wire in range(self.circuit.wires)]
+
+    def _run(self, step: Constraint | Hint, dropped: Constraint, values: dict[int, int]) -> bool:
+        """Does a step unless something that it reads has no value yet."""
+        try:
             if isinstance(step, Hint):
                 self._call(step, dropped, values)
             elif step.kind == "result":
                 self._bind(step, values, error=int(step is dropped))
             else:
                 self._satisfy(step, values, is_dropped=step is dropped)
-        return [values[wire] for wire in range(self.circuit.wires)]
+        except KeyError:
+            return False
+        return True
+
+    def _fill(self, dropped: Constraint, values: dict[int, int]) -> int:
+        """Gives values to bound inputs; how many got one."""
+        known = len(values)
+        for wire, terms in self.bound_inputs.items():
+            if wire not in values and all(read in values for read, _ in terms):
+                values[wire] = (_sum(terms, values) + (dropped.kind == "link")) % SCALAR_MODULUS
+        return len(values) - known
 
     def _call(self, hint: Hint, dropped: Constraint, values: dict[int, int]) -> None:
         value = _sum(hint.value, values)
