@@ -72,7 +72,7 @@ def test_vectors__of_circuits__are_all_judged_here() -> None:
     index = load("circuits/index.json")
     assert sorted(path.name for path in (VECTORS / "circuits").iterdir()) == index["files"]
     requests = {golden.name.removeprefix("circuits/") for golden in request_vectors()}
-    edges = {edge["name"] for edge in load("circuits/edge_cases.json")}
+    edges = {f"edge:{edge['name']}" for edge in load("circuits/edge_cases.json")}
     assert set(index["acceptance"]) <= requests | edges
     assert len(edges) == 18
 
