@@ -64,8 +64,13 @@ def running_service(log: Path, *words: str, **variables: str) -> Iterator[Servic
         yield Service(process, log)
     finally:
         if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
             process.kill()
-        process.wait()
+            process.wait()
+            raise
 
 
 def environment() -> dict[str, str]:
