@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 
 import pytest
 from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
-from in_process_service import circuit
+from in_process_service import Serve, circuit
 
+from prover.cli.gen_test_params import MadeUpRequests
 from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store import KeyStore
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task
+from shared.proof_wire import encode_request
 
 FAULTS = 4
 """Changed inputs per request."""
@@ -51,6 +54,22 @@ def assert_agreement(store: KeyStore, golden: RequestVector, faults: int) -> Non
 @pytest.mark.parametrize("golden", provable_with(PUBLISHED), ids=lambda golden: golden.name)
 def test_verdict__with_a_published_key__is_that_of_its_solver(published_keys: KeyStore, golden: RequestVector) -> None:
     assert_agreement(published_keys, golden, FAULTS)
+
+
+async def test_batch__of_production_size__is_refused_for_its_fault_before_its_key_is_missed(
+    serve: Serve, published_keys: KeyStore
+) -> None:
+    client = await serve(published_keys)
+    request = json.loads(encode_request(MadeUpRequests("production").make(circuit("batch_append_32_500"))))
+    response = await client.post("/prove", data=io.BytesIO(json.dumps(request).encode()))
+    assert (response.status, (await response.json())["code"]) == (503, "key_not_found")
+    request["merkleProofs"][123][0] = "0x2a"
+    response = await client.post("/prove", data=io.BytesIO(json.dumps(request).encode()))
+    problem = await response.json()
+    assert (response.status, problem["code"]) == (400, "proving_error")
+    assert problem["path"] == "$.merkleProofs[123]"
+    assert problem["message"].startswith("error proving: ")
+    assert f"constraint #{problem['constraint']} is not satisfied" in problem["message"]
 
 
 @pytest.mark.reference_batch_keys

@@ -23,7 +23,9 @@ from prover.cli.gen_test_params import MadeUpRequests
 from prover.proving.assignment import Assignment, draft
 from prover.proving.prechecks.satisfiable import first_failure
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.poseidon import hash3
 from shared.proof_wire import decode_request, encode_request
+from shared.witness_inputs import chain, chain2, combined_input_hash, update_input_hash
 
 SHAPES = [
     CircuitId(CircuitKind.INCLUSION, 1, (4,), (2,)),
@@ -105,9 +107,39 @@ def other_values(circuit: CircuitId, value: int) -> Iterator[int]:
     yield from (value + 1, value - 1, 0, 1, -1, random.Random(value).randrange(SCALAR_MODULUS))
 
 
+def with_hashes_of(circuit: CircuitId, inputs: list[int]) -> list[int]:
+    """The same inputs with the public input hash and the hash chain that belong to them, so that only paths fail."""
+    if circuit.version == 1:
+        return inputs
+    (height, *_), (size, *_) = circuit.heights, circuit.sizes
+    elements = [value.to_bytes(32, "big") for value in inputs]
+
+    def rows(start: int, count: int = size) -> list[bytes]:
+        return elements[start : start + count]
+
+    match circuit.kind:
+        case CircuitKind.INCLUSION | CircuitKind.NON_INCLUSION:
+            elements[0] = chain2(rows(1), rows(1 + size))
+        case CircuitKind.COMBINED:
+            absent, count = 1 + size * (3 + height), circuit.sizes[1]
+            claims = rows(absent, count), rows(absent + count, count)
+            elements[0] = combined_input_hash(rows(1), rows(1 + size), *claims)
+        case CircuitKind.BATCH_UPDATE:
+            indices = inputs[-size:]
+            accounts = zip(rows(4 + size), [value.to_bytes(32, "big") for value in indices], rows(4), strict=True)
+            elements[3] = chain([hash3(*account) for account in accounts])
+            elements[0] = update_input_hash(*elements[1:4])
+        case _:
+            values = 5 + size if circuit.kind is CircuitKind.BATCH_APPEND else 5 + size * (3 + height)
+            elements[3] = chain(rows(values))
+            elements[0] = chain(elements[1:5])
+    return [int.from_bytes(element, "big") for element in elements]
+
+
 @any_case
 def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: CircuitId, generation: Generation) -> None:
     inputs = list(valid_inputs(circuit))
+    assert with_hashes_of(circuit, inputs) == inputs
     assert solver_verdict(system(hooks, circuit, generation), inputs) is None
     assert precheck_verdict(circuit, inputs, generation) is None
 
@@ -133,6 +165,16 @@ def test_verdict__after_any_one_input_changed__is_that_of_the_solver(
     assert len(seen - {None}) >= 2
 
 
+@pytest.mark.parametrize("circuit", [circuit for circuit in SHAPES if circuit.version == 2], ids=str)
+def test_verdict__of_a_claim_with_the_right_hashes__is_that_of_the_solver(hooks: Hooks, circuit: CircuitId) -> None:
+    solver, inputs = system(hooks, circuit, GENERATION_014), valid_inputs(circuit)
+    for place in range(1, min(len(inputs), 1 + 4 * max(4, *circuit.sizes))):
+        changed = list(inputs)
+        changed[place] = (inputs[place] + 1) % SCALAR_MODULUS
+        changed = with_hashes_of(circuit, changed)
+        assert precheck_verdict(circuit, changed, GENERATION_014) == solver_verdict(solver, changed), place
+
+
 @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_verdict__after_several_faults__names_the_same_of_them(hooks: Hooks, data: st.DataObject) -> None:
@@ -142,4 +184,6 @@ def test_verdict__after_several_faults__names_the_same_of_them(hooks: Hooks, dat
         place = data.draw(st.integers(0, len(inputs) - 1))
         choices = [*other_values(circuit, inputs[place]), inputs[data.draw(st.integers(0, len(inputs) - 1))]]
         inputs[place] = data.draw(st.sampled_from(choices)) % SCALAR_MODULUS
+    if data.draw(st.booleans()):
+        inputs = with_hashes_of(circuit, inputs)
     assert precheck_verdict(circuit, inputs, generation) == solver_verdict(solver, inputs)

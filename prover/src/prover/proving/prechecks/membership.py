@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from prover.circuits.frontend.tape import INPUT_LEVEL
+from prover.proving.assignment import ACCOUNTS, ADDRESSES
 from prover.proving.prechecks.paths import Path, roots
 from prover.proving.prechecks.values import InputReader, is_less, numbers
 from prover.proving.prechecks.walk import Walk
@@ -10,8 +11,6 @@ from shared.circuit_id import CircuitId
 from shared.poseidon import hash2, hash3
 from shared.witness_inputs import chain2
 
-ACCOUNTS = "$.inputCompressedAccounts"
-ADDRESSES = "$.newAddresses"
 PUBLIC_INPUT_HASH = "$.publicInputHash"
 OTHER_HASH = "the public input hash is that of other inputs"
 OUTSIDE = "the index is outside the tree"
