@@ -102,6 +102,17 @@ def silent(keep: int) -> Fault:
     return answer
 
 
+def held(go_on: threading.Event) -> Fault:
+    """Serve the file well, but not before the event is set."""
+
+    async def answer(request: web.Request, data: bytes) -> web.StreamResponse:
+        while not go_on.is_set():  # noqa: ASYNC110 - the event is of another thread
+            await asyncio.sleep(0.02)
+        return await serve_range(request, data)
+
+    return answer
+
+
 def wrong(data: bytes) -> Fault:
     """Serve other bytes."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
-from faulty_key_server import KeyServer, running, status, truncated
+from faulty_key_server import KeyServer, held, running, status, truncated
 from golden_vectors import vector_named
 from in_process_service import circuit
 from service_process import Service, running_service
@@ -88,6 +89,22 @@ def test_start__with_downloads__brings_a_key_on_first_use(start: Start, folder: 
     assert (folder / OTHER.key_file).read_bytes() == data
     with start(*words) as service:  # the server of keys is gone
         assert service.ask("POST", "/prove", OTHER_BODY)[0] == 200
+
+
+def test_start__whose_download_takes_long__answers_503_and_proves_when_it_is_done(
+    start: Start, reference_keys_dir: Path
+) -> None:
+    go_on = threading.Event()
+    data = (reference_keys_dir / OTHER.earlier_key_file).read_bytes()
+    with running(KeyServer({OTHER.key_file: data})) as server:
+        server.faults[OTHER.key_file] = [held(go_on)]
+        words = ("--auto-download", "--download-url", server.url)
+        with start(*words, PROVER_PROVING__KEY_WAIT_S="0.5") as service:
+            assert problem(service.ask("POST", "/prove", OTHER_BODY))[:2] == (503, "key_loading")
+            assert service.ask("POST", "/prove", SMALL_BODY)[0] in (200, 503)  # a loaded machine may be slow, too
+            go_on.set()
+            service.until(lambda: service.ask("POST", "/prove", OTHER_BODY)[0] == 200)
+        assert server.gets[OTHER.key_file] == 1
 
 
 def test_start__with_a_failing_download__answers_503_and_says_why(start: Start, folder: Path) -> None:
