@@ -55,7 +55,7 @@ GENERATIONS = {GENERATION_08: HOOKS_08, GENERATION_014: HOOKS_014}
 CASES = [(circuit, GENERATION_014) for circuit in SHAPES] + [
     (circuit, GENERATION_08) for circuit in SHAPES if circuit.kind is CircuitKind.BATCH_APPEND
 ]
-SINGLE_FAULTS = 120
+SINGLE_FAULTS = 70
 """Per shape, spread over all its inputs."""
 
 any_case = pytest.mark.parametrize(
