@@ -39,8 +39,8 @@ down: ## Stop what `up` started
 demo: native ## Build everything, prove and verify on a published key, by command line and HTTP
 	@$(PYTHON_BIN) prover/scripts/demo.py
 
-localnet: ## Local test network
-	$(not_built) "both services on an in-process network"
+localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C ends it (LOCALNET_OPTIONS=--help)
+	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
 	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py

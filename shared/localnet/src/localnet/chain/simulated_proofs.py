@@ -36,13 +36,20 @@ def _fixed_points() -> tuple[G1, G2]:
 
 
 @cache
-def simulated_key(public_inputs: int) -> VerifyingKey:
-    """The key under which ``simulate_proof`` proves statements of so many public inputs."""
-    main = g1_bytes(g1_mul(G1_GENERATOR, _scalar("alpha"))) + b"".join(
+def _main_block() -> bytes:
+    return g1_bytes(g1_mul(G1_GENERATOR, _scalar("alpha"))) + b"".join(
         g2_bytes(g2_mul(G2_GENERATOR, _scalar(name))) for name in ("beta", "gamma", "delta")
     )
-    ic = (g1_bytes(g1_mul(G1_GENERATOR, _scalar(f"ic{index}"))) for index in range(public_inputs + 1))
-    return VerifyingKey(main, b"".join(ic))
+
+
+@cache
+def _ic_point(index: int) -> bytes:
+    return g1_bytes(g1_mul(G1_GENERATOR, _scalar(f"ic{index}")))
+
+
+def simulated_key(public_inputs: int) -> VerifyingKey:
+    """The key under which ``simulate_proof`` proves statements of so many public inputs."""
+    return VerifyingKey(_main_block(), b"".join(map(_ic_point, range(public_inputs + 1))))
 
 
 def simulate_proof(public_inputs: Sequence[int]) -> Proof:

@@ -22,7 +22,7 @@ def answer(network: Network, body: bytes) -> bytes | None:
     """The answer to a request or to a batch of them; None if none wants one."""
     try:
         request = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.encode(failure(None, RpcError(PARSE_ERROR, "Parse error")))
     if isinstance(request, list):
         if not 1 <= len(request) <= MAX_BATCH:

@@ -75,7 +75,7 @@ class Connection:
         """Handle one message of the client."""
         try:
             request = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._put(failure(None, RpcError(PARSE_ERROR, "Parse error")))
             return
         answer = answer_one(self.network, request, self._methods)

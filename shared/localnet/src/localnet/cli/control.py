@@ -1,0 +1,121 @@
+"""Commands that tell a running network to do something, over its JSON-RPC interface."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import click
+from solders.pubkey import Pubkey
+
+from localnet.chain import addresses
+
+LAMPORTS_PER_SOL = 10**9
+EPOCH_CONFIG = 41
+"""Offset of the protocol config in its account (onchain.md section 5.1)."""
+
+url_option = click.option(
+    "--url", default="http://127.0.0.1:8899", show_default=True, envvar="RPC_URL", help="Where the network listens."
+)
+PHASES = ("registration", "active", "report")
+
+
+async def _request(url: str, method: str, params: list[Any]) -> Any:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+        return await response.json()
+
+
+def call(url: str, method: str, *params: Any) -> Any:
+    """Result of a call; click.ClickException with the reason if there is none."""
+    try:
+        answer = asyncio.run(_request(url, method, list(params)))
+    except (aiohttp.ClientError, ValueError) as error:
+        message = f"no network answers at {url} ({error}); start one with `localnet up`, or name its place with --url"
+        raise click.ClickException(message) from error
+    if "error" in answer:
+        raise click.ClickException(answer["error"]["message"])
+    return answer["result"]
+
+
+@click.command()
+@click.argument("slots", type=click.IntRange(min=1), default=1)
+@url_option
+def advance(url: str, slots: int) -> None:
+    """Close the open slot, or SLOTS of them. Prints the slot that is open then."""
+    click.echo(call(url, "localnet_advance", slots))
+
+
+@click.command()
+@click.argument("slot", type=click.IntRange(min=1), required=False)
+@click.option("--by", type=click.IntRange(min=1), help="Go so many slots ahead instead.")
+@url_option
+def warp(url: str, slot: int | None, by: int | None) -> None:
+    """Jump to SLOT; the slots between are skipped."""
+    if (slot is None) == (by is None):
+        raise click.UsageError("name a slot, or how far to go with --by")
+    target = slot if slot is not None else call(url, "getSlot", {"commitment": "processed"}) + by
+    click.echo(call(url, "localnet_warp", target))
+
+
+def _epoch_numbers(url: str) -> dict[str, int]:
+    """The lengths of the protocol's phases, from its account."""
+    config = {"encoding": "base64", "dataSlice": {"offset": EPOCH_CONFIG, "length": 48}}
+    value = call(url, "getAccountInfo", str(addresses.PROTOCOL_CONFIG), config)["value"]
+    if value is None:
+        raise click.ClickException(f"the network at {url} has no protocol config")
+    data = base64.b64decode(value["data"][0])
+    names = ("genesis", "min_weight", "slot_length", "registration", "active", "report")
+    return {name: int.from_bytes(data[8 * at : 8 * at + 8], "little") for at, name in enumerate(names)}
+
+
+def phase_start(numbers: dict[str, int], phase: str, slot: int) -> tuple[int, int]:
+    """First slot after ``slot`` at which a phase of some epoch opens, and that epoch (onchain.md section 3)."""
+    opens = {"registration": 0, "active": numbers["registration"]}
+    opens["report"] = numbers["registration"] + numbers["active"]
+    offset = opens[phase]
+    epoch = max(0, (slot - numbers["genesis"] - offset) // numbers["active"] + 1)
+    return numbers["genesis"] + offset + epoch * numbers["active"], epoch
+
+
+@click.command()
+@click.argument("phase", type=click.Choice(PHASES))
+@url_option
+def epoch(url: str, phase: str) -> None:
+    """Jump to the next slot at which PHASE of a forester epoch opens. Prints the slot and the epoch."""
+    start, number = phase_start(_epoch_numbers(url), phase, call(url, "getSlot", {"commitment": "processed"}))
+    call(url, "localnet_warp", start)
+    click.echo(f"slot {start}: {phase} phase of epoch {number}")
+
+
+@click.command()
+@click.argument("address")
+@click.argument("sol", type=click.FloatRange(min=0, min_open=True), default=1.0)
+@url_option
+def airdrop(url: str, address: str, sol: float) -> None:
+    """Give SOL to ADDRESS. Prints the signature."""
+    try:
+        Pubkey.from_string(address)
+    except ValueError as error:
+        raise click.BadParameter(f"{address} is no address: {error}") from error
+    click.echo(call(url, "requestAirdrop", address, int(sol * LAMPORTS_PER_SOL)))
+
+
+def _state_command(method: str, text: str) -> Callable[[str, Path], None]:
+    def run(url: str, path: Path) -> None:
+        answer = call(url, method, str(path.resolve()))
+        click.echo(f"slot {answer['slot']}")
+
+    run.__doc__ = text
+    return run
+
+
+path_argument = click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+save = click.command("save")(
+    path_argument(url_option(_state_command("localnet_save", "Write the state of the network to the file PATH.")))
+)
+restore = click.command("restore")(
+    path_argument(url_option(_state_command("localnet_restore", "Go back to the state in the file PATH: a fork.")))
+)

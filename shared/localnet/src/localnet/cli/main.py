@@ -1,0 +1,17 @@
+"""The ``localnet`` command."""
+
+import click
+
+from localnet.cli.control import advance, airdrop, epoch, restore, save, warp
+from localnet.cli.up import up
+
+
+@click.group()
+@click.help_option("--help", "-h")
+@click.version_option(package_name="zkc-localnet", prog_name="localnet")
+def cli() -> None:
+    """A Solana network with the real Light Protocol programs, on this machine."""
+
+
+for command in (up, advance, warp, epoch, airdrop, save, restore):
+    cli.add_command(command)

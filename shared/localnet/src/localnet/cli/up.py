@@ -1,0 +1,168 @@
+"""``localnet up``: the network and what belongs to it, in one process, until a signal."""
+
+import asyncio
+import contextlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from localnet import simulated_prover
+from localnet.chain.artefacts import DEFAULT_VERSION, Artefacts, ArtefactsMissing, load_artefacts
+from localnet.chain.network import FIRST_SLOT, Network
+from localnet.chain.simulated_proofs import with_simulated_keys
+from localnet.chain.snapshots import SnapshotInvalid, load_state
+from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_keys
+from localnet.clock import run_clock
+from localnet.development import AUTHORITY, FORESTER, USER, NetworkUnusable, forester_environment, furnish
+from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
+from localnet.rpc.server import make_app, serving
+from shared.logs import configure_logs
+from shared.shutdown import Shutdown
+
+PROVER_URL = "http://127.0.0.1:3001"
+KEYS = {"authority": AUTHORITY, "forester": FORESTER, "user": USER}
+FAILURES = (ArtefactsMissing, KeyFolderUnusable, NetworkUnusable, SnapshotInvalid, VerifyingKeyInvalid, OSError)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``up`` was asked for."""
+
+    host: str
+    rpc_port: int
+    prover_port: int
+    slot_ms: float
+    first_slot: int
+    keys_dir: Path | None
+    prover_url: str
+    restore: Path | None
+    as_json: bool
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--rpc-port",
+    type=click.IntRange(0, 65534),
+    default=8899,
+    show_default=True,
+    help="Port of JSON-RPC and WebSocket; the next port serves them as well, where clients look for WebSocket. "
+    "0 takes free ports.",
+)
+@click.option(
+    "--prover-port",
+    type=click.IntRange(0, 65535),
+    default=3101,
+    show_default=True,
+    help="Port of the simulated prover (without --keys-dir).",
+)
+@click.option(
+    "--slot-ms",
+    type=click.FloatRange(min=0),
+    default=400,
+    show_default=True,
+    help="Milliseconds per slot; 0 lets the clock stand until `localnet advance` or `localnet warp`.",
+)
+@click.option("--first-slot", type=click.IntRange(min=1), default=FIRST_SLOT, show_default=True, help="Where to begin.")
+@click.option(
+    "--keys-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of proving keys: the programs accept proofs under them, made by a prover that you start with the same "
+    "folder. Without it they accept simulated proofs.",
+)
+@click.option("--prover-url", default=PROVER_URL, show_default=True, help="That prover (with --keys-dir).")
+@click.option(
+    "--restore",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Begin with a state that `localnet save` has written under the same keys.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Tell that it is ready as one line of JSON.")
+def up(**options: object) -> None:
+    """Start a network; Ctrl-C ends it.
+
+    It tells its addresses, and the environment for a forester, when it is ready. The keys in there are known to
+    everybody: they are for this network only.
+    """
+    configure_logs(level="warning")
+    try:
+        asyncio.run(_run(Options(**options)))  # type: ignore[arg-type]
+    except FAILURES as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _artefacts(options: Options) -> Artefacts:
+    published = load_artefacts(DEFAULT_VERSION).with_protocol_authority(AUTHORITY.pubkey())
+    if options.keys_dir is None:
+        return with_simulated_keys(published)
+    return with_verifying_keys(published, verifying_keys_of(options.keys_dir, published))
+
+
+def _network(options: Options) -> Network:
+    network = Network(_artefacts(options), first_slot=options.first_slot)
+    if options.restore is not None:
+        network.restore(load_state(options.restore))
+    else:
+        furnish(network)
+    return network
+
+
+async def _run(options: Options) -> None:
+    started = time.monotonic()
+    shutdown = Shutdown()
+    shutdown.install()
+    network = _network(options)
+    async with contextlib.AsyncExitStack() as stack:
+        ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
+        rpc_ports = await stack.enter_async_context(serving(make_app(network), options.host, *ports))
+        prover_url = options.prover_url
+        if options.keys_dir is None:
+            prover = serving(simulated_prover.make_app(), options.host, options.prover_port)
+            [port] = await stack.enter_async_context(prover)
+            prover_url = f"http://{options.host}:{port}"
+        clock = None
+        if options.slot_ms:
+            clock = asyncio.create_task(run_clock(network, options.slot_ms / 1000))
+        _announce(options, network, rpc_ports, prover_url, time.monotonic() - started)
+        await _until_stopped(shutdown, clock)
+
+
+async def _until_stopped(shutdown: Shutdown, clock: asyncio.Task[None] | None) -> None:
+    """Wait for a signal; a clock that fails ends the network with its error."""
+    stop = asyncio.create_task(shutdown.wait())
+    await asyncio.wait({stop, clock} if clock else {stop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if clock is not None:
+        clock.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await clock
+
+
+def _announce(options: Options, network: Network, rpc_ports: list[int], prover_url: str, seconds: float) -> None:
+    rpc_url, ws_url = f"http://{options.host}:{rpc_ports[0]}", f"ws://{options.host}:{rpc_ports[-1]}"
+    urls = (("RPC_URL", rpc_url), ("WS_RPC_URL", ws_url), ("PROVER_URL", prover_url))
+    environment = forester_environment(urls)
+    proofs = "simulated" if options.keys_dir is None else f"under the keys of {options.keys_dir}"
+    if options.as_json:
+        report = {
+            "rpcUrl": rpc_url,
+            "wsUrl": ws_url,
+            "proverUrl": prover_url,
+            "proofs": proofs,
+            "slot": network.slot,
+            "genesisHash": str(network.genesis_hash),
+            "readySeconds": round(seconds, 3),
+            "keys": {name: list(bytes(key)) for name, key in KEYS.items()},
+            "environment": environment,
+        }
+        click.echo(json.dumps(report))
+        return
+    click.echo(f"localnet is ready after {seconds:.1f} s, at slot {network.slot}; Ctrl-C ends it")
+    click.echo(f"  JSON-RPC   {rpc_url}")
+    click.echo(f"  WebSocket  {ws_url}")
+    click.echo(f"  prover     {prover_url} (proofs {proofs})")
+    click.echo("environment for a forester:")
+    for name, value in environment.items():
+        click.echo(f"  export {name}='{value}'")

@@ -1,0 +1,172 @@
+"""Instructions of the registry program, as a forester and the protocol authority send them.
+
+Source: onchain.md section 4. An omitted optional account is the called program's own address.
+"""
+
+from collections.abc import Sequence
+
+from solders.instruction import AccountMeta, Instruction
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM_PROGRAM
+
+from localnet.chain import addresses
+
+BUMP = bytes([addresses.REGISTRY_CPI_AUTHORITY_BUMP])
+
+REGISTER_FORESTER = bytes.fromhex("3e2ff06754c8e249")
+REGISTER_FORESTER_EPOCH = bytes.fromhex("2b78fdc26dc065bc")
+FINALIZE_REGISTRATION = bytes.fromhex("e6bcac60ccf762e3")
+REPORT_WORK = bytes.fromhex("aa6ee82f91d58aa2")
+BATCH_APPEND = bytes.fromhex("ddc203d8253edc93")
+BATCH_NULLIFY = bytes.fromhex("869ed2f0fc23fdf7")
+BATCH_UPDATE_ADDRESS_TREE = bytes.fromhex("ab7ff2417dbd7975")
+NULLIFY = bytes.fromhex("cfa0c64be3928001")
+UPDATE_ADDRESS_MERKLE_TREE = bytes.fromhex("4bd03f38cf4a7c12")
+
+PROOF_BYTES = 128
+V1_PROOF_NODES = 16
+"""Siblings that a V1 instruction carries: height 26 less the 10 levels of the canopy."""
+
+
+def u16(value: int) -> bytes:
+    """Little-endian."""
+    return value.to_bytes(2, "little")
+
+
+def u32(value: int) -> bytes:
+    """Little-endian."""
+    return value.to_bytes(4, "little")
+
+
+def u64(value: int) -> bytes:
+    """Little-endian."""
+    return value.to_bytes(8, "little")
+
+
+def _reads(*keys: Pubkey) -> list[AccountMeta]:
+    return [AccountMeta(key, False, False) for key in keys]
+
+
+def _writes(*keys: Pubkey) -> list[AccountMeta]:
+    return [AccountMeta(key, False, True) for key in keys]
+
+
+def _signs(key: Pubkey, *, writable: bool = False) -> list[AccountMeta]:
+    return [AccountMeta(key, True, writable)]
+
+
+def _instruction(data: bytes, *accounts: list[AccountMeta]) -> Instruction:
+    return Instruction(addresses.REGISTRY, data, [meta for group in accounts for meta in group])
+
+
+def register_forester(payer: Pubkey, authority: Pubkey, forester: Pubkey, weight: int = 1) -> Instruction:
+    """The protocol authority admits a forester; its key is the derivation key and the first authority."""
+    return _instruction(
+        REGISTER_FORESTER + BUMP + bytes(forester) + u64(0) + b"\x01" + u64(weight),
+        _signs(payer, writable=True),
+        _signs(authority),
+        _reads(addresses.PROTOCOL_CONFIG),
+        _writes(addresses.forester(forester)),
+        _reads(SYSTEM_PROGRAM),
+    )
+
+
+def register_forester_epoch(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
+    """A forester registers for an epoch, and pays."""
+    return _instruction(
+        REGISTER_FORESTER_EPOCH + u64(epoch),
+        _signs(authority, writable=True),
+        _signs(authority),
+        _reads(addresses.forester(derivation)),
+        _writes(addresses.forester_epoch(derivation, epoch)),
+        _reads(addresses.PROTOCOL_CONFIG),
+        _writes(addresses.epoch(epoch)),
+        _reads(SYSTEM_PROGRAM),
+    )
+
+
+def finalize_registration(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
+    """A forester learns the total weight of its epoch."""
+    return _instruction(
+        FINALIZE_REGISTRATION,
+        _signs(authority),
+        _writes(addresses.forester_epoch(derivation, epoch)),
+        _reads(addresses.epoch(epoch)),
+    )
+
+
+def report_work(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
+    """A forester reports what it has done in an epoch."""
+    return _instruction(
+        REPORT_WORK,
+        _signs(authority),
+        _writes(addresses.forester_epoch(derivation, epoch), addresses.epoch(epoch)),
+    )
+
+
+def _work(epoch_account: Pubkey, authority: Pubkey, *, pays: bool = False) -> list[AccountMeta]:
+    """The accounts that every work instruction begins with."""
+    return [
+        *_writes(epoch_account),
+        *_signs(authority, writable=pays),
+        *_reads(addresses.REGISTRY_CPI_AUTHORITY, addresses.REGISTERED_REGISTRY, addresses.ACCOUNT_COMPRESSION),
+    ]
+
+
+def _batch(discriminator: bytes, new_root: bytes, proof: bytes) -> bytes:
+    if len(proof) != PROOF_BYTES:
+        message = f"a proof has {PROOF_BYTES} bytes, not {len(proof)}"
+        raise ValueError(message)
+    data = new_root + proof
+    return discriminator + BUMP + u32(len(data)) + data
+
+
+def batch_append(
+    authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, queue: Pubkey, new_root: bytes, proof: bytes
+) -> Instruction:
+    """One batch of an output queue goes into its state tree."""
+    return _instruction(
+        _batch(BATCH_APPEND, new_root, proof),
+        _work(epoch_account, authority),
+        _reads(addresses.NOOP),
+        _writes(tree, queue, authority),
+    )
+
+
+def batch_nullify(authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, new_root: bytes, proof: bytes) -> Instruction:
+    """One batch of nullifiers replaces leaves of a state tree."""
+    return _instruction(
+        _batch(BATCH_NULLIFY, new_root, proof),
+        _work(epoch_account, authority),
+        _reads(addresses.NOOP),
+        _writes(tree),
+    )
+
+
+def batch_update_address_tree(
+    authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, new_root: bytes, proof: bytes
+) -> Instruction:
+    """One batch of addresses goes into an address tree."""
+    return _instruction(
+        _batch(BATCH_UPDATE_ADDRESS_TREE, new_root, proof),
+        _work(epoch_account, authority),
+        _reads(addresses.NOOP),
+        _writes(tree, authority),
+    )
+
+
+def nullify(
+    authority: Pubkey,
+    epoch_account: Pubkey,
+    tree: Pubkey,
+    queue: Pubkey,
+    *,
+    changelog_index: int,
+    queue_index: int,
+    leaf_index: int,
+    siblings: Sequence[bytes],
+) -> Instruction:
+    """A queued nullifier clears its leaf of a V1 state tree. ``siblings`` are all 26, from the leaf upwards."""
+    data = NULLIFY + BUMP + u32(1) + u64(changelog_index) + u32(1) + u16(queue_index) + u32(1) + u64(leaf_index)
+    data += u32(1) + u32(V1_PROOF_NODES) + b"".join(siblings[:V1_PROOF_NODES])
+    return _instruction(data, _work(epoch_account, authority, pays=True), _reads(addresses.NOOP), _writes(tree, queue))

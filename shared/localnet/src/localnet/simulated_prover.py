@@ -1,0 +1,56 @@
+"""A stand-in for the prover service: proofs from the trapdoor, for requests in the prover's own form.
+
+It answers at once and checks nothing but the form, so it is no judge of requests: chains and roots that are wrong are
+found by the programs. Source: prover-service.md, onchain.md section 16.2.
+"""
+
+from aiohttp import web
+
+from localnet.chain.simulated_proofs import simulate_proof
+from shared.field import parse_scalar
+from shared.proof_wire import Envelope, ProofJson, WireError, decode_request, encode_proof
+from shared.witness_inputs import public_inputs
+
+MAX_BODY_BYTES = 8 << 20
+
+
+def make_app() -> web.Application:
+    """An application with POST /prove and GET /health."""
+    app = web.Application(client_max_size=MAX_BODY_BYTES)
+    app.router.add_post("/prove", _prove)
+    app.router.add_get("/health", _health)
+    return app
+
+
+async def _health(_request: web.Request) -> web.Response:
+    return web.json_response({"status": "ok"})
+
+
+async def _prove(request: web.Request) -> web.Response:
+    try:
+        proof = prove(await request.read())
+    except WireError as error:
+        return web.json_response({"code": "malformed_body", "message": str(error)}, status=400)
+    except ValueError as error:
+        return web.json_response({"code": "proving_error", "message": str(error)}, status=400)
+    return web.Response(body=encode_proof(proof), content_type="application/json")
+
+
+def prove(body: bytes) -> ProofJson:
+    """The proof of a request; WireError or ValueError for a request that names no statement."""
+    request = decode_request(body, Envelope.read(body).kind)
+    if request.public_input_hash:
+        inputs = [int.from_bytes(parse_scalar(request.public_input_hash)[0], "big")]
+    else:
+        inputs = [int.from_bytes(element, "big") for element in public_inputs(request)]
+    proof = simulate_proof(inputs)
+    (b_x0, b_x1), (b_y0, b_y1) = proof.b
+    return ProofJson(
+        (_hex(proof.a[0]), _hex(proof.a[1])),
+        ((_hex(b_x1), _hex(b_x0)), (_hex(b_y1), _hex(b_y0))),
+        (_hex(proof.c[0]), _hex(proof.c[1])),
+    )
+
+
+def _hex(number: int) -> str:
+    return f"{number:#066x}"

@@ -1,0 +1,170 @@
+"""The command as a process: starts, tells where it listens, obeys, stops; and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from recorded import recorded
+from solders.keypair import Keypair
+
+from localnet.chain import addresses
+from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulate_proof
+from localnet.chain.snapshots import load_state
+from localnet.cli.control import phase_start
+from localnet.cli.main import cli
+
+FREE = ("--rpc-port", "0", "--prover-port", "0", "--slot-ms", "0")
+COMMAND = [str(Path(sys.executable).with_name("localnet"))]
+DEADLINE = 120
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "up", "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[dict[str, Any]]:
+    process = start(*FREE)
+    assert process.stdout is not None
+    report = json.loads(process.stdout.readline())
+    yield report
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, rest, errors) == (0, "", "")
+
+
+def invoke(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    return done.output.strip()
+
+
+def post(url: str, body: object) -> Any:
+    data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data, headers)  # noqa: S310 - our own server
+    with urllib.request.urlopen(request, timeout=DEADLINE) as response:  # noqa: S310
+        return json.loads(response.read())
+
+
+def call(report: dict[str, Any], method: str, *params: Any) -> Any:
+    return post(report["rpcUrl"], {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
+
+
+def test_up__ready__tells_addresses_keys_and_environment(running: dict[str, Any]) -> None:
+    assert call(running, "getHealth") == "ok"
+    assert call(running, "getGenesisHash") == running["genesisHash"]
+    environment = running["environment"]
+    assert environment["RPC_URL"] == running["rpcUrl"]
+    forester = Keypair.from_bytes(bytes(json.loads(environment["PAYER"])))
+    assert json.loads(environment["DERIVATION_PUBKEY"]) == list(bytes(forester.pubkey()))
+    account = call(running, "getAccountInfo", str(addresses.forester(forester.pubkey())), {"encoding": "base64"})
+    assert account["value"]["owner"] == str(addresses.REGISTRY)
+    assert call(running, "getBalance", str(forester.pubkey()))["value"] == 1000 * 10**9
+
+
+@pytest.mark.parametrize("name", ["batch_append_tx", "batch_nullify_tx", "batch_update_address_tree_tx"])
+def test_prover__recorded_request__answers_with_a_proof_for_its_input(running: dict[str, Any], name: str) -> None:
+    request = recorded(name)["prover_request"]
+    request["circuitType"] = request["circuitType"].removesuffix("-with-proofs")
+    answer = post(running["proverUrl"] + "/prove", request)
+    assert compress_proof(parse_proof(answer)) == compress_proof(simulate_proof([int(request["publicInputHash"], 16)]))
+
+
+def test_prover__malformed_request__is_refused(running: dict[str, Any]) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        post(running["proverUrl"] + "/prove", {"circuitType": "nothing"})
+
+
+def test_commands__running_network__move_save_and_restore(running: dict[str, Any], tmp_path: Path) -> None:
+    url = ("--url", running["rpcUrl"])
+    slot = int(invoke("advance", *url))
+    assert int(invoke("warp", "--by", "5", *url)) == slot + 5
+    assert int(invoke("warp", str(slot + 50), *url)) == slot + 50
+    target = Keypair().pubkey()
+    path = tmp_path / "state"
+    assert invoke("save", str(path), *url) == f"slot {slot + 50}"
+    invoke("airdrop", str(target), "2.5", *url)
+    assert call(running, "getBalance", str(target))["value"] == 2_500_000_000
+    assert invoke("restore", str(path), *url) == f"slot {slot + 51}"
+    assert call(running, "getBalance", str(target))["value"] == 0
+    assert load_state(path).slot == slot + 50
+    started = invoke("epoch", "active", *url)
+    assert started.endswith(
+        f"active phase of epoch {(call(running, 'getSlot', {'commitment': 'processed'}) - 100) // 200}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "slot", "expected"),
+    [
+        ("registration", 0, (200, 1)),
+        ("registration", 399, (400, 2)),
+        ("registration", 400, (600, 3)),
+        ("active", 0, (100, 0)),
+        ("active", 499, (500, 2)),
+        ("report", 299, (300, 0)),
+        ("report", 300, (500, 1)),
+    ],
+)
+def test_phase_start__slot__is_the_next_one_that_opens_the_phase(
+    phase: str, slot: int, expected: tuple[int, int]
+) -> None:
+    assert phase_start({"genesis": 0, "registration": 100, "active": 200, "report": 100}, phase, slot) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["warp", "--url", "http://127.0.0.1:1"], "name a slot"),
+        (["advance", "--url", "http://127.0.0.1:1"], "start one with `localnet up`"),
+        (["airdrop", "abc"], "abc is no address"),
+        (["up", "--keys-dir", "."], "make some with `make keys-dev`"),
+        (["up", "--restore", __file__], "is not a state"),
+    ],
+)
+def test_command__that_cannot_work__says_why(arguments: list[str], words: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code in (1, 2)
+    assert words in done.output
+
+
+def test_up__port_taken__names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        process = start("--rpc-port", port, "--prover-port", "0")
+        _, errors = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert port in errors
+
+
+def test_up__programs_missing__names_the_command_that_fetches_them(tmp_path: Path) -> None:
+    environment = {**os.environ, "ZKC_REFERENCE_CACHE": str(tmp_path)}
+    done = subprocess.run([*COMMAND, "up"], capture_output=True, text=True, env=environment, timeout=DEADLINE)
+    assert done.returncode == 1
+    assert "make reference-fixtures" in done.stderr
+
+
+def test_up__sigterm_while_the_clock_runs__ends_cleanly() -> None:
+    process = start("--rpc-port", "0", "--prover-port", "0", "--slot-ms", "1")
+    assert process.stdout is not None
+    report = json.loads(process.stdout.readline())
+    first = call(report, "getSlot", {"commitment": "processed"})
+    while call(report, "getSlot", {"commitment": "processed"}) < first + 10:
+        pass
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, errors) == (0, "")
