@@ -18,6 +18,9 @@ BLOCK_SLOT = "block slot"
 """Slot of the last block with transactions."""
 POSITION = "position"
 """Transactions of that block that were applied."""
+HASH = "hash"
+"""First bytes of its hash."""
+_SHORT_HASH_BYTES = 7  # so that the number fits SQLite's integers
 
 
 class ChainNotUnderstood(Exception):
@@ -43,6 +46,20 @@ class Engine:
         with self.store.read() as connection:
             return get_meta(connection, BLOCK_SLOT), get_meta(connection, POSITION)
 
+    def continues(self, block: Block | None) -> bool:
+        """Whether the chain that has ``block``, in the slot of the last one applied, is the chain indexed here."""
+        slot, position = self.position
+        if slot == 0:
+            return True
+        with self.store.read() as connection:
+            short_hash = get_meta(connection, HASH)
+        return (
+            block is not None
+            and block.slot == slot
+            and short_hash == _short_hash(block)
+            and position <= len(block.transactions)
+        )
+
     def register(self, account: TreeAccount) -> None:
         """Enter a tree before its first event; a known one stays as it is."""
         with self.store.write() as connection:
@@ -66,6 +83,7 @@ class Engine:
                 self._apply(applier, block, number, transaction)
             set_meta(connection, BLOCK_SLOT, block.slot)
             set_meta(connection, POSITION, len(block.transactions))
+            set_meta(connection, HASH, _short_hash(block))
             set_meta(connection, SLOT, max(block.slot, get_meta(connection, SLOT)))
 
     def advance(self, slot: int) -> None:
@@ -81,3 +99,7 @@ class Engine:
             message = f"transaction {encode(transaction.signature)} of slot {block.slot}: {fault}"
             _log.critical("indexing stops at %s", message)
             raise ChainNotUnderstood(message) from fault
+
+
+def _short_hash(block: Block) -> int:
+    return int.from_bytes(block.hash[:_SHORT_HASH_BYTES], "big")

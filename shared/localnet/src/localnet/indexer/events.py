@@ -7,10 +7,13 @@ from localnet.indexer.borsh import MalformedData, Reader
 from localnet.indexer.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
 
+NEXT = -1
+"""In place of an index that an instruction does not tell: the next one of the tree or queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class TreeRef:
-    """The tree that an event names, and its queue where the event names it."""
+    """The tree and the queue that an event names; both are the one that is named where the other is not told."""
 
     tree: bytes
     queue: bytes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from localnet.indexer.borsh import MalformedData, Reader
-from localnet.indexer.events import Event, Input, NewAddress, Output, PublicEvent, TreeRef, decode_tree_event
+from localnet.indexer.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef, decode_tree_event
 from localnet.indexer.hashing import CompressedAccount, account_hash, nullifier_hash, transaction_hash
 from localnet.indexer.instructions import (
     CREATE_CPI_CONTEXT,
@@ -108,29 +108,47 @@ def _units(group: Group) -> list[tuple[Instruction | None, Instruction]]:
 
 def _public_event(executing: Instruction | None, insertion: Instruction, slot: int) -> PublicEvent:
     content = decode_queue_insertion(insertion.data)
-    accounts: list[CompressedAccount | None]
+    listed = insertion.accounts[_LISTED_FROM:]
     if executing is None:
-        accounts = [None] * len(content.leaves)
-    else:
-        accounts = [*content.context_outputs, *decode_outputs(executing.data)]
+        return _direct_event(content, listed)
+    accounts = [*content.context_outputs, *decode_outputs(executing.data)]
     if not len(accounts) == len(content.leaves) == len(content.leaf_indices):
         message = f"{len(accounts)} accounts, {len(content.leaves)} leaves and {len(content.leaf_indices)} leaf indices"
         raise MalformedData(message)
-    listed = insertion.accounts[_LISTED_FROM:]
     event = PublicEvent(
         content.tx_hash,
         tuple(_inputs(content, listed)),
         tuple(_outputs(content, accounts, listed)),
         tuple(_addresses(content, listed)),
     )
-    if executing is not None:
-        _verify(event, slot)
+    _verify(event, slot)
     return event
 
 
-def _outputs(
-    content: QueueInsertion, accounts: list[CompressedAccount | None], listed: tuple[bytes, ...]
-) -> Iterator[Output]:
+def _direct_event(content: QueueInsertion, listed: tuple[bytes, ...]) -> PublicEvent:
+    """What a registered program queued by itself: hashes without accounts, and it need not tell any index."""
+
+    def named(place: int) -> TreeRef:
+        return TreeRef(listed[place], listed[place], TreeType.STATE_V2)
+
+    return PublicEvent(
+        content.tx_hash,
+        tuple(
+            Input(
+                spent.hash,
+                spent.leaf_index,
+                named(spent.tree),
+                NEXT,
+                nullifier_hash(spent.hash, spent.leaf_index, content.tx_hash),
+            )
+            for spent in content.nullifiers
+        ),
+        tuple(Output(leaf.hash, NEXT, named(leaf.account), None, None) for leaf in content.leaves),
+        tuple(NewAddress(new.address, listed[new.tree], NEXT) for new in content.addresses),
+    )
+
+
+def _outputs(content: QueueInsertion, accounts: list[CompressedAccount], listed: tuple[bytes, ...]) -> Iterator[Output]:
     seen: Counter[bytes] = Counter()
     for leaf, leaf_index, account in zip(content.leaves, content.leaf_indices, accounts, strict=True):
         entry = _entry(content.output_sequences, listed[leaf.account])
@@ -213,7 +231,7 @@ def _migration(instruction: Instruction) -> PublicEvent:
     migrated = decode_migration(instruction.data)
     queue = instruction.accounts[-1]
     place = TreeRef(queue, queue, TreeType.STATE_V2)
-    return PublicEvent(ZERO, (), (Output(migrated.leaf, -1, place, None, None),), ())
+    return PublicEvent(ZERO, (), (Output(migrated.leaf, NEXT, place, None, None),), ())
 
 
 def _legacy_event(data: bytes) -> PublicEvent:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from enum import IntEnum
 
-from localnet.indexer.events import Event, Input, NewAddress, Output, PublicEvent, TreeRef
+from localnet.indexer.events import NEXT, Event, Input, NewAddress, Output, PublicEvent, TreeRef
 from localnet.indexer.programs import VOTE, TreeType
 from localnet.indexer.source import Transaction
 from localnet.indexer.tokens import token_data
@@ -123,8 +123,8 @@ class _PublicApplier:
         for output in event.outputs:
             tree = self._applier.place(output.place)
             if tree.tree_type is TreeType.STATE_V1:
+                leaves.setdefault(tree.key, {})[tree.next_index] = output.hash
                 self._append(tree, output)
-                leaves.setdefault(tree.key, {})[output.leaf_index] = output.hash
             else:
                 self._queue(tree, output)
         for key, written in leaves.items():
@@ -144,8 +144,10 @@ class _PublicApplier:
         if new.queue_index is None:
             return  # queued in the account of a V1 queue, which the forester reads itself
         tree = self._applier.place(TreeRef(new.tree, new.tree, TreeType.ADDRESS_V2))
+        if not tree.batched:
+            return
         _expect(tree, "address queue index", tree.address_next, new.queue_index)
-        row = (tree.id, new.queue_index, new.address)
+        row = (tree.id, tree.address_next, new.address)
         try:
             self._connection.execute("INSERT INTO address_queue VALUES (?, ?, ?)", row)
         except sqlite3.IntegrityError:
@@ -155,24 +157,24 @@ class _PublicApplier:
 
     def _append(self, tree: Tree, output: Output) -> None:
         _expect(tree, "leaf index", tree.next_index, output.leaf_index)
-        _expect(tree, "sequence number", tree.sequence + 1, output.sequence)
-        self._insert(tree, output, output.leaf_index, output.sequence)
+        if output.leaf_index != NEXT:
+            _expect(tree, "sequence number", tree.sequence + 1, output.sequence)
+        self._insert(tree, output, tree.next_index, tree.sequence + 1)
         tree.next_index += 1
         tree.sequence += 1
         save_tree(self._connection, tree)
 
     def _queue(self, tree: Tree, output: Output) -> None:
-        migrated = output.leaf_index < 0
-        leaf_index = tree.output_next if migrated else output.leaf_index
-        _expect(tree, "leaf index", tree.output_next, leaf_index)
+        _expect(tree, "leaf index", tree.output_next, output.leaf_index)
+        # A leaf that migrated brings its account along.
         moved = 0
-        if migrated:
+        if output.leaf_index == NEXT:
             moved = self._connection.execute(
                 "UPDATE accounts SET tree = ?, leaf_index = ?, sequence = NULL WHERE hash = ?",
-                (tree.id, leaf_index, output.hash),
+                (tree.id, tree.output_next, output.hash),
             ).rowcount
         if not moved:
-            self._insert(tree, output, leaf_index, None)
+            self._insert(tree, output, tree.output_next, None)
         tree.output_next += 1
         save_tree(self._connection, tree)
 
@@ -214,14 +216,16 @@ class _PublicApplier:
         if row is None or row[3]:
             raise StateMismatch(f"the leaf {spent.hash.hex()} is spent, {'twice' if row else 'but was never created'}")
         number, owner, address, _ = row
-        if spent.place is not None:
-            tree = self._applier.place(spent.place)
+        queued: tuple[bytes | None, bytes | None, int | None] = (None, None, None)
+        tree = self._applier.place(spent.place) if spent.place else None
+        if tree is not None and tree.batched:
             _expect(tree, "nullifier queue index", tree.input_next, spent.queue_index)
+            queued = (tx_hash, spent.nullifier, tree.input_next)
             tree.input_next += 1
             save_tree(self._connection, tree)
         self._connection.execute(
             "UPDATE accounts SET spent = 1, tx_hash = ?, nullifier = ?, queue_index = ? WHERE id = ?",
-            (tx_hash if spent.place else None, spent.nullifier, spent.queue_index, number),
+            (*queued, number),
         )
         token_owner = self._connection.execute("SELECT owner FROM tokens WHERE account = ?", (number,)).fetchone()
         if token_owner:
@@ -245,5 +249,5 @@ class _PublicApplier:
 
 
 def _expect(tree: Tree, what: str, expected: int, got: int | None) -> None:
-    if got != expected:
+    if got not in (expected, NEXT):
         raise StateMismatch(f"tree {tree.key.hex()}: {what} {got} where {expected} is next")

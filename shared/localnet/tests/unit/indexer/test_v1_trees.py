@@ -9,7 +9,16 @@ import pytest
 from recorded import recorded
 
 from localnet.indexer.base58 import decode
-from localnet.indexer.events import Event, IndexedEvent, NullifyEvent, Output, PublicEvent, TreeRef, decode_tree_event
+from localnet.indexer.events import (
+    NEXT,
+    Event,
+    IndexedEvent,
+    NullifyEvent,
+    Output,
+    PublicEvent,
+    TreeRef,
+    decode_tree_event,
+)
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1, TreeType
 from localnet.indexer.source import Transaction
 from localnet.indexer.state import Applier
@@ -109,7 +118,7 @@ def test_migration__of_a_v1_leaf__queues_its_account_in_the_v2_tree(store: Store
     v2, queue = bytes([1] * 32), bytes([2] * 32)
     with store.write() as connection:
         add_default_tree(connection, v2, TreeType.STATE_V2, queue)
-    moved = Output(recorded_leaves().outputs[1].hash, -1, TreeRef(queue, queue, TreeType.STATE_V2), None, None)
+    moved = Output(recorded_leaves().outputs[1].hash, NEXT, TreeRef(queue, queue, TreeType.STATE_V2), None, None)
     apply(store, 2, NullifyEvent(STATE_TREE, (1,), 4), PublicEvent(ZERO, (), (moved,), ()))
     assert tree_of(store, v2).output_next == 1
     with store.read() as connection:

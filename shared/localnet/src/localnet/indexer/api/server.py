@@ -15,6 +15,7 @@ from localnet.indexer.api.errors import (
 )
 from localnet.indexer.api.service import Service
 from localnet.indexer.api.shapes import Json
+from localnet.indexer.faults import Faults
 
 _log = logging.getLogger(__name__)
 
@@ -29,10 +30,10 @@ _CORS = {
 }
 
 
-def make_app(service: Service) -> web.Application:
+def make_app(service: Service, faults: Faults | None = None) -> web.Application:
     """The application; whoever runs it closes the store and the clients of ``service``."""
     app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_cors])
-    handler = _Handler(service)
+    handler = _Handler(service, faults or Faults())
     app.router.add_get("/liveness", handler.probe("liveness"))
     app.router.add_get("/readiness", handler.probe("readiness"))
     app.router.add_post("/{path:.*}", handler.post)
@@ -54,8 +55,9 @@ async def _preflight(_: web.Request) -> web.Response:
 class _Handler:
     """Frames calls and answers."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, faults: Faults) -> None:
         self._service = service
+        self._faults = faults
 
     def probe(self, name: str) -> Any:
         """A handler of GET that calls a method without parameters."""
@@ -68,6 +70,8 @@ class _Handler:
 
     async def post(self, request: web.Request) -> web.Response:
         """One call or several in an array; errors of calls are answers with status 200."""
+        if self._faults.too_many_requests:
+            return web.Response(status=429, text="Too Many Requests", headers={"Retry-After": "1"})
         try:
             content = msgspec.json.decode(await request.read())
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,0 +1,73 @@
+"""The chain of this process as the indexer takes it in."""
+
+from collections.abc import Mapping
+
+from solders.pubkey import Pubkey
+
+from localnet.chain.blocks import Block as ChainBlock
+from localnet.chain.blocks import ChainReader, ExecutedInstruction, JsonError, RecordedTransaction
+from localnet.indexer.borsh import MalformedData
+from localnet.indexer.programs import ACCOUNT_COMPRESSION
+from localnet.indexer.source import Block, Instruction, Transaction
+from localnet.indexer.tree_accounts import TreeAccount, decode_output_queue_next, decode_tree_account
+
+
+def convert_block(block: ChainBlock) -> Block:
+    """A block with its keys as bytes."""
+    return Block(
+        slot=block.slot,
+        time=block.block_time,
+        hash=bytes(block.blockhash),
+        transactions=tuple(map(_transaction, block.transactions)),
+    )
+
+
+def _transaction(done: RecordedTransaction) -> Transaction:
+    groups = tuple(
+        (_instruction(outer), *map(_instruction, inner))
+        for outer, inner in zip(done.instructions, done.inner_instructions, strict=True)
+    )
+    return Transaction(bytes(done.signature), groups, None if done.err is None else error_text(done.err))
+
+
+def _instruction(done: ExecutedInstruction) -> Instruction:
+    return Instruction(bytes(done.program), tuple(map(bytes, done.accounts)), done.data, done.stack_height)
+
+
+def error_text(error: JsonError) -> str:
+    """The error of a transaction as nodes print it, shortened for rare ones to the name."""
+    if isinstance(error, str):
+        return error
+    name, detail = next(iter(error.items()))
+    if name != "InstructionError" or not isinstance(detail, list):
+        return f"{name}: {detail}"
+    number, cause = detail
+    if isinstance(cause, Mapping) and "Custom" in cause:
+        cause = f"custom program error: {cause['Custom']:#x}"
+    return f"Error processing Instruction {number}: {cause}"
+
+
+def read_tree(reader: ChainReader, key: bytes) -> TreeAccount | None:
+    """The tree account of a key as it is on chain."""
+    account = reader.account(Pubkey(key))
+    return None if account is None else _decoded(key, bytes(account.data))
+
+
+def read_trees(reader: ChainReader) -> list[TreeAccount]:
+    """All trees on chain, by key."""
+    accounts = sorted(reader.program_accounts(Pubkey(ACCOUNT_COMPRESSION)), key=lambda pair: bytes(pair[0]))
+    trees = (_decoded(bytes(key), bytes(account.data)) for key, account in accounts)
+    return [tree for tree in trees if tree is not None]
+
+
+def read_output_queue_next(reader: ChainReader, queue: bytes) -> int | None:
+    """How many leaves ever came into an output queue; None where there is no such account."""
+    account = reader.account(Pubkey(queue))
+    return None if account is None else decode_output_queue_next(bytes(account.data))
+
+
+def _decoded(key: bytes, data: bytes) -> TreeAccount | None:
+    try:
+        return decode_tree_account(key, data)
+    except (MalformedData, ValueError):
+        return None  # not a tree after all; an account of that program may hold anything while it is made

@@ -1,0 +1,132 @@
+"""Keeps the store in step with a chain, from its first slot on and through its forks."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from itertools import islice
+
+from localnet.chain.blocks import ChainReader
+from localnet.indexer.audit import Audit
+from localnet.indexer.engine import ChainNotUnderstood, Engine
+from localnet.indexer.faults import Faults
+from localnet.indexer.feed import convert_block, read_tree, read_trees
+from localnet.indexer.source import Block
+from localnet.indexer.store import Store
+from localnet.indexer.tree_accounts import TreeAccount
+
+_log = logging.getLogger(__name__)
+
+_BLOCKS_AT_ONCE = 64
+
+
+class Follower:
+    """Applies what the chain has recorded whenever ``wake`` says that there is more.
+
+    The chain is read in the thread of the event loop; the store is written in another one.
+    """
+
+    def __init__(self, reader: ChainReader, store: Store, faults: Faults | None = None) -> None:
+        self._reader = reader
+        self._store = store
+        self._faults = faults or Faults()
+        self._engine = Engine(store, self._read_tree)
+        self._audit = Audit(store, reader)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._fork: int | None = None
+        self._turn = asyncio.Lock()
+        self._stopped: str | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why indexing stopped; None while it goes on."""
+        return self._stopped
+
+    def wake(self) -> None:
+        """Note that the chain has moved."""
+        self._wake.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow the chain in the background; it is caught up with when the block begins."""
+        await self.catch_up()
+        task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Apply everything up to the open slot; a transaction that is not understood stops it until the next fork."""
+        async with self._turn:
+            self._loop = asyncio.get_running_loop()
+            if self._fork != self._reader.fork:
+                await self._begin()
+            if self._stopped is None:
+                try:
+                    await self._apply_new()
+                except ChainNotUnderstood as fault:
+                    self._stopped = str(fault)
+
+    async def rebuild(self) -> None:
+        """Derive everything anew from the first slot."""
+        async with self._turn:
+            await asyncio.to_thread(self._store.wipe)
+            self._fork = None
+        await self.catch_up()
+
+    async def _begin(self) -> None:
+        """Continue a store of this chain and fork, and empty any other."""
+        known_slot, _ = await asyncio.to_thread(lambda: self._engine.position)
+        block = self._reader.block(known_slot) if known_slot else None
+        continues = await asyncio.to_thread(self._engine.continues, convert_block(block) if block else None)
+        if not continues:
+            _log.warning("the store is of another fork or chain: it is derived anew")
+            await asyncio.to_thread(self._store.wipe)
+        self._fork = self._reader.fork
+        self._stopped = None
+        self._audit = Audit(self._store, self._reader)
+        for tree in read_trees(self._reader):
+            await asyncio.to_thread(self._engine.register, tree)
+
+    async def _apply_new(self) -> None:
+        while True:
+            position = await asyncio.to_thread(lambda: self._engine.position)
+            fork, tip = self._reader.fork, self._reader.slot - self._faults.lag
+            if fork != self._fork:
+                self._wake.set()
+                return
+            blocks = self._next_blocks(position, tip)
+            if not blocks:
+                if not self._faults.lag:
+                    # Nothing awaits between reading the chain and here: both are at the same transaction.
+                    self._audit.run()
+                await asyncio.to_thread(self._engine.advance, tip)
+                return
+            for block in blocks:
+                await asyncio.to_thread(self._engine.apply_block, block)
+
+    def _next_blocks(self, position: tuple[int, int], tip: int) -> list[Block]:
+        slot, done = position
+        found = self._reader.blocks_with_transactions(max(slot, self._reader.first_slot), tip)
+        fresh = (block for block in found if block.slot > slot or len(block.transactions) > done)
+        return [convert_block(block) for block in islice(fresh, _BLOCKS_AT_ONCE)]
+
+    def _read_tree(self, key: bytes) -> TreeAccount | None:
+        """Read an account from the writing thread."""
+        if self._loop is None:
+            return None
+
+        async def reading() -> TreeAccount | None:
+            return read_tree(self._reader, key)
+
+        return asyncio.run_coroutine_threadsafe(reading(), self._loop).result()

@@ -1,0 +1,63 @@
+"""An indexer beside a chain: the store, the follower and the server together."""
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from localnet.chain.blocks import ChainReader
+from localnet.indexer.api.server import make_app
+from localnet.indexer.api.service import Service
+from localnet.indexer.api.upstream import HttpNode, HttpProver
+from localnet.indexer.faults import Faults
+from localnet.indexer.follower import Follower
+from localnet.indexer.store import Store
+
+DEFAULT_PORT = 8784
+_SHUTDOWN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningIndexer:
+    """An indexer that serves at ``url``. Whoever moves the chain calls ``follower.wake`` afterwards."""
+
+    url: str
+    follower: Follower
+    faults: Faults
+
+
+@contextlib.asynccontextmanager
+async def running_indexer(
+    reader: ChainReader,
+    *,
+    node_url: str,
+    prover_url: str,
+    path: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+) -> AsyncIterator[RunningIndexer]:
+    """Index a chain and serve it; caught up with the chain when the block begins.
+
+    ``path`` is the database, continued if it is of this chain; without it, one that lasts as long as the block.
+    ``port`` 0 takes any free one. OSError if the port is taken.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        if path is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="localnet-indexer-"))
+            path = Path(folder) / "indexer.sqlite"
+        store = stack.enter_context(contextlib.closing(Store(path)))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        faults = Faults()
+        follower = Follower(reader, store, faults)
+        service = Service(store, HttpProver(session, prover_url), HttpNode(session, node_url), lambda: follower.stopped)
+        await stack.enter_async_context(follower.running())
+        runner = web.AppRunner(make_app(service, faults), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, host, port).start()
+        bound = runner.addresses[0][1]
+        yield RunningIndexer(f"http://{host}:{bound}", follower, faults)
