@@ -2,7 +2,7 @@
 
 On a terminal lines are columns; elsewhere each line is one JSON object. Libraries that use the
 standard logging module come out in the same form. Fields bound with ``bind`` appear on every line
-of the same task or thread.
+of the same task or thread. Tracebacks never show the values of variables, which may be secrets.
 """
 
 import logging
@@ -39,12 +39,12 @@ def configure_logs(*, stream: TextIO | None = None, as_json: bool | None = None,
     renderer: list[Processor]
     if as_json:
         renderer = [
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
             _event_first,
             structlog.processors.JSONRenderer(),
         ]
     else:
-        renderer = [structlog.dev.ConsoleRenderer(colors=terminal)]
+        renderer = [structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=structlog.dev.plain_traceback)]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=Logger,

@@ -77,3 +77,20 @@ def test_log__of_an_exception__holds_its_traceback_as_data() -> None:
     except ValueError:
         get_logger("a").exception("unexpected_error")
     assert lines(stream)[0]["exception"][0]["exc_value"] == "boom"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_traceback__in_any_form__shows_no_variables(as_json: bool) -> None:
+    stream = io.StringIO()
+    configure_logs(stream=stream, as_json=as_json)
+
+    def fail(api_key: str) -> None:
+        raise ValueError(len(api_key))
+
+    try:
+        fail("".join(["sec", "ret"]))
+    except ValueError:
+        get_logger("x").exception("broken")
+    assert "broken" in stream.getvalue()
+    assert "ValueError" in stream.getvalue()
+    assert "secret" not in stream.getvalue()
