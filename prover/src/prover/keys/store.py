@@ -5,6 +5,7 @@ memory is short, the key that nobody has used for longest leaves; a key in use n
 unusable is not read again until it changes.
 """
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -177,7 +178,8 @@ class KeyStore:
                 slot = self._slots[circuit] = _Slot(circuit)
             slot.users += 1
         if leads:
-            threading.Thread(target=self._load_into, args=(slot,), name=f"load {circuit}").start()
+            run = contextvars.copy_context().run  # its log lines have the fields of the request that began it
+            threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
         return slot
 
     def _leave(self, slot: _Slot) -> None:
