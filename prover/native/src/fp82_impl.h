@@ -1,4 +1,4 @@
-/* fp82_impl.h - eight elements of Fp2 at once; included by the "ifma" backend only. See fp8_impl.h.
+/* fp82_impl.h - eight elements of Fp2 at once; included by the backends with AVX-512 only. See fp8_impl.h.
  *
  * Bounds: a "wide" element has components below 7.4p. Products of a wide element with one below 6.1p are wide.
  */

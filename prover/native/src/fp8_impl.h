@@ -1,4 +1,5 @@
-/* fp8_impl.h - eight elements of Fp at once with AVX-512 IFMA; included by the "ifma" backend only.
+/* fp8_impl.h - eight elements of Fp at once; included by the backends with AVX-512, "ifma" and "avx512", which differ
+ * in the product of limbs only (lanes52.h).
  *
  * Layout: five vectors of 52-bit limbs, lane i belongs to element i. Montgomery form with R = 2^260, so a value
  * differs from the scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced.
@@ -13,22 +14,33 @@
 #include <immintrin.h>
 
 #include "fp.h"
+#include "lanes52.h"
 
 typedef struct fp8 {
     __m512i v[5];
 } fp8;
 
-#define FP8_LANES 8
-#define FP8_MASK 0xfffffffffffffULL
+#define FP8_LANES LANES
+#define FP8_MASK LANES52_MASK
 
-static const uint64_t FP8_P[5] = {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131};
+/* Products from floating point are long: inlined, they would not fit the processor's cache of decoded instructions. */
+#if defined(LANES_IFMA)
+#define FP8_PRODUCT static inline __attribute__((always_inline)) void
+#else
+#define FP8_PRODUCT static __attribute__((noinline)) void
+#endif
+
+static const lanes52_modulus FP8_MODULUS = {
+    {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131},
+    0x20782e4866389,
+    0x651eca6ac987d};
+#define FP8_P FP8_MODULUS.p
 static const uint64_t FP8_2P[5] = {0x1182db0f9fa8e, 0x22d0e3951a784, 0x302b0bb2f02d5, 0x405370a08b6d0,
                                    0x060c89ce5c263};
 static const uint64_t FP8_4P[5] = {0x2305b61f3f51c, 0x45a1c72a34f08, 0x60561765e05aa, 0x80a6e14116da0,
                                    0x0c19139cb84c6};
 static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a498908, 0x724f85a9201d8,
                                     0x01f16424e1bb7};
-#define FP8_NEGATED_INVERSE 0x20782e4866389ULL /* -1/p mod 2^52 */
 /* Scalar Montgomery products with these plain numbers change between R = 2^256 and R = 2^260. */
 static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
 static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
@@ -39,52 +51,10 @@ static inline void fp8_set(fp8 *r, const uint64_t limbs[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
 }
 
-/* Carries signed limbs upwards; the total of each lane must be non-negative. */
-static inline void fp8_carry(fp8 *r) {
-    const __m512i mask = _mm512_set1_epi64((long long)FP8_MASK);
-    for (int i = 0; i < 4; i++) {
-        r->v[i + 1] = _mm512_add_epi64(r->v[i + 1], _mm512_srai_epi64(r->v[i], 52));
-        r->v[i] = _mm512_and_si512(r->v[i], mask);
-    }
-}
+static inline void fp8_carry(fp8 *r) { lanes52_carry(r->v); }
 
-/* r = a * b / R, below p + a * b / R. Interleaved rows: t += a * b[i], then
- * t = (t + m p) / 2^52. No limb of t passes 2^57. */
-static inline __attribute__((always_inline)) void fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i inverse = _mm512_set1_epi64((long long)FP8_NEGATED_INVERSE);
-    __m512i t0 = zero, t1 = zero, t2 = zero, t3 = zero, t4 = zero, t5;
-    const __m512i p0 = fp8_limb(FP8_P, 0), p1 = fp8_limb(FP8_P, 1), p2 = fp8_limb(FP8_P, 2), p3 = fp8_limb(FP8_P, 3),
-                  p4 = fp8_limb(FP8_P, 4);
-    for (int i = 0; i < 5; i++) {
-        const __m512i bi = b->v[i];
-        t0 = _mm512_madd52lo_epu64(t0, a->v[0], bi);
-        const __m512i m = _mm512_madd52lo_epu64(zero, t0, inverse);
-        t1 = _mm512_madd52lo_epu64(t1, a->v[1], bi);
-        t2 = _mm512_madd52lo_epu64(t2, a->v[2], bi);
-        t3 = _mm512_madd52lo_epu64(t3, a->v[3], bi);
-        t4 = _mm512_madd52lo_epu64(t4, a->v[4], bi);
-        t5 = _mm512_madd52hi_epu64(zero, a->v[4], bi);
-        t1 = _mm512_madd52hi_epu64(t1, a->v[0], bi);
-        t2 = _mm512_madd52hi_epu64(t2, a->v[1], bi);
-        t3 = _mm512_madd52hi_epu64(t3, a->v[2], bi);
-        t4 = _mm512_madd52hi_epu64(t4, a->v[3], bi);
-        t0 = _mm512_madd52lo_epu64(t0, m, p0);
-        t1 = _mm512_madd52lo_epu64(t1, m, p1);
-        t2 = _mm512_madd52lo_epu64(t2, m, p2);
-        t3 = _mm512_madd52lo_epu64(t3, m, p3);
-        t4 = _mm512_madd52lo_epu64(t4, m, p4);
-        t1 = _mm512_madd52hi_epu64(t1, m, p0);
-        t2 = _mm512_madd52hi_epu64(t2, m, p1);
-        t3 = _mm512_madd52hi_epu64(t3, m, p2);
-        t4 = _mm512_madd52hi_epu64(t4, m, p3);
-        t5 = _mm512_madd52hi_epu64(t5, m, p4);
-        t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
-        t1 = t2, t2 = t3, t3 = t4, t4 = t5;
-    }
-    r->v[0] = t0, r->v[1] = t1, r->v[2] = t2, r->v[3] = t3, r->v[4] = t4;
-    fp8_carry(r);
-}
+/* r = a * b / R, below p + a * b / R. */
+FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
 
 /* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
 static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {

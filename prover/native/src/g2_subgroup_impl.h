@@ -121,8 +121,8 @@ static int g2_in_subgroup(const g2_affine *p) {
     return g2_xyzz_is_infinity(&left);
 }
 
-#if defined(G16_COMPILE_IFMA)
-#include "g2_subgroup_ifma_impl.h"
+#if defined(G16_LANES)
+#include "g2_subgroup_vector_impl.h"
 #else
 
 /* inside[i] = 1 when *points[i] has order r, for i < count. */

@@ -9,7 +9,7 @@
  * bucket sum = sum of half 0 + phi(sum of half 1).
  *
  * The including header defines the macros of curve_impl.h, MSM_BETA and MSM_SCALE(r, a, b), and includes before
- * this file one of msm_scalar_impl.h and msm_ifma_impl.h, which say how points are stored and pairs are added.
+ * this file one of msm_scalar_impl.h and msm_vector_impl.h, which say how points are stored and pairs are added.
  */
 
 /* An entry: base number, then sign. */

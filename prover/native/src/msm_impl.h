@@ -58,10 +58,10 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
     return digits + ((size_t)window * 2 + (size_t)half) * count;
 }
 
-#if defined(G16_COMPILE_IFMA)
+#if defined(G16_LANES)
 #include "fp82_impl.h"
 #include "msm_lanes_impl.h"
-#define MSM_PAIR_ADDITION "msm_ifma_impl.h"
+#define MSM_PAIR_ADDITION "msm_vector_impl.h"
 #else
 #define MSM_PAIR_ADDITION "msm_scalar_impl.h"
 #endif

@@ -1,4 +1,4 @@
-/* msm_lanes_impl.h - loads, stores and the end of an addition for eight points of G1 and G2; "ifma" backend only.
+/* msm_lanes_impl.h - loads, stores and the end of an addition for eight points of G1 and G2; backends with AVX-512 only.
  *
  * Bounds follow fp8_impl.h: packed coordinates are below 2p + 2^212, and so below 2.1p.
  */

@@ -17,8 +17,8 @@ static const struct {
     {7, 10}, {7, 6}, {6, 7}, {5, 0}, {10, 8}, {1, 0}, {9, 5}, {6, 13}, {9, 15}, {7, 15}, {5, 10}, {4, 0}};
 #define POINT_ROOT_STEPS_COUNT (sizeof POINT_ROOT_STEPS / sizeof POINT_ROOT_STEPS[0])
 
-#if defined(G16_COMPILE_IFMA)
-#include "point_roots_ifma_impl.h"
+#if defined(G16_LANES)
+#include "point_roots_vector_impl.h"
 #else
 
 /* A product waits for its operands longer than it occupies the multiplier: a few independent chains

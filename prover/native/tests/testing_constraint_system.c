@@ -111,6 +111,7 @@ T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t t
     const g16_backend *backend = &g16_backend_portable;
 #if defined(__x86_64__)
     if (choice == G16_BACKEND_ADX) backend = &g16_backend_adx;
+    if (choice == G16_BACKEND_AVX512) backend = &g16_backend_avx512;
     if (choice == G16_BACKEND_IFMA) backend = &g16_backend_ifma;
 #else
     (void)choice;

@@ -9,7 +9,8 @@ int32_t t_processor_runs(const char *backend) {
         const char *name;
         g16_backend_choice choice;
     } choices[] = {
-        {"portable", G16_BACKEND_PORTABLE}, {"adx", G16_BACKEND_ADX}, {"ifma", G16_BACKEND_IFMA}};
+        {"portable", G16_BACKEND_PORTABLE}, {"adx", G16_BACKEND_ADX}, {"avx512", G16_BACKEND_AVX512},
+        {"ifma", G16_BACKEND_IFMA}};
     for (unsigned i = 0; i < sizeof choices / sizeof *choices; i++) {
         g16_engine *engine = NULL;
         if (strcmp(backend, choices[i].name) != 0) continue;

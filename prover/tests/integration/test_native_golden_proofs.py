@@ -18,6 +18,7 @@ from py_ecc import optimized_bn128 as bn128
 from prover.errors import KernelMisused
 from prover.kernel.engine import Backend, BlindingForm, Encoding, Engine
 
+EVERY_BACKEND = [backend for backend in Backend if backend is not Backend.AUTO]
 GOLDEN = ("inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1")
 PEAK_FACTOR = 2.5
 
@@ -65,7 +66,7 @@ def engine_of(backend: Backend) -> Engine:
         pytest.skip(f"the {backend.name} backend does not run on this processor")
 
 
-@pytest.mark.parametrize("backend", [Backend.PORTABLE, Backend.ADX, Backend.IFMA], ids=lambda b: b.name.lower())
+@pytest.mark.parametrize("backend", EVERY_BACKEND, ids=lambda b: b.name.lower())
 @pytest.mark.parametrize("name", GOLDEN)
 def test_prove__published_key_and_given_blinding__equals_the_golden_proof(
     reference_keys_dir: Path, name: str, backend: Backend

@@ -158,3 +158,23 @@ def test_prove__with_a_prepared_key_beside_it__proves_from_that(reference_keys_d
         [str(PROVER), "prove", "--key", str(source)], input=vector.body, capture_output=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
+
+
+def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
+    reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    small = circuit("v1_inclusion_26_1")
+    shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path)
+    assert run("keys", "prepare", "--keys-dir", tmp_path).returncode == 0
+    assert "its prepared form" in run("keys", "verify", "--keys-dir", tmp_path).stdout
+    (form,) = (tmp_path / prepared.FOLDER).iterdir()
+    data = bytearray(form.read_bytes())
+    data[len(data) // 2] ^= 1
+    form.unlink()
+    form.write_bytes(data)
+    answer = run("keys", "verify", "--keys-dir", tmp_path)
+    assert answer.returncode == 1
+    assert form.name in answer.stdout
+    assert "checksum" in answer.stdout
+    assert run("keys", "prepare", "--keys-dir", tmp_path, "--force").returncode == 0
+    assert run("keys", "verify", "--keys-dir", tmp_path).returncode == 0

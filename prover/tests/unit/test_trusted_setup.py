@@ -21,7 +21,10 @@ HEADER_WORDS = TINY["header"]
 SECRETS = SetupSecrets(**{name: int(value, 16) for name, value in TINY["toxic_waste"].items()})
 
 
-@pytest.fixture(scope="module", params=[Backend.PORTABLE, Backend.ADX, Backend.IFMA], ids=lambda b: b.name.lower())
+EVERY_BACKEND = [backend for backend in Backend if backend is not Backend.AUTO]
+
+
+@pytest.fixture(scope="module", params=EVERY_BACKEND, ids=lambda b: b.name.lower())
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     try:
         engine = Engine(backend=request.param)

@@ -31,6 +31,7 @@ class Backend(enum.Enum):
     PORTABLE = lib.G16_BACKEND_PORTABLE
     ADX = lib.G16_BACKEND_ADX
     IFMA = lib.G16_BACKEND_IFMA
+    AVX512 = lib.G16_BACKEND_AVX512
 
 
 class Encoding(enum.Enum):

@@ -1,10 +1,10 @@
-/* point_roots_ifma_impl.h - the exponentiation of point_roots_impl.h, sixteen values at once with AVX-512 IFMA.
+/* point_roots_vector_impl.h - the exponentiation of point_roots_impl.h, sixteen values at once with AVX-512.
  *
  * Two vectors of eight: one waits for its operands while the other multiplies. Bounds as in fp8_impl.h: a product of
  * values below 2p is below 1.1p.
  */
-#ifndef G16_POINT_ROOTS_IFMA_IMPL_H
-#define G16_POINT_ROOTS_IFMA_IMPL_H
+#ifndef G16_POINT_ROOTS_VECTOR_IMPL_H
+#define G16_POINT_ROOTS_VECTOR_IMPL_H
 
 #include "fp8_impl.h"
 
@@ -39,34 +39,8 @@ static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *seco
     for (int i = 0; i < 16; i++) mont256_reduce_once(r[i].v, r[i].v, &FP_MODULUS);
 }
 
-/* r = a^2 / R, bounds as for fp8_mul: the products of different limbs are summed once and doubled. */
-static inline __attribute__((always_inline)) void fp8_sqr(fp8 *r, const fp8 *a) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i inverse = _mm512_set1_epi64((long long)FP8_NEGATED_INVERSE);
-    __m512i t[10];
-    for (int i = 0; i < 10; i++) t[i] = zero;
-    for (int i = 0; i < 4; i++) {
-        for (int j = i + 1; j < 5; j++) {
-            t[i + j] = _mm512_madd52lo_epu64(t[i + j], a->v[i], a->v[j]);
-            t[i + j + 1] = _mm512_madd52hi_epu64(t[i + j + 1], a->v[i], a->v[j]);
-        }
-    }
-    for (int i = 1; i < 9; i++) t[i] = _mm512_add_epi64(t[i], t[i]);
-    for (int i = 0; i < 5; i++) {
-        t[2 * i] = _mm512_madd52lo_epu64(t[2 * i], a->v[i], a->v[i]);
-        t[2 * i + 1] = _mm512_madd52hi_epu64(t[2 * i + 1], a->v[i], a->v[i]);
-    }
-    for (int i = 0; i < 5; i++) {
-        const __m512i m = _mm512_madd52lo_epu64(zero, t[i], inverse);
-        for (int k = 0; k < 5; k++) {
-            t[i + k] = _mm512_madd52lo_epu64(t[i + k], m, fp8_limb(FP8_P, k));
-            t[i + k + 1] = _mm512_madd52hi_epu64(t[i + k + 1], m, fp8_limb(FP8_P, k));
-        }
-        t[i + 1] = _mm512_add_epi64(t[i + 1], _mm512_srli_epi64(t[i], 52));
-    }
-    for (int k = 0; k < 5; k++) r->v[k] = t[5 + k];
-    fp8_carry(r);
-}
+/* r = a^2 / R, bounds as for fp8_mul. */
+FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
 
 /* r[i] = a[i]^((p-3)/4); r may alias a. */
 static void fp_pow_p_minus_3_over_4(fp r[POINT_LANES], const fp a[POINT_LANES]) {

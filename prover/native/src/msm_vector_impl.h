@@ -1,4 +1,4 @@
-/* msm_ifma_impl.h - how AVX-512 IFMA adds pairs of points, eight at a time; included once per group.
+/* msm_vector_impl.h - how AVX-512 adds pairs of points, eight at a time; included once per group.
  *
  * Points are stored packed (fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
  * formula does not cover (equal x, infinity) are rare: they make the shared product zero or were announced by

@@ -1,4 +1,4 @@
-/* g2_subgroup_ifma_impl.h - the test of g2_subgroup_impl.h, eight points at once with AVX-512 IFMA.
+/* g2_subgroup_vector_impl.h - the test of g2_subgroup_impl.h, eight points at once with AVX-512.
  *
  * Jacobian coordinates without exceptional cases: where a sum meets equal or opposite points or infinity its z becomes
  * zero and stays zero. That happens to no point of order r, because the multiples that meet are fixed
@@ -7,8 +7,8 @@
  * Bounds: components are integers below a multiple of p, noted as "< 2p" where they matter. A product of components
  * below a and b (c and d) is below p + 0.012 (ab + cd) p. Limbs are normalised unless a value is called raw.
  */
-#ifndef G16_G2_SUBGROUP_IFMA_IMPL_H
-#define G16_G2_SUBGROUP_IFMA_IMPL_H
+#ifndef G16_G2_SUBGROUP_VECTOR_IMPL_H
+#define G16_G2_SUBGROUP_VECTOR_IMPL_H
 
 #include "fp82_impl.h"
 #include "point_roots_impl.h"
@@ -16,31 +16,9 @@
 /* ---- field ------------------------------------------------------------------------------- */
 
 /* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
-static inline __attribute__((always_inline)) void fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c,
-                                                              const fp8 *d) {
-    const __m512i zero = _mm512_setzero_si512();
-    const __m512i inverse = _mm512_set1_epi64((long long)FP8_NEGATED_INVERSE);
-    __m512i t[6] = {zero, zero, zero, zero, zero, zero};
-    for (int i = 0; i < 5; i++) {
-        t[5] = zero;
-        for (int k = 0; k < 5; k++) {
-            t[k] = _mm512_madd52lo_epu64(t[k], a->v[k], b->v[i]);
-            t[k + 1] = _mm512_madd52hi_epu64(t[k + 1], a->v[k], b->v[i]);
-        }
-        for (int k = 0; k < 5; k++) {
-            t[k] = _mm512_madd52lo_epu64(t[k], c->v[k], d->v[i]);
-            t[k + 1] = _mm512_madd52hi_epu64(t[k + 1], c->v[k], d->v[i]);
-        }
-        const __m512i m = _mm512_madd52lo_epu64(zero, t[0], inverse);
-        for (int k = 0; k < 5; k++) {
-            t[k] = _mm512_madd52lo_epu64(t[k], m, fp8_limb(FP8_P, k));
-            t[k + 1] = _mm512_madd52hi_epu64(t[k + 1], m, fp8_limb(FP8_P, k));
-        }
-        t[0] = _mm512_add_epi64(t[1], _mm512_srli_epi64(t[0], 52));
-        for (int k = 1; k < 5; k++) t[k] = t[k + 1];
-    }
-    for (int k = 0; k < 5; k++) r->v[k] = t[k];
-    fp8_carry(r);
+FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
+    const __m512i *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
+    lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
 }
 
 /* Raw value v in [0, 16p), its limbs non-negative or v above p/2, to [0, 1.1p). The top limb gives a quotient that is

@@ -1,0 +1,39 @@
+/* testing_lanes_impl.h - hooks over eight elements at once, compiled by the backends with AVX-512; included after
+ * testing_field_impl.h. Operands are limbs as the lanes hold them: per element five words, little-endian, lane after lane;
+ * the results too. */
+#include "g2_subgroup_impl.h"
+
+#define T_LANES_WORDS (5 * FP8_LANES)
+
+static void fp8_read_limbs(fp8 *r, const uint8_t *in) {
+    uint64_t words[T_LANES_WORDS], limbs[FP8_LANES];
+    memcpy(words, in, sizeof words);
+    for (int k = 0; k < 5; k++) {
+        for (int i = 0; i < FP8_LANES; i++) limbs[i] = words[5 * i + k];
+        r->v[k] = _mm512_loadu_si512(limbs);
+    }
+}
+
+static void fp8_write_limbs(uint8_t *out, const fp8 *a) {
+    uint64_t words[T_LANES_WORDS], limbs[FP8_LANES];
+    for (int k = 0; k < 5; k++) {
+        _mm512_storeu_si512(limbs, a->v[k]);
+        for (int i = 0; i < FP8_LANES; i++) words[5 * i + k] = limbs[i];
+    }
+    memcpy(out, words, sizeof words);
+}
+
+/* out: a b, a^2 and a b + c d, each over R. */
+T_HOOK(t_lanes, products) {
+    fp8 operands[4], result;
+    const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
+    if (in_size != 4 * bytes) return T_BAD_SIZE;
+    for (int i = 0; i < 4; i++) fp8_read_limbs(&operands[i], in + i * bytes);
+    fp8_mul(&result, &operands[0], &operands[1]);
+    fp8_write_limbs(out, &result);
+    fp8_sqr(&result, &operands[0]);
+    fp8_write_limbs(out + bytes, &result);
+    fp8_mul_sum(&result, &operands[0], &operands[1], &operands[2], &operands[3]);
+    fp8_write_limbs(out + 2 * bytes, &result);
+    return 0;
+}

@@ -1,0 +1,55 @@
+"""Montgomery products of eight elements at once against Python's integers, on raw limbs up to the stated bounds."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_library import BACKENDS, Arithmetic, P
+
+LANES = 8
+LIMBS = 5
+LIMB_BITS = 52
+MONTGOMERY = 1 << LIMB_BITS * LIMBS
+# Limbs that stress exponents, halves and carries of the floating-point products.
+EDGES = [0, 1, 2, 2**26, 2**51 - 1, 2**51, 2**51 + 1, 2**52 - 2, 2**52 - 1]
+TOP_LIMB = (16 * P) >> LIMB_BITS * (LIMBS - 1)
+P_LIMBS = [P >> LIMB_BITS * i & (1 << LIMB_BITS) - 1 for i in range(LIMBS)]
+
+limb = st.one_of(st.sampled_from(EDGES), st.integers(0, 2**LIMB_BITS - 1))
+element = st.one_of(
+    st.tuples(limb, limb, limb, limb, st.one_of(st.sampled_from([0, 1, TOP_LIMB]), st.integers(0, TOP_LIMB))),
+    st.sampled_from([(0,) * LIMBS, tuple(P_LIMBS), (P_LIMBS[0] - 1, *P_LIMBS[1:]), (1, 0, 0, 0, 0)]),
+)
+vector = st.lists(element, min_size=LANES, max_size=LANES)
+
+
+@pytest.fixture(scope="module", params=["avx512", "ifma"])
+def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithmetic:
+    if request.param not in BACKENDS:
+        pytest.skip(f"the {request.param} backend does not run on this processor")
+    return Arithmetic(testing_library, request.param)
+
+
+def value(limbs: tuple[int, ...]) -> int:
+    return sum(part << LIMB_BITS * i for i, part in enumerate(limbs))
+
+
+@settings(max_examples=200, deadline=None)
+@given(operands=st.lists(vector, min_size=4, max_size=4))
+def test_products__any_limbs__are_exact_normalised_and_within_their_bound(
+    arithmetic: Arithmetic, operands: list[list[tuple[int, ...]]]
+) -> None:
+    packed = b"".join(struct.pack("<5Q", *limbs) for operand in operands for limbs in operand)
+    size = 8 * LIMBS * LANES
+    out = arithmetic.compute("lanes_products", packed, out_bytes=3 * size)
+    for lane in range(LANES):
+        a, b, c, d = (value(operand[lane]) for operand in operands)
+        for number, exact in enumerate((a * b, a * a, a * b + c * d)):
+            limbs = struct.unpack_from("<5Q", out, number * size + 8 * LIMBS * lane)
+            assert all(part < 2**LIMB_BITS for part in limbs)
+            assert value(limbs) * MONTGOMERY % P == exact % P
+            assert value(limbs) <= P + exact // MONTGOMERY
