@@ -78,6 +78,16 @@ keys_dir_option = click.option(
     help="Folder of the keys.",
 )
 
+prepared_dir_option = click.option(
+    "--prepared-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    envvar="PROVER_KEYS__PREPARED_DIRECTORY",
+    show_envvar=True,
+    show_default="prepared, in the folder of the key",
+    help="Folder of the prepared keys.",
+)
+
 manifest_option = click.option(
     "--manifest",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -6,7 +6,14 @@ from pathlib import Path
 import click
 
 from prover.cli.command import Command
-from prover.cli.key_options import circuit_option, keys_dir_option, run_mode_option, selection_from, set_option
+from prover.cli.key_options import (
+    circuit_option,
+    keys_dir_option,
+    prepared_dir_option,
+    run_mode_option,
+    selection_from,
+    set_option,
+)
 from prover.cli.meter import meter
 from prover.cli.options import EXISTING_FILE, threads_option
 from prover.cli.work import run_cancellable
@@ -59,15 +66,7 @@ class _Progress:
 @circuit_option()
 @run_mode_option()
 @set_option()
-@click.option(
-    "--prepared-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    envvar="PROVER_KEYS__PREPARED_DIRECTORY",
-    show_envvar=True,
-    show_default="prepared, in the folder of the key",
-    help="Folder of the prepared keys.",
-)
+@prepared_dir_option
 @click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
 @threads_option
 def prepare(

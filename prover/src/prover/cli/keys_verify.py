@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from prover.cli.key_options import (
     circuit_option,
     keys_dir_option,
     manifest_option,
+    prepared_dir_option,
     run_mode_option,
     selection_from,
     set_option,
@@ -19,14 +21,12 @@ from prover.cli.key_options import (
 from prover.cli.options import output_option, threads_option
 from prover.cli.trial_proof import make_trial_proof
 from prover.cli.work import progress, run_cancellable
-from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import smallest_first
-from prover.keys.checksums import Expectations
 from prover.keys.key_files import MISSING_REMEDY, installed_keys
+from prover.keys.prepared import FOLDER
 from prover.keys.selection import CircuitSelection
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
-from shared.circuit_id import CircuitId
 
 _FILE_COLUMN = 31
 """Characters of the longest published name."""
@@ -47,6 +47,7 @@ _FILE_COLUMN = 31
 @circuit_option(what="Check these keys")
 @set_option()
 @manifest_option
+@prepared_dir_option
 @click.option("--deep", is_flag=True, help="Prove with each key, too, and verify the proof.")
 @threads_option
 @output_option
@@ -56,22 +57,31 @@ def verify(
     circuits: tuple[str, ...],
     key_set: str,
     manifest: Path | None,
+    prepared_dir: Path | None,
     deep: bool,
     threads: int,
     output: str,
 ) -> None:
-    """Check the keys of a folder: size and SHA-256, then every byte's place in the format.
+    """Check the keys of a folder: size and SHA-256, every byte's place in the format, checksums of prepared forms.
 
     Sizes and digests come from --manifest, else from the CHECKSUM list that `prover download` leaves in the folder, and
     from manifest.json of keys made here. Without --run-mode and --circuit all keys of the folder are checked, and keys
     that no list names are reported as unlisted.
     """
     selection = selection_from(run_mode, circuits, key_set)
-    show_reports(verify_selection(keys_dir, selection, manifest, threads=threads, deep=deep), output)
+    folder = prepared_dir or keys_dir / FOLDER
+    found = verify_selection(keys_dir, selection, manifest, threads=threads, deep=deep, prepared_folder=folder)
+    show_reports(found, output)
 
 
 def verify_selection(
-    keys_dir: Path, selection: CircuitSelection, manifest: Path | None, *, threads: int = 0, deep: bool = False
+    keys_dir: Path,
+    selection: CircuitSelection,
+    manifest: Path | None,
+    *,
+    threads: int = 0,
+    deep: bool = False,
+    prepared_folder: Path | None = None,
 ) -> Iterator[KeyReport]:
     """Check the selected keys, or all of the folder where nothing is excluded, one after the other."""
     known = known_files(keys_dir, manifest)
@@ -84,15 +94,18 @@ def verify_selection(
                 detail = f"proving key file not found: {circuit.key_file}; {MISSING_REMEDY}"
                 yield KeyReport(circuit, circuit.key_file, Verdict.MISSING, detail)
             else:
-                yield _verify_one(engine, circuit, path, known, deep=deep)
-
-
-def _verify_one(engine: Engine, circuit: CircuitId, path: Path, known: Expectations, *, deep: bool) -> KeyReport:
-    def work(cancel: CancelFlag) -> KeyReport:
-        return verify_key(engine, circuit, path, known, cancel, make_trial_proof if deep else None)
-
-    with progress(f"checking {path.name}"):
-        return run_cancellable(work)
+                with progress(f"checking {path.name}"):
+                    work = partial(
+                        verify_key,
+                        engine,
+                        circuit,
+                        path,
+                        known,
+                        trial_proof=make_trial_proof if deep else None,
+                        prepared_folder=prepared_folder,
+                    )
+                    report = run_cancellable(work)
+                yield report
 
 
 def show_reports(found: Iterable[KeyReport], output: str) -> None:

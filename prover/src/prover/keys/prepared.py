@@ -9,6 +9,7 @@ See docs/reference/prepared-key-format.md.
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import mmap
 import os
@@ -147,6 +148,11 @@ def prepare_loaded(
     return True
 
 
+def forms_of(source: Path, folder: Path) -> list[Path]:
+    """Return the prepared forms of a key file, of all kinds of processors."""
+    return sorted(folder.glob(f"{glob.escape(source.name)}.*{SUFFIX}"))
+
+
 def verify(path: Path, cancel: CancelFlag) -> None:
     """Compare all checksums of a prepared file; raises MalformedKey, UnsupportedKey or KeyUnavailable."""
     with _named(path), _mapped_file(path, path) as (data, _):
@@ -191,7 +197,7 @@ def _is_made_from(
 def _write(key: LoadedKey, origin: Source, path: Path, progress: WriteProgress, cancel: CancelFlag) -> None:
     """Write a prepared file and read it back before it takes its name."""
     with explained(path):
-        for left in path.parent.glob(f".{path.name}.*.partial"):  # of a process that was killed
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):  # of a process that was killed
             left.unlink(missing_ok=True)
     with explained(path), atomic_file(path, force=True) as file:
         with mapped(file, prepared_bytes(key)) as view:

@@ -31,6 +31,7 @@ class Verdict(enum.StrEnum):
     WRONG_CHECKSUM = "wrong checksum"
     UNUSABLE = "unusable"
     WRONG_PROOF = "wrong proof"
+    PREPARED_DAMAGED = "bad prepared"
 
     @property
     def is_bad(self) -> bool:
@@ -71,8 +72,9 @@ def verify_key(
     known: Expectations,
     cancel: CancelFlag,
     trial_proof: TrialProof | None = None,
+    prepared_folder: Path | None = None,
 ) -> KeyReport:
-    """Check a key file: size and SHA-256, then every byte's place in its format, then ``trial_proof``.
+    """Check a key file: size and SHA-256, every byte's place in its format, ``trial_proof``, its prepared forms.
 
     Raises Cancelled, and what the machine cannot do (OutOfMemory).
     """
@@ -88,14 +90,28 @@ def verify_key(
             check_name(key, circuit, path)
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
+        forms = prepared.forms_of(path, prepared_folder) if prepared_folder is not None else []
+        if problem := _verify_forms(forms, cancel):
+            return report(Verdict.PREPARED_DAMAGED, problem)
     except KeyUnavailable as error:
         return report(Verdict.UNUSABLE, error.detail)
     except OSError as error:
         return report(Verdict.UNUSABLE, f"the file cannot be read: {error.strerror}")
     checked = "structure" if trial_proof is None else "structure, a proof"
+    if forms:
+        checked += ", its prepared form"
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
     return report(Verdict.GOOD, f"SHA-256, {checked}")
+
+
+def _verify_forms(forms: list[Path], cancel: CancelFlag) -> str | None:
+    for form in forms:
+        try:
+            prepared.verify(form, cancel)
+        except KeyUnavailable as error:
+            return f"{error.detail}; remove it, or run `prover keys prepare --force`"
+    return None
 
 
 def _compare(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> tuple[Verdict, str] | None:
