@@ -41,8 +41,11 @@ def engine_of(backend: Backend) -> Engine:
         pytest.skip(f"the {backend.name} backend does not run on this processor")
 
 
-@pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name.lower())
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [*((name, Backend.AUTO) for name in GOLDEN), *((GOLDEN[0], backend) for backend in BACKENDS)],
+    ids=lambda value: value.name.lower() if isinstance(value, Backend) else value,
+)
 def test_prove__prepared_published_key__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend
 ) -> None:
