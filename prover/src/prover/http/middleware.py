@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 
 from prover.errors import KeyUnavailable, ProverError, RateLimited, ShuttingDown, TryAgainLater
 from prover.http.responses import method_not_allowed, page_not_found, problem_response
-from prover.http.state import CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, REQUEST_ID, STATE
+from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, REQUEST_ID, STATE
 from prover.http.tracing import REQUEST_ID_HEADER, TRACE_HEADER, request_id, trace_fields
 from prover.observability.metrics import UNKNOWN_CIRCUIT
 from shared.circuit_id import CircuitKind
@@ -39,6 +39,7 @@ async def canonical_line(request: web.Request, handler: Handler) -> web.StreamRe
                 path=request.path,
                 status=status,
                 duration_ms=round((time.perf_counter() - started) * 1000, 1),
+                **({"api_key": request[API_KEY_NAME]} if API_KEY_NAME in request else {}),
                 **request.get(FACTS, {}),
             )
             request.app[STATE].metrics.responses.labels(str(status)).inc()

@@ -1,0 +1,87 @@
+"""Probes, stopping in two steps, reloading and tracing, on ``prover start`` as a process."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import signal
+import subprocess
+from pathlib import Path
+
+from golden_vectors import vector_named
+from service_process import PROVER, Service, environment, running_service
+
+BODY = vector_named("prover/v2_inclusion_32_1").body
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def words(keys_dir: Path, *more: str) -> list[str]:
+    addresses = ["--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
+    return ["--keys-dir", f"{keys_dir}/", *addresses, *more]
+
+
+def post(service: Service, headers: dict[str, str]) -> int:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", service.api_port, timeout=120)) as connection:
+        connection.request("POST", "/prove", BODY, headers)
+        return connection.getresponse().status
+
+
+def test_stop__asked_for__fails_readiness_while_requests_are_served(reference_keys_dir: Path, tmp_path: Path) -> None:
+    with running_service(tmp_path / "log", *words(reference_keys_dir, "--drain-delay", "3600")) as service:
+        for probe in ("/livez", "/startupz", "/readyz"):
+            assert service.ask("GET", probe, port=service.metrics_port)[0] == 200
+        assert service.ask("POST", "/prove", BODY)[0] == 200
+        service.process.send_signal(signal.SIGTERM)
+        service.until(lambda: service.ask("GET", "/readyz", port=service.metrics_port)[0] == 503)
+        assert b"shutting down" in service.ask("GET", "/readyz", port=service.metrics_port)[1]
+        assert service.ask("GET", "/livez", port=service.metrics_port)[0] == 200
+        assert service.ask("GET", "/health")[0] == 200
+        assert service.ask("POST", "/prove", BODY)[0] == 200
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(60) == 128 + signal.SIGTERM
+        assert "second_signal" in [line["event"] for line in service.lines()]
+
+
+def test_key_file__changed__counts_after_a_signal(reference_keys_dir: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "api-keys"
+    keys.write_text("first=first-key\n")
+    keys.chmod(0o600)
+    with running_service(tmp_path / "log", *words(reference_keys_dir, "--api-keys-file", str(keys))) as service:
+        assert post(service, {}) == 401
+        assert post(service, {"X-API-Key": "first-key"}) == 200
+        keys.write_text("second=second-key\n")
+        service.process.send_signal(signal.SIGHUP)
+        service.until(lambda: any(line["event"] == "api_keys_reloaded" for line in service.lines()))
+        assert post(service, {"X-API-Key": "first-key"}) == 401
+        assert post(service, {"Authorization": "Bearer second-key"}) == 200
+        assert service.process.poll() is None
+        finished = [line for line in service.lines() if line["event"] == "request_finished"]
+        assert [line.get("api_key") for line in finished] == [None, "first", None, "second"]
+        assert "first-key" not in (tmp_path / "log").read_text()
+
+
+def test_request__traced__has_its_ids_on_every_line(reference_keys_dir: Path, tmp_path: Path) -> None:
+    headers = {"X-Request-Id": "request-1", "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    with running_service(tmp_path / "log", *words(reference_keys_dir)) as service:
+        assert post(service, headers) == 200
+        service.until(lambda: any(line["event"] == "request_finished" for line in service.lines()))
+        about = [line for line in service.lines() if line["event"] in ("key_loaded", "request_finished")]
+        assert len(about) == 2
+        assert {(line["request_id"], line["trace_id"]) for line in about} == {("request-1", TRACE)}
+
+
+def test_start__with_a_broken_key_file__says_where(reference_keys_dir: Path, tmp_path: Path) -> None:
+
+    keys = tmp_path / "api-keys"
+    keys.write_text("first=first-key\nrubbish\n")
+    answer = subprocess.run(
+        [str(PROVER), "start", *words(reference_keys_dir, "--api-keys-file", str(keys))],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=60,
+    )
+    assert answer.returncode == 78
+    assert f"{keys}, line 2" in answer.stderr
+    assert "Traceback" not in answer.stderr
