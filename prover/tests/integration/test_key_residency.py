@@ -129,6 +129,34 @@ def test_leases__by_many_threads_within_a_small_budget__all_get_their_key(open_s
         assert all(pool.map(check, range(18)))
 
 
+def test_key__waiting_while_another_is_always_in_use__gets_its_memory_in_the_end(
+    open_store: Open, folder: Path
+) -> None:
+    store = open_store(estimate(folder, SECOND))
+    stop = threading.Event()
+    fulfilled = [0] * 3
+
+    def keep_using(number: int) -> None:
+        while not stop.is_set():
+            with store.lease(FIRST, CancelFlag()) as key:
+                assert key.info.header == (26, 1, 0, 0)
+                stop.wait(0.05)
+                fulfilled[number] += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        others = [pool.submit(keep_using, number) for number in range(3)]
+        try:
+            until(lambda: all(fulfilled))
+            pool.submit(use, store, SECOND).result(60)
+            seen = list(fulfilled)
+            until(lambda: all(now > before for now, before in zip(fulfilled, seen, strict=True)))
+        finally:
+            stop.set()
+        for other in others:
+            other.result(60)
+    assert not store._retiring
+
+
 def store_header(store: KeyStore, wanted: CircuitId) -> tuple[int, ...]:
     with store.lease(wanted, CancelFlag()) as key:
         return key.info.header

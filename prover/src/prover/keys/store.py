@@ -1,8 +1,8 @@
 """Loaded proving keys: found by circuit, loaded once however many ask, within a budget of memory.
 
 A key is loaded in a thread of its own; whoever needs it waits, and may leave without disturbing the load. Where
-memory is short, the key that nobody has used for longest leaves; a key in use never does. A file that turned out
-unusable is not read again until it changes.
+memory is short, the key that nobody has used for longest leaves. One in use leaves only when another waited too long
+for its memory, and then with its last user. A file that turned out unusable is not read again until it changes.
 """
 
 import contextvars
@@ -45,6 +45,8 @@ Fetch = Callable[[Sequence[CircuitId], CancelFlag], object]
 
 _FETCH_AGAIN_S = 30.0
 _ROOM_POLL_S = 0.5
+_PATIENCE_S = 2.0
+"""After this a key that waits for memory gets that of keys in use, once their users have left."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class KeyStore:
         self._prepared = prepared_keys
         self._changed = threading.Condition()
         self._slots: dict[CircuitId, _Slot] = {}
+        self._retiring: set[_Slot] = set()
+        """Keys that new requests do not get any more, and that leave with their last user."""
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
         self._uses = count(1)
@@ -155,7 +159,8 @@ class KeyStore:
         if self._prepared is not None:
             self._prepared.close()
         with self._changed:
-            slots, self._slots = list(self._slots.values()), {}
+            slots, self._slots = [*self._slots.values(), *self._retiring], {}
+            self._retiring.clear()
             self._changed.notify_all()
         for slot in slots:
             if slot.key.done() and slot.key.exception() is None:
@@ -186,6 +191,9 @@ class KeyStore:
         with self._changed:
             slot.users -= 1
             slot.last_use = next(self._uses)
+            if slot in self._retiring and not slot.users:
+                self._retiring.remove(slot)
+                slot.key.result().close()
             self._changed.notify_all()
 
     def _load_into(self, slot: _Slot) -> None:
@@ -226,6 +234,9 @@ class KeyStore:
                 key.close()
                 raise
         except (MalformedKey, UnsupportedKey, MisnamedKey) as error:
+            if isinstance(error, MalformedKey):
+                error.detail += "; remove the file and run `prover download`"
+                error.args = (error.detail,)
             self._failures[circuit] = _Failure(fingerprint, error)
             _log.error("key_unusable", circuit=circuit.name, file=str(path), error=error.detail)
             raise
@@ -274,6 +285,7 @@ class KeyStore:
         """Wait until the key fits into the budget beside those in use; others are evicted for it."""
         if self._prepared is not None and self._prepared.has(self._engine, path):
             return  # mapped: its pages belong to the file and go when memory is short
+        patience_ends = time.monotonic() + _PATIENCE_S
         need, budget = resident_estimate(path, slot.circuit), self._budget_bytes
         with self._changed:
             slot.bytes = need
@@ -289,29 +301,50 @@ class KeyStore:
                     raise Cancelled
                 if not slot.users:
                     raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
+                if time.monotonic() > patience_ends:
+                    self._retire_busy(slot)
                 slot.bytes = 0  # waits without keeping others from loading
                 self._changed.wait(_ROOM_POLL_S)
                 slot.bytes = need
 
     def _make_room(self, slot: _Slot) -> bool:
         """Evict idle keys, the longest unused first, until all fit; the lock is held. Tells whether they do."""
-        budget = self._budget_bytes
-        while budget is not None and sum(other.bytes for other in self._slots.values()) > budget:
+        while self._excess_bytes() > 0:
             idle = [other for other in self._slots.values() if other.is_idle and other is not slot]
             if not idle:
                 return False
             victim = min(idle, key=lambda other: other.last_use)
-            del self._slots[victim.circuit]
+            self._remove(victim, slot)
             victim.key.result().close()
-            self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
-            _log.info("key_evicted", circuit=victim.circuit.name, resident_bytes=victim.bytes, for_=slot.circuit.name)
         return True
+
+    def _retire_busy(self, slot: _Slot) -> None:
+        """Let keys in use go with their last user, as many as the waiting slot needs; the lock is held."""
+        leaving = sum(other.bytes for other in self._retiring)
+        busy = [other for other in self._slots.values() if other.key.done() and not other.pinned]
+        for victim in sorted(busy, key=lambda other: other.last_use):
+            if self._excess_bytes() <= leaving:
+                return
+            self._remove(victim, slot)
+            self._retiring.add(victim)
+            leaving += victim.bytes
+
+    def _remove(self, victim: _Slot, slot: _Slot) -> None:
+        del self._slots[victim.circuit]
+        self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
+        _log.info("key_evicted", circuit=victim.circuit.name, resident_bytes=victim.bytes, for_=slot.circuit.name)
+
+    def _excess_bytes(self) -> int:
+        """By how much all keys exceed the budget; the lock is held."""
+        if self._budget_bytes is None:
+            return 0
+        return sum(other.bytes for other in (*self._slots.values(), *self._retiring)) - self._budget_bytes
 
     def _account(self) -> None:
         with self._changed:
             loaded = [slot for slot in self._slots.values() if slot.key.done()]
             self._metrics.keys_loaded.set(len(loaded))
-            self._metrics.key_bytes.set(sum(slot.bytes for slot in loaded))
+            self._metrics.key_bytes.set(sum(slot.bytes for slot in (*loaded, *self._retiring)))
 
 
 def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
