@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from indexer_vectors import Recorded, indexer_vectors
 
@@ -28,8 +29,13 @@ def known_account(leaf: bytes, place: TreeRef, leaf_index: int) -> CompressedAcc
     return next((one for one in candidates if account_hash(one, place.tree, place.tree_type, leaf_index) == leaf), None)
 
 
-def replay_events(flow: Recorded) -> Iterator[tuple[int, Event]]:
-    """The slot and the event of each operation."""
+@cache
+def flow_events(name: str) -> tuple[tuple[int, Event], ...]:
+    """The slot and the event of each operation of a flow."""
+    return tuple(_events(indexer_vectors(name)))
+
+
+def _events(flow: Recorded) -> Iterator[tuple[int, Event]]:
     tree, queue = decode(flow["tree"]), decode(flow["queue"])
     place = TreeRef(tree, queue, TreeType.ADDRESS_V2 if flow["height"] == 40 else TreeType.STATE_V2)
     for kind, slot, *rest in flow["ops"]:
@@ -67,7 +73,7 @@ def replay(store: Store, name: str, batches: int | None = None, operations: int 
     """Apply a flow: all of it, what comes before its batch event number ``batches``, or its first operations."""
     flow = indexer_vectors(name)
     done = 0
-    for number, (slot, event) in enumerate(replay_events(flow)):
+    for number, (slot, event) in enumerate(flow_events(name)):
         if isinstance(event, BatchEvent):
             if done == batches:
                 return

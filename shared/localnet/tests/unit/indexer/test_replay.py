@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from indexer_replay import apply_event, replay, replay_events, root_of
+from indexer_replay import apply_event, flow_events, replay, root_of
 from indexer_vectors import indexer_vectors
 
 from localnet.indexer.base58 import decode
@@ -37,7 +37,7 @@ def tree_of(store: Store, key: str) -> Tree:
 def test_replay__recorded_flow__gives_every_recorded_root(store: Store, name: str) -> None:
     flow = indexer_vectors(name)
     batches = 0
-    for number, (slot, event) in enumerate(replay_events(flow)):
+    for number, (slot, event) in enumerate(flow_events(name)):
         apply_event(store, flow, event, slot, number)
         if isinstance(event, BatchEvent):
             batches += 1
@@ -49,7 +49,7 @@ def test_replay__recorded_flow__gives_every_recorded_root(store: Store, name: st
 @pytest.mark.parametrize("name", FLOWS)
 def test_replay__batch_event_twice__changes_nothing(store: Store, name: str) -> None:
     flow = indexer_vectors(name)
-    for number, (slot, event) in enumerate(replay_events(flow)):
+    for number, (slot, event) in enumerate(flow_events(name)):
         apply_event(store, flow, event, slot, number)
         if isinstance(event, BatchEvent):
             apply_event(store, flow, event, slot, 1000 + number)
@@ -58,7 +58,7 @@ def test_replay__batch_event_twice__changes_nothing(store: Store, name: str) -> 
 
 def test_replay__output_dropped__stops_with_the_expected_index(store: Store) -> None:
     flow = indexer_vectors(FLOWS[0])
-    events = list(replay_events(flow))
+    events = list(flow_events(FLOWS[0]))
     apply_event(store, flow, events[0][1], events[0][0], 0)
     with pytest.raises(StateMismatch, match="leaf index 2 where 1 is next"):
         apply_event(store, flow, events[2][1], events[2][0], 2)
@@ -66,7 +66,7 @@ def test_replay__output_dropped__stops_with_the_expected_index(store: Store) -> 
 
 
 def first_batch(name: str) -> BatchEvent:
-    return next(event for _, event in replay_events(indexer_vectors(name)) if isinstance(event, BatchEvent))
+    return next(event for _, event in flow_events(name) if isinstance(event, BatchEvent))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_replay__batch_event_changed__breaks_the_tree_and_keeps_its_state(
 def test_replay__account_spent_twice__is_refused(store: Store) -> None:
     flow = indexer_vectors(FLOWS[1])
     spends: list[tuple[int, Event]] = []
-    for number, (slot, event) in enumerate(replay_events(flow)):
+    for number, (slot, event) in enumerate(flow_events(FLOWS[1])):
         apply_event(store, flow, event, slot, number)
         if isinstance(event, PublicEvent) and event.inputs:
             spends.append((slot, event))
@@ -116,14 +116,14 @@ def test_replay__account_spent_twice__is_refused(store: Store) -> None:
 
 def test_replay__unknown_account_spent__is_refused(store: Store) -> None:
     flow = indexer_vectors(FLOWS[1])
-    spend = next(event for _, event in replay_events(flow) if isinstance(event, PublicEvent) and event.inputs)
+    spend = next(event for _, event in flow_events(FLOWS[1]) if isinstance(event, PublicEvent) and event.inputs)
     with pytest.raises(StateMismatch, match="never created"):
         apply_event(store, flow, spend, 1, 0)
 
 
 def test_replay__address_queued_twice__is_refused(store: Store) -> None:
     flow = indexer_vectors(FLOWS[2])
-    (slot, first), *_ = replay_events(flow)
+    (slot, first), *_ = flow_events(FLOWS[2])
     assert isinstance(first, PublicEvent)
     apply_event(store, flow, first, slot, 0)
     again = replace(first, addresses=(replace(first.addresses[0], queue_index=1),))
@@ -141,7 +141,7 @@ def test_replay__event_of_unknown_tree__is_refused(store: Store) -> None:
 def test_outputs__of_one_event__keep_their_order(store: Store) -> None:
     flow = indexer_vectors(FLOWS[0])
     outputs: list[Output] = []
-    for _, event in replay_events(flow):
+    for _, event in flow_events(FLOWS[0]):
         if isinstance(event, PublicEvent):
             outputs += event.outputs
     apply_event(store, flow, PublicEvent(bytes(32), (), tuple(outputs[:10]), ()), 35, 0)
