@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import resource
 from collections.abc import AsyncIterator
 
 import pytest
@@ -114,9 +115,23 @@ async def test_connections__beyond_the_limit__are_answered_503(listen: Listen, p
     assert sample(state, "prover_rejected_requests_total", reason="connections") == 1
 
 
-def test_limit_of_connections__above_that_of_files__is_lowered() -> None:
+@pytest.mark.parametrize("hard", [400, resource.RLIM_INFINITY])
+def test_limit_of_connections__above_that_of_files__is_lowered(monkeypatch: pytest.MonkeyPatch, hard: int) -> None:
+    limits = (300, hard)
+
+    def set_limits(_: int, wanted: tuple[int, int]) -> None:
+        nonlocal limits
+        if wanted[0] > 1000:
+            raise ValueError("not allowed")
+        limits = wanted
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", set_limits)
     assert allowed_connections(10) == 10
-    assert allowed_connections(10**9) < 10**9
+    assert limits == (300, hard)
+    assert allowed_connections(100) == 100
+    assert limits == (356, hard)
+    assert allowed_connections(10**9) == (144 if hard == 400 else 100)
 
 
 async def test_body__announced_far_beyond_the_limit__is_refused_unread(

@@ -74,3 +74,24 @@ async def test_readiness__without_keys__is_refused_with_the_reason(
         assert fetch(server, "/livez") == (200, "alive\n")
     finally:
         server.close()
+
+
+async def test_readiness__names_everything_that_is_missing(
+    serve: Serve, published_keys: KeyStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    empty = open_store(tmp_path_factory.mktemp("empty"), published_keys._engine)
+    state = (await serve(empty, keys={"auto_download": True})).app[STATE]
+    ready, started = probes(state)["/readyz"], probes(state)["/startupz"]
+    assert ready()[0], "missing keys are downloaded on first use"
+    assert started() == (True, "started")
+    state.listening = False
+    state.missing_required = lambda: ["v2_inclusion_32_1: not loaded yet"]
+    state.health.note_failure("no random bytes")
+    assert ready() == (
+        False,
+        "not ready: not listening yet; v2_inclusion_32_1: not loaded yet; the device failed: no random bytes",
+    )
+    assert started() == (False, "not listening yet")
+    state.health.note_success()
+    state.listening = True
+    assert "the device" not in ready()[1]

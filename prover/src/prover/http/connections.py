@@ -3,6 +3,7 @@
 import asyncio
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
@@ -130,11 +131,13 @@ class ConnectionGuard(asyncio.Protocol):
 
 def allowed_connections(wanted: int) -> int:
     """Raise the limit of open files as far as ``wanted`` connections need; returns how many the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted + _RESERVED_DESCRIPTORS
-    if soft < needed and soft != resource.RLIM_INFINITY:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        with suppress(OSError, ValueError):  # the system has a limit of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
     allowed = max(1, soft - _RESERVED_DESCRIPTORS)
