@@ -32,6 +32,7 @@ from in_process_service import circuit
 from prover.errors import Cancelled, KeyDownloadFailed, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.download import DownloadSource, download_keys
+from prover.keys.partial_file import PartialFile
 
 NAMES = ("v2_inclusion_32_1", "v2_inclusion_32_2", "v1_inclusion_26_1")
 CIRCUITS = [circuit(name) for name in NAMES]
@@ -229,6 +230,13 @@ def test_checksum_list__without_the_key__says_so(server: KeyServer, folder: Path
         bring(server, folder)
 
 
+def test_checksum_list__without_one_of_the_keys__brings_the_others(server: KeyServer, folder: Path) -> None:
+    server.checksums = "".join(line for line in server.checksums.splitlines(keepends=True) if FILE not in line)
+    with pytest.raises(KeyDownloadFailed, match=f"not found: {FILE}; .*no checksum found for {FILE}"):
+        download_keys(folder, CIRCUITS, source(server), CancelFlag())
+    assert names(folder) == {*server.files, "CHECKSUM"} - {FILE}
+
+
 def write_manifest(path: Path, server: KeyServer, **changes: object) -> Path:
     data = server.files[FILE]
     entry = {"name": FILE, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(), "note": "ours"}
@@ -366,6 +374,31 @@ def test_download__cancelled__ends_soon_and_keeps_what_came(server: KeyServer, f
             running_.result(60)
     assert bring(server, folder) == 1
     assert server.ranges == ["bytes=1000-"]
+
+
+def test_download__cancelled_while_it_reads_what_is_there__ends_before_the_file_is_closed(
+    server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    digest = hashlib.sha256(server.files[FILE]).hexdigest()
+    left = folder / f".{FILE}.{digest[:16]}.partial"
+    left.write_bytes(server.files[FILE][:1000])
+    cancel, reading = CancelFlag(), threading.Event()
+    resume = PartialFile.resume
+
+    def resume_slowly(partial: PartialFile) -> None:
+        reading.set()
+        until(lambda: partial._interrupted)
+        resume(partial)  # fails on a closed file
+
+    monkeypatch.setattr(PartialFile, "resume", resume_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        running_ = pool.submit(download_keys, folder, ONE, source(server), cancel)
+        assert reading.wait(60)
+        cancel.raise_flag()
+        with pytest.raises(Cancelled):
+            running_.result(60)
+    assert left.stat().st_size == 1000
 
 
 def test_download__by_several_at_once__brings_a_file_once(server: KeyServer, folder: Path) -> None:

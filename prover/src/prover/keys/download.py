@@ -36,6 +36,7 @@ _log = get_logger(__name__)
 Result = TypeVar("Result")
 
 _CONNECT_S = 30.0
+_HEAD_S = 15.0
 _LONGEST_BACKOFF_S = 60.0
 _LOCK_POLL_S = 0.2
 _MOST_WRONG_CONTENTS = 3
@@ -151,10 +152,11 @@ class _Download:
             timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
         ) as session:
             known = await self._checksum_list(session) if pinned is None else pinned
-            files = [self._expected(name, known) for name in names]
+            files = [known[name] for name in names if name in known]
             await self._require_space(session, files)
             outcomes = await asyncio.gather(*(self._file(session, file) for file in files), return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        failures += [self._unlisted(name) for name in names if name not in known]
         for failure in failures:
             if not isinstance(failure, KeyDownloadFailed):
                 raise failure
@@ -181,15 +183,13 @@ class _Download:
             known = parse_checksum_list(text)
         except ValueError as error:
             raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or give --manifest") from error
-        with suppress(SettingsInvalid), atomic_file(self._folder / CHECKSUM_LIST, force=True) as file:
+        with suppress(SettingsInvalid, OSError), atomic_file(self._folder / CHECKSUM_LIST, force=True) as file:
             file.write(text.encode())  # lets `prover keys verify` work without the network
         return known
 
-    def _expected(self, name: str, known: Expectations) -> ExpectedFile:
-        if name not in known:
-            remedy = "check --manifest" if self._source.manifest else "check --download-url, or give --manifest"
-            raise self._failed(name, f"no checksum found for {name}", remedy)
-        return known[name]
+    def _unlisted(self, name: str) -> KeyDownloadFailed:
+        remedy = "check --manifest" if self._source.manifest else "check --download-url, or give --manifest"
+        return self._failed(name, f"no checksum found for {name}", remedy)
 
     async def _require_space(self, session: aiohttp.ClientSession, files: list[ExpectedFile]) -> None:
         """Compare the sizes that are known with the free space before anything is written."""
@@ -200,14 +200,17 @@ class _Download:
         free = self._room()
         if sum(known) - there > free:
             failure = no_room(sum(known) - there, free)
-            raise KeyDownloadFailed(f"{len(files)} proving keys cannot be downloaded: {failure}: {failure.remedy}")
+            raise KeyDownloadFailed(f"proving key file not found: {self._missing}; {failure}: {failure.remedy}")
 
     async def _size(self, session: aiohttp.ClientSession, file: ExpectedFile) -> int | None:
         if file.size is not None:
             return file.size
         async with self._turns:
             with suppress(aiohttp.ClientError, TimeoutError):
-                async with session.head(self._base / file.name, allow_redirects=True) as response:
+                async with (
+                    asyncio.timeout(_HEAD_S),
+                    session.head(self._base / file.name, allow_redirects=True) as response,
+                ):
                     return response.content_length if response.status == 200 else None
         return None
 
@@ -217,9 +220,9 @@ class _Download:
             try:
                 await self._lock(partial)
                 if not partial.target.is_file():  # else another process was faster
-                    await asyncio.to_thread(partial.resume)
+                    await _in_thread(partial.resume, partial)
                     await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
-                    await asyncio.to_thread(partial.publish)
+                    await _in_thread(partial.publish, partial)
                     _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
             except OSError as error:
                 reason = f"the file cannot be written: {error.strerror}"
@@ -296,6 +299,17 @@ def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:
             f"proving key file not found: {missing[0].key_file}; it cannot be downloaded, since the keys directory "
             f"cannot be written: {problem}: check its permissions or choose another --keys-dir"
         )
+
+
+async def _in_thread(work: Callable[[], None], partial: PartialFile) -> None:
+    """Run blocking work; when this task is cancelled, the work has ended before the file is closed."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        partial.interrupt()
+        await running
+        raise
 
 
 def _interruptible(work: Coroutine[Any, Any, None], cancel: CancelFlag) -> None:

@@ -27,6 +27,7 @@ class PartialFile:
         self._path = folder / f".{expected.name}.{expected.sha256[:_DIGEST_DIGITS]}.partial"
         self._descriptor: int | None = None
         self._digest = hashlib.sha256()
+        self._interrupted = False
 
     def acquire(self) -> bool:
         """Open and lock the file, made if need be; False while another process holds it."""
@@ -63,12 +64,16 @@ class PartialFile:
             return 0
 
     def resume(self) -> None:
-        """Take what an earlier download left; reads all of it."""
+        """Take what an earlier download left; reads all of it, unless another thread calls ``interrupt``."""
         descriptor = self._open()
         os.lseek(descriptor, 0, os.SEEK_SET)
-        while piece := os.read(descriptor, _STEP_BYTES):
+        while not self._interrupted and (piece := os.read(descriptor, _STEP_BYTES)):
             self._digest.update(piece)
             self.size += len(piece)
+
+    def interrupt(self) -> None:
+        """Let a running ``resume`` end early; the file can only be closed then."""
+        self._interrupted = True
 
     def restart(self) -> None:
         """Throw away what is there."""
@@ -98,7 +103,7 @@ class PartialFile:
         if descriptor is None:
             return
         try:
-            if not self.size and self._is_at_path(descriptor):
+            if not os.fstat(descriptor).st_size and self._is_at_path(descriptor):
                 self._path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
