@@ -1,0 +1,30 @@
+"""Our prover as a command: its own process, as an operator would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from localnet.chain.simulated_proofs import compress_proof, parse_proof
+from localnet.key_folder import TREE_PROVER
+from shared.proof_wire import ProofRequest, encode_request
+
+DEADLINE = 280
+
+
+def run_prover(*arguments: str, stdin: bytes = b"") -> bytes:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    done = subprocess.run(
+        [str(TREE_PROVER), *arguments], input=stdin, capture_output=True, env=environment, timeout=DEADLINE
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def proof_under(key: Path, request: ProofRequest) -> bytes:
+    """A proof as instructions carry it."""
+    return compress_proof(
+        parse_proof(json.loads(run_prover("prove", "--key", str(key), stdin=encode_request(request))))
+    )

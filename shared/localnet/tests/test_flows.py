@@ -1,0 +1,243 @@
+"""Flows of onchain.md on the real programs, with simulated proofs: what they accept, what they refuse, and how."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from chains import AUTHORITY, FORESTER, USER, funded, send, simulated_artefacts
+from forestry import ACTIVE_SLOT, EPOCH, Forest
+from solders.compute_budget import set_compute_unit_limit
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.transaction import VersionedTransaction
+
+from localnet.chain import addresses
+from localnet.chain.blocks import JsonError
+from localnet.programs import registry
+from localnet.programs.light_system import Input, Output, invoke
+
+
+def custom(index: int, code: int) -> JsonError:
+    return {"InstructionError": [index, {"Custom": code}]}
+
+
+@pytest.fixture
+def forest() -> Forest:
+    return Forest(funded(simulated_artefacts()))
+
+
+@pytest.fixture
+def active(forest: Forest) -> Forest:
+    forest.register()
+    return forest
+
+
+def address(number: int) -> bytes:
+    return bytes([0]) + number.to_bytes(31, "big")
+
+
+def test_epoch__registration_to_report__counts_the_work(active: Forest) -> None:
+    active.compress()
+    assert active.work(active.append_instruction()).err is None
+    assert active.work_counter() == 50
+    active.network.warp(ACTIVE_SLOT + 200)
+    report = registry.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(active.network, [report], FORESTER).err is None
+    account = active.network.account(addresses.epoch(EPOCH))
+    assert account is not None
+    assert int.from_bytes(account.data[168:176], "little") == 50
+    active.network.advance()
+    assert send(active.network, [report], FORESTER).err == custom(0, 6012)
+
+
+@pytest.mark.parametrize(("slot", "epoch", "code"), [(399, 2, 6009), (400, 3, 6009), (500, 2, 6005)])
+def test_register_forester_epoch__outside_its_window__is_refused(slot: int, epoch: int, code: int) -> None:
+    network = funded(simulated_artefacts(), first_slot=300)
+    admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
+    assert send(network, [admitted], AUTHORITY).err is None
+    network.warp(slot)
+    done = send(network, [registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), epoch)], FORESTER)
+    assert done.err == custom(0, code)
+
+
+def test_register_forester_epoch__twice__finds_the_account_in_place(forest: Forest) -> None:
+    admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
+    assert send(forest.network, [admitted], AUTHORITY).err is None
+    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(forest.network, [registration], FORESTER).err is None
+    forest.network.advance()
+    assert send(forest.network, [registration], FORESTER).err == custom(0, 0)
+
+
+def test_register_forester__without_the_protocol_authority__is_refused(forest: Forest) -> None:
+    done = send(forest.network, [registry.register_forester(USER.pubkey(), USER.pubkey(), USER.pubkey())], USER)
+    assert isinstance(done.err, dict)
+    assert done.logs[-1].startswith(f"Program {addresses.REGISTRY} failed")
+
+
+def test_report_work__outside_the_report_phase__is_refused(active: Forest) -> None:
+    report = registry.report_work(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(active.network, [report], FORESTER).err == custom(0, 6011)
+    active.network.warp(ACTIVE_SLOT + 300)
+    assert send(active.network, [report], FORESTER).err == custom(0, 6001)
+
+
+def test_finalize_registration__before_the_active_phase__is_refused(forest: Forest) -> None:
+    admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
+    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(forest.network, [admitted], AUTHORITY).err is None
+    assert send(forest.network, [registration], FORESTER).err is None
+    final = registry.finalize_registration(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(forest.network, [final], FORESTER).err == custom(0, 6009)
+
+
+def test_append__full_batches__follow_the_local_tree(active: Forest) -> None:
+    for _ in range(3):
+        active.compress()
+    for count in range(1, 4):
+        assert active.work(active.append_instruction()).err is None
+        assert active.root() == active.tree.root
+        assert active.work_counter() == 50 * count
+
+
+def test_append__several_in_one_transaction__are_proved_in_order(active: Forest) -> None:
+    for _ in range(4):
+        active.compress()
+    done = active.work(*[active.append_instruction() for _ in range(4)])
+    assert done.err is None
+    assert active.root() == active.tree.root
+    assert len(bytes(done.transaction)) == 1174
+
+
+def test_nullify__spent_accounts__leave_the_tree(active: Forest) -> None:
+    indices = active.compress()
+    assert active.work(active.append_instruction()).err is None
+    assert active.spend(indices).err is None
+    assert active.work(active.nullify_instruction()).err is None
+    assert active.root() == active.tree.root
+    assert active.work_counter() == 100
+
+
+def test_append__accounts_nullified_before__keeps_the_nullifiers(active: Forest) -> None:
+    indices = active.compress()
+    assert active.spend(indices).err is None
+    assert active.work(active.nullify_instruction()).err is None
+    assert active.root() == active.tree.root
+    assert active.work(active.append_instruction()).err is None
+    assert active.root() == active.tree.root
+    assert active.tree.leaf(indices[0]) != bytes(32)
+
+
+def test_spend__account_already_spent__is_refused(active: Forest) -> None:
+    indices = active.compress()
+    assert active.spend(indices[:2]).err is None
+    active.network.advance()
+    assert active.spend(indices[:1]).err == custom(0, 14307)
+
+
+def test_spend__more_than_there_is__is_refused(active: Forest) -> None:
+    [index] = active.compress(1)
+    done = active.spend([index], lamports=2_000_000)
+    assert done.err == custom(0, 14307)
+
+
+def test_decompress__queued_account__pays_the_recipient(active: Forest) -> None:
+    [index] = active.compress(1, lamports=5_000_000)
+    recipient = Keypair().pubkey()
+    spent = Input(USER.pubkey(), 5_000_000, addresses.STATE_TREE, addresses.OUTPUT_QUEUE, index)
+    rest = Output(USER.pubkey(), 1_000_000, addresses.OUTPUT_QUEUE)
+    instruction = invoke(USER.pubkey(), inputs=[spent], outputs=[rest], decompress=4_000_000, recipient=recipient)
+    done = send(active.network, [instruction], USER)
+    assert done.err is None, done.logs
+    account = active.network.account(recipient)
+    assert account is not None
+    assert account.lamports == 4_000_000
+
+
+def test_addresses__queued__go_into_the_address_tree(active: Forest) -> None:
+    active.insert_addresses([address(1000 + 7 * number) for number in range(10)])
+    assert active.work(active.address_instruction()).err is None
+    assert active.root(addresses.ADDRESS_TREE) == active.address_tree.root
+
+
+def test_append__nothing_queued__is_refused(active: Forest) -> None:
+    active.compress()
+    instruction = active.append_instruction()
+    assert active.work(instruction).err is None
+    active.network.advance()
+    assert active.work(instruction).err == custom(1, 14301)
+
+
+def test_append__batch_done_by_another__does_not_verify(active: Forest) -> None:
+    for _ in range(2):
+        active.compress()
+    instruction = active.append_instruction()
+    assert active.work(instruction).err is None
+    active.network.advance()
+    assert active.work(instruction).err == custom(1, 13006)
+
+
+@pytest.mark.parametrize("place", [0, 40, 100, 159])
+def test_append__changed_byte_of_root_or_proof__does_not_verify(active: Forest, place: int) -> None:
+    active.compress()
+    instruction = active.append_instruction()
+    data = bytearray(instruction.data)
+    data[13 + place] ^= 1
+    instruction = type(instruction)(instruction.program_id, bytes(data), instruction.accounts)
+    done = active.work(instruction)
+    assert isinstance(done.err, dict)
+    [index, reason] = done.err["InstructionError"]
+    assert index == 1
+    assert reason["Custom"] in (13002, 13003, 13006)
+    assert active.root() != active.tree.root
+
+
+def test_append__before_the_active_phase__is_refused(forest: Forest) -> None:
+    forest.compress()
+    admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
+    registration = registry.register_forester_epoch(FORESTER.pubkey(), FORESTER.pubkey(), EPOCH)
+    assert send(forest.network, [admitted], AUTHORITY).err is None
+    assert send(forest.network, [registration], FORESTER).err is None
+    assert forest.work(forest.append_instruction()).err == custom(1, 6011)
+
+
+def test_append__two_foresters__only_the_eligible_one_may(forest: Forest) -> None:
+    other = Keypair.from_seed(b"another forester".ljust(32, b"."))
+    forest.network.airdrop(other.pubkey(), 10**10)
+    for key in (FORESTER, other):
+        admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), key.pubkey())
+        assert send(forest.network, [admitted], AUTHORITY).err is None
+        registration = registry.register_forester_epoch(key.pubkey(), key.pubkey(), EPOCH)
+        assert send(forest.network, [registration], key).err is None
+    forest.network.warp(ACTIVE_SLOT)
+    for key in (FORESTER, other):
+        assert (
+            send(forest.network, [registry.finalize_registration(key.pubkey(), key.pubkey(), EPOCH)], key).err is None
+        )
+    forest.compress()
+    instruction = forest.append_instruction()
+    outcomes = []
+    for light_slot in range(20):
+        forest.network.warp(ACTIVE_SLOT + 10 * light_slot + 2)
+        done = forest.network.simulate(
+            bytes(work_transaction(forest, instruction)), verify_signatures=True, replace_blockhash=False
+        )
+        outcomes.append(done.err is None)
+        assert done.err in (None, custom(1, 6004))
+    expected = [eligible(light_slot) for light_slot in range(20)]
+    assert outcomes == expected
+    assert len(set(outcomes)) == 2
+
+
+def work_transaction(forest: Forest, instruction: Instruction) -> VersionedTransaction:
+    instructions = [set_compute_unit_limit(1_400_000), instruction]
+    blockhash = forest.network.slots.hash_of(forest.network.slot)
+    return VersionedTransaction(Message.new_with_blockhash(instructions, FORESTER.pubkey(), blockhash), [FORESTER])
+
+
+def eligible(light_slot: int) -> bool:
+    """Of two foresters of weight 1, whether the first one may work on the state tree (onchain.md section 3)."""
+    text = bytes(addresses.STATE_TREE) + EPOCH.to_bytes(8, "big") + light_slot.to_bytes(8, "big")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2 == 0

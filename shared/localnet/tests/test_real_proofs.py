@@ -1,0 +1,76 @@
+"""Proofs of our prover, made by its command line, verified by the programs on the chain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chains import USER, funded, send
+from forestry import inserted
+from prover_command import proof_under, run_prover
+from solders.account import Account
+from solders.compute_budget import set_compute_unit_limit
+from solders.pubkey import Pubkey
+
+from localnet.chain.artefacts import artefacts_folder, load_artefacts
+from localnet.chain.network import Network
+from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key
+from localnet.programs.light_system import Input, Output, invoke
+from shared.merkle_tree import MerkleTree
+from shared.witness_inputs import inclusion_request, membership
+
+PUBLISHED = artefacts_folder() / "0.27.0" / "proving-keys"
+LAMPORTS = 3_000_000
+TREE = Pubkey.from_string("HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu")
+QUEUE = Pubkey.from_string("6L7SzhYB3anwEQ9cphpJ1U7Scwj57bx2xueReg7R9cKU")
+"""The V2 state tree of the 0.27.0 fixtures, and its output queue."""
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("inclusion_32_1", "inclusion_32_1"),
+        ("non-inclusion_40_1", "non_inclusion_40_1"),
+        ("combined_32_40_1_1", "combined_32_40_1_1"),
+        ("mainnet_inclusion_26_2", "inclusion_26_2"),
+        ("combined_26_2_1", "combined_26_26_2_1"),
+    ],
+)
+def test_export_vk__published_key__is_the_one_in_the_program(tmp_path: Path, file: str, name: str) -> None:
+    output = tmp_path / "exported.vkey"
+    run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(output))
+    assert parse_verifying_key(output.read_bytes()) == keys_in_programs(load_artefacts("0.27.0"))[name]
+
+
+def write_root(network: Network, root: bytes) -> None:
+    """Make a root the second one of a tree, as a batch would; the keys of 0.27.0 for batches are not published."""
+    account = network.account(TREE)
+    assert account is not None
+    data = bytearray(account.data)
+    data[680:688] = (2).to_bytes(8, "little")
+    data[704 + 32 : 704 + 64] = root
+    network.set_account(TREE, Account(account.lamports, bytes(data), account.owner))
+
+
+def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once() -> None:
+    network = funded(load_artefacts("0.27.0"))
+    output = Output(USER.pubkey(), LAMPORTS, QUEUE)
+    done = send(network, [invoke(USER.pubkey(), outputs=[output], compress=LAMPORTS)], USER)
+    assert done.err is None, done.logs
+    tree = MerkleTree(32)
+    tree.append(inserted(done).leaves)
+    write_root(network, tree.root)
+
+    def spend(proof: bytes, root_index: int = 1) -> object:
+        network.advance()
+        spent = Input(USER.pubkey(), LAMPORTS, TREE, QUEUE, 0, root_index)
+        instruction = invoke(USER.pubkey(), inputs=[spent], outputs=[output], proof=proof)
+        return send(network, [set_compute_unit_limit(1_000_000), instruction], USER).err
+
+    request = inclusion_request([membership(tree, 0)], 2)
+    proof = proof_under(PUBLISHED / "inclusion_32_1.key", request)
+    other = proof_under(PUBLISHED / "inclusion_32_1.key", request)
+    assert spend(other[:96] + proof[96:]) == {"InstructionError": [1, {"Custom": 6043}]}
+    assert spend(proof, root_index=0) == {"InstructionError": [1, {"Custom": 6043}]}
+    assert spend(proof) is None
+    assert spend(proof) == {"InstructionError": [1, {"Custom": 14307}]}
