@@ -25,7 +25,7 @@ NEED_THE_QUEUE = {
     "queue add",
     "status errors",
 }
-"""Flows of queue_flows.json that are about a server with Redis: they belong to the queue mode, which is not built yet."""
+"""Flows of queue_flows.json about a server with Redis: they belong to the queue mode, which is not built yet."""
 RUN_ELSEWHERE = {"auth (head only, PROVER_API_KEY=sekret)": "test_access.py"}
 
 
