@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from solders.keypair import Keypair
 from solders.message import Message
@@ -39,10 +39,10 @@ def furnish(network: Network) -> None:
         raise NetworkUnusable(message_text)
 
 
-def forester_environment(urls: Iterable[tuple[str, str]]) -> dict[str, str]:
+def forester_environment(urls: Mapping[str, str]) -> dict[str, str]:
     """Variables for a forester: the addresses given, its key, and the key it is known by."""
     return {
-        **dict(urls),
+        **urls,
         "PAYER": json.dumps(list(bytes(FORESTER))),
         "DERIVATION_PUBKEY": json.dumps(list(bytes(FORESTER.pubkey()))),
     }

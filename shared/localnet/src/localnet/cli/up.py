@@ -17,6 +17,7 @@ from localnet.chain.snapshots import SnapshotInvalid, load_state
 from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_keys
 from localnet.clock import run_clock
 from localnet.development import AUTHORITY, FORESTER, USER, NetworkUnusable, forester_environment, furnish
+from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.rpc.server import make_app, serving
 from shared.logs import configure_logs
@@ -34,6 +35,8 @@ class Options:
     host: str
     rpc_port: int
     prover_port: int
+    indexer_port: int
+    indexer_db: Path | None
     slot_ms: float
     first_slot: int
     keys_dir: Path | None
@@ -58,6 +61,18 @@ class Options:
     default=3101,
     show_default=True,
     help="Port of the simulated prover (without --keys-dir).",
+)
+@click.option(
+    "--indexer-port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port of the indexer.",
+)
+@click.option(
+    "--indexer-db",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Database of the indexer, continued if it is of the same chain; without it, a temporary one.",
 )
 @click.option(
     "--slot-ms",
@@ -122,10 +137,29 @@ async def _run(options: Options) -> None:
             prover = serving(simulated_prover.make_app(), options.host, options.prover_port)
             [port] = await stack.enter_async_context(prover)
             prover_url = f"http://{options.host}:{port}"
+        rpc_url = f"http://{options.host}:{rpc_ports[0]}"
+        indexer = await stack.enter_async_context(
+            running_indexer(
+                network,
+                node_url=rpc_url,
+                prover_url=prover_url,
+                path=options.indexer_db,
+                host=options.host,
+                port=options.indexer_port,
+            )
+        )
+        network.transaction_listeners.append(lambda _done, _keys: indexer.follower.wake())
+        network.slot_listeners.append(indexer.follower.wake)
         clock = None
         if options.slot_ms:
             clock = asyncio.create_task(run_clock(network, options.slot_ms / 1000))
-        _announce(options, network, rpc_ports, prover_url, time.monotonic() - started)
+        urls = {
+            "RPC_URL": rpc_url,
+            "WS_RPC_URL": f"ws://{options.host}:{rpc_ports[-1]}",
+            "INDEXER_URL": indexer.url,
+            "PROVER_URL": prover_url,
+        }
+        _announce(options, network, urls, time.monotonic() - started)
         await _until_stopped(shutdown, clock)
 
 
@@ -140,16 +174,15 @@ async def _until_stopped(shutdown: Shutdown, clock: asyncio.Task[None] | None) -
             await clock
 
 
-def _announce(options: Options, network: Network, rpc_ports: list[int], prover_url: str, seconds: float) -> None:
-    rpc_url, ws_url = f"http://{options.host}:{rpc_ports[0]}", f"ws://{options.host}:{rpc_ports[-1]}"
-    urls = (("RPC_URL", rpc_url), ("WS_RPC_URL", ws_url), ("PROVER_URL", prover_url))
+def _announce(options: Options, network: Network, urls: dict[str, str], seconds: float) -> None:
     environment = forester_environment(urls)
     proofs = "simulated" if options.keys_dir is None else f"under the keys of {options.keys_dir}"
     if options.as_json:
         report = {
-            "rpcUrl": rpc_url,
-            "wsUrl": ws_url,
-            "proverUrl": prover_url,
+            "rpcUrl": urls["RPC_URL"],
+            "wsUrl": urls["WS_RPC_URL"],
+            "indexerUrl": urls["INDEXER_URL"],
+            "proverUrl": urls["PROVER_URL"],
             "proofs": proofs,
             "slot": network.slot,
             "genesisHash": str(network.genesis_hash),
@@ -160,9 +193,10 @@ def _announce(options: Options, network: Network, rpc_ports: list[int], prover_u
         click.echo(json.dumps(report))
         return
     click.echo(f"localnet is ready after {seconds:.1f} s, at slot {network.slot}; Ctrl-C ends it")
-    click.echo(f"  JSON-RPC   {rpc_url}")
-    click.echo(f"  WebSocket  {ws_url}")
-    click.echo(f"  prover     {prover_url} (proofs {proofs})")
+    click.echo(f"  JSON-RPC   {urls['RPC_URL']}")
+    click.echo(f"  WebSocket  {urls['WS_RPC_URL']}")
+    click.echo(f"  indexer    {urls['INDEXER_URL']}")
+    click.echo(f"  prover     {urls['PROVER_URL']} (proofs {proofs})")
     click.echo("environment for a forester:")
     for name, value in environment.items():
         click.echo(f"  export {name}='{value}'")
