@@ -88,6 +88,8 @@ class Engine:
 
     def advance(self, slot: int) -> None:
         """Note that the chain came to a slot without further transactions."""
+        if slot <= self.slot:
+            return
         with self.store.write() as connection:
             set_meta(connection, SLOT, max(slot, get_meta(connection, SLOT)))
 

@@ -59,15 +59,20 @@ class Follower:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
+    async def settled(self) -> None:
+        """Wait until the store has what the chain had when this was called, so that who sends can read it back."""
+        if self._wake.is_set() or self._turn.locked():
+            await self.catch_up()
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
-            self._wake.clear()
             await self.catch_up()
 
     async def catch_up(self) -> None:
         """Apply everything up to the open slot; a transaction that is not understood stops it until the next fork."""
         async with self._turn:
+            self._wake.clear()
             self._loop = asyncio.get_running_loop()
             if self._fork != self._reader.fork:
                 await self._begin()

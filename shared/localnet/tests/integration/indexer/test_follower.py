@@ -192,7 +192,6 @@ async def test_running_indexer__chain_moves__serves_the_new_state(network: Netwo
         network.slot_listeners.append(it.follower.wake)
         cycle(network)
         network.advance()
-        await it.follower.catch_up()
         call = {"jsonrpc": "2.0", "id": "test-account", "method": "getQueueInfo", "params": {}}
         async with aiohttp.ClientSession() as session:
             async with session.post(it.url, json=call) as response:

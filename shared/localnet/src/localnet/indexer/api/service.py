@@ -30,15 +30,24 @@ Special = Callable[[object], Awaitable[Any]]
 
 
 class Service:
-    """The methods over a store. ``stopped`` tells why indexing stopped, None while it goes on."""
+    """The methods over a store.
+
+    ``stopped`` tells why indexing stopped, None while it goes on. ``settle`` is awaited before a call is answered.
+    """
 
     def __init__(
-        self, store: Store, prover: Prover, node: Node, stopped: Callable[[], str | None] = lambda: None
+        self,
+        store: Store,
+        prover: Prover,
+        node: Node,
+        stopped: Callable[[], str | None] = lambda: None,
+        settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._store = store
         self._prover = prover
         self._node = node
         self._stopped = stopped
+        self._settle = settle
         self._special: dict[str, Special] = {
             "getIndexerHealth": self._health,
             "getIndexerSlot": self._slot,
@@ -59,6 +68,8 @@ class Service:
 
     async def call(self, name: str, given: object) -> Any:
         """The result of a method; ApiError where the answer is an error."""
+        if self._settle is not None:
+            await self._settle()
         special = self._special.get(name)
         if special is not None:
             return await special(given)
