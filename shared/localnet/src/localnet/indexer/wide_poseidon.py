@@ -5,6 +5,7 @@ Hashes of compressed accounts have 3 to 7 inputs. Plain Python, some 0.5 ms a ha
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from shared.field import FIELD_BYTES, SCALAR_MODULUS
@@ -12,6 +13,8 @@ from shared.poseidon import MAX_INPUTS as NATIVE_INPUTS
 from shared.poseidon import hash_many
 
 MAX_INPUTS = 12
+
+Matrix = list[list[int]]
 
 _FULL_ROUNDS = 8
 _PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65)
@@ -38,20 +41,93 @@ def hash_elements(elements: Sequence[bytes]) -> bytes:
 
 
 def _permute(state: list[int]) -> list[int]:
-    constants, matrix = _parameters(len(state))
-    half, partial = _FULL_ROUNDS // 2, _PARTIAL_ROUNDS[len(state) - 2]
-    for number, row in enumerate(constants):
-        state = [value + constant for value, constant in zip(state, row, strict=True)]
-        lanes = 1 if half <= number < half + partial else len(state)
-        for lane in range(lanes):
-            square = state[lane] * state[lane] % SCALAR_MODULUS
-            state[lane] = square * square * state[lane] % SCALAR_MODULUS
-        state = [sum(map(int.__mul__, line, state)) % SCALAR_MODULUS for line in matrix]
+    prepared = _prepare(len(state))
+    for constants in prepared.first:
+        state = _full_round(state, constants, prepared.matrix)
+    state = [value + constant for value, constant in zip(state, prepared.entry, strict=True)]
+    for after, row, column, following in prepared.partial:
+        head = _fifth_power(state[0]) + after
+        rest = state[1:]
+        first = row[0] * head + sum(map(int.__mul__, row[1:], rest)) + following
+        state = [first % SCALAR_MODULUS, *((x + c * head) % SCALAR_MODULUS for x, c in zip(rest, column, strict=True))]
+    state = _apply(prepared.leave, state)
+    for constants in prepared.last:
+        state = _full_round(state, constants, prepared.matrix)
     return state
 
 
+def _full_round(state: list[int], constants: list[int], matrix: Matrix) -> list[int]:
+    return _apply(matrix, [_fifth_power(value + c) for value, c in zip(state, constants, strict=True)])
+
+
+def _fifth_power(value: int) -> int:
+    square = value * value % SCALAR_MODULUS
+    return square * square % SCALAR_MODULUS * value % SCALAR_MODULUS
+
+
+def _apply(matrix: Matrix, vector: list[int]) -> list[int]:
+    return [sum(map(int.__mul__, line, vector)) % SCALAR_MODULUS for line in matrix]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """The permutation with cheap partial rounds (Grassi et al., "Poseidon", 2021, appendix B).
+
+    A partial round touches lane 0 only. So constants of the other lanes move to the round before, and each dense matrix
+    is split into a sparse one and a block that leaves lane 0 alone and moves to the round after. Per partial round:
+    what is added to lane 0 behind the S-box, first row and first column of the matrix, and the constant of lane 0 of
+    the next round. ``entry`` is added before the partial rounds, ``leave`` applied behind them.
+    """
+
+    first: list[list[int]]
+    entry: list[int]
+    partial: list[tuple[int, list[int], list[int], int]]
+    leave: Matrix
+    last: list[list[int]]
+    matrix: Matrix
+
+
 @cache
-def _parameters(width: int) -> tuple[list[list[int]], list[list[int]]]:
+def _prepare(width: int) -> _Prepared:
+    constants, matrix = _parameters(width)
+    half, count = _FULL_ROUNDS // 2, _PARTIAL_ROUNDS[width - 2]
+    middle = constants[half : half + count]
+    inverse = _invert(matrix)
+    afters = [0] * count
+    for number in range(count - 1, 0, -1):
+        moved = _apply(inverse, [0, *middle[number][1:]])
+        afters[number - 1] = moved[0]
+        middle[number - 1] = [middle[number - 1][0], *map(int.__add__, middle[number - 1][1:], moved[1:])]
+    followings = [*(line[0] for line in middle[1:]), 0]
+    partial = []
+    dense = leave = matrix
+    for after, following in zip(afters, followings, strict=True):
+        block = [line[1:] for line in dense[1:]]
+        column = _apply(_invert(block), [line[0] for line in dense[1:]])
+        partial.append((after, dense[0], column, following))
+        leave = [[1] + [0] * (width - 1), *([0, *line] for line in block)]
+        columns = [list(other) for other in zip(*leave, strict=True)]
+        dense = [_apply(columns, line) for line in matrix]
+    return _Prepared(constants[:half], middle[0], partial, leave, constants[half + count :], matrix)
+
+
+def _invert(matrix: Matrix) -> Matrix:
+    """Gauss-Jordan elimination; the matrices here have an inverse."""
+    size = len(matrix)
+    rows = [[*line, *(int(i == j) for j in range(size))] for i, line in enumerate(matrix)]
+    for i in range(size):
+        pivot = next(j for j in range(i, size) if rows[j][i])
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        scale = pow(rows[i][i], -1, SCALAR_MODULUS)
+        rows[i] = [value * scale % SCALAR_MODULUS for value in rows[i]]
+        for j in range(size):
+            if j != i and rows[j][i]:
+                factor = rows[j][i]
+                rows[j] = [(x - factor * y) % SCALAR_MODULUS for x, y in zip(rows[j], rows[i], strict=True)]
+    return [row[size:] for row in rows]
+
+
+def _parameters(width: int) -> tuple[list[list[int]], Matrix]:
     """Round constants, one row a round, and the matrix: what the Grain LFSR of this width gives."""
     rounds = _FULL_ROUNDS + _PARTIAL_ROUNDS[width - 2]
     bits = _grain_bits(width, _PARTIAL_ROUNDS[width - 2])
