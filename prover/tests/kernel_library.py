@@ -56,6 +56,15 @@ int g16_key_load(void *engine, void **key, const uint8_t *data, size_t size, con
 void g16_key_destroy(void *key);
 void g16_key_describe(void *key, g16_key_info *info);
 void *g16_key_verifying_key(void *key);
+size_t g16_prepared_bytes(void *key);
+int g16_prepared_write(void *key, uint8_t *out, size_t size, const uint8_t *sha256, uint32_t *progress,
+                       const int32_t *cancel, g16_error *error);
+int g16_prepared_load(void *engine, void **key, const uint8_t *data, size_t size, int check_points,
+                      const int32_t *cancel, g16_error *error);
+int g16_prepared_verify(const uint8_t *data, size_t size, const int32_t *cancel, g16_error *error);
+size_t g16_prove_scratch_bytes(void *engine, void *key);
+int g16_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
+              void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
 int g16_vk_load(void *engine, void **vk, const uint8_t *data, size_t size, g16_error *error);
 void g16_vk_destroy(void *vk);
 uint32_t g16_vk_public_inputs(void *vk);
@@ -148,6 +157,21 @@ class Kernel:
         assert key[0] == self._ffi.NULL
         return outcome, None
 
+    def load_prepared(self, data: bytes) -> tuple[Outcome, Key | None]:
+        """Makes a key of a prepared file, whose bytes the key keeps; verifies the file as well."""
+        ffi = self._ffi
+        memory = ffi.new("uint8_t[]", len(data) + 63)
+        start = memory + -int(ffi.cast("uintptr_t", memory)) % 64
+        ffi.memmove(start, data, len(data))
+        key = ffi.new("void **")
+        verified = self._call(self._library.g16_prepared_verify, start, len(data), ffi.NULL)
+        outcome = self._call(self._library.g16_prepared_load, self._engine, key, start, len(data), 1, ffi.NULL)
+        if outcome.status == "ok":
+            assert verified.status == "ok", verified.message
+            return outcome, Key(self, key[0], memory)
+        assert key[0] == ffi.NULL
+        return outcome, None
+
     def load_vk(self, data: bytes) -> tuple[Outcome, VerifyingKey | None]:
         """Loads a stand-alone verifying key."""
         vk = self._ffi.new("void **")
@@ -194,8 +218,27 @@ class VerifyingKey:
 class Key:
     """A loaded key file."""
 
-    def __init__(self, kernel: Kernel, handle: Any) -> None:
-        self._kernel, self._handle = kernel, handle
+    def __init__(self, kernel: Kernel, handle: Any, memory: Any = None) -> None:
+        self._kernel, self._handle, self._memory = kernel, handle, memory
+
+    def prepared(self, source_sha256: bytes = bytes(32)) -> bytes:
+        """The prepared form of the key."""
+        kernel = self._kernel
+        size = int(kernel._library.g16_prepared_bytes(self._handle))
+        out = kernel._ffi.new("uint8_t[]", size)
+        null = kernel._ffi.NULL
+        outcome = kernel._call(kernel._library.g16_prepared_write, self._handle, out, size, source_sha256, null, null)
+        assert outcome.status == "ok", outcome.message
+        return bytes(kernel._ffi.buffer(out))
+
+    def prove(self, inputs: bytes) -> tuple[Outcome, bytes]:
+        """A proof in scratch memory of zeros."""
+        kernel, null = self._kernel, self._kernel._ffi.NULL
+        size = int(kernel._library.g16_prove_scratch_bytes(kernel._engine, self._handle))
+        proof, scratch = kernel._ffi.new("uint8_t[]", 256), kernel._ffi.new("uint8_t[]", size)
+        rest = (inputs, len(inputs) // 32, scratch, size, null)
+        outcome = kernel._call(kernel._library.g16_prove, kernel._engine, self._handle, proof, null, *rest)
+        return outcome, bytes(kernel._ffi.buffer(proof))
 
     def describe(self) -> dict[str, Any]:
         """The fields of g16_key_info."""
