@@ -122,6 +122,7 @@ async def test_errors__broken_tree__is_named_with_its_sequence(indexer: Indexer)
         save_tree(connection, tree)
     error = await indexer.refusal("getQueueElements", {"tree": TREE, "outputQueue": {"limit": 10}})
     assert error == {"code": -32000, "message": f"Tree {TREE} is inconsistent at sequence 4"}
+    assert await indexer.refusal("getIndexerHealth", []) == error
 
 
 async def test_errors__fault_inside__is_not_leaked(indexer: Indexer) -> None:

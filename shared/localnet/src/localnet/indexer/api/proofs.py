@@ -40,9 +40,14 @@ def sound_tree(snapshot: Snapshot, key: bytes, field: str) -> Tree:
     tree = find_tree(snapshot.connection, key)
     if tree is None:
         raise invalid_key(field)
+    require_sound(tree)
+    return tree
+
+
+def require_sound(tree: Tree) -> None:
+    """Refuse a tree that no longer follows the chain."""
     if tree.broken:
         raise ApiError(SERVER_ERROR, f"Tree {encode(tree.key)} is inconsistent at sequence {tree.sequence}")
-    return tree
 
 
 def leaf_proofs(snapshot: Snapshot, hashes: Sequence[bytes], *, allow_queued: bool) -> list[LeafProof]:

@@ -11,12 +11,14 @@ from localnet.indexer.api.accounts import find_unspent
 from localnet.indexer.api.compression import ProofUnreadable
 from localnet.indexer.api.errors import METHOD_NOT_FOUND, SERVER_ERROR, ApiError, internal, not_found, validation
 from localnet.indexer.api.methods import METHODS
+from localnet.indexer.api.proofs import require_sound
 from localnet.indexer.api.shapes import Json, Snapshot, account_v2
 from localnet.indexer.api.signatures import compression_info
 from localnet.indexer.api.upstream import Node, Prover
 from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
 from localnet.indexer.base58 import encode
 from localnet.indexer.store import Store
+from localnet.indexer.trees import all_trees
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +97,7 @@ class Service:
         stopped = self._stopped()
         if stopped is not None:
             raise internal("indexing has stopped")
+        await self._read(_require_sound_trees)
         behind = await self._node.slot() - await self._slot(given)
         if behind > HEALTHY_LAG:
             raise ApiError(SERVER_ERROR, f"Node is behind {behind} slots")
@@ -159,6 +162,11 @@ class Service:
             else:
                 values.append(await self._read(lambda snapshot, key=address: _cold(snapshot, key)))  # type: ignore[misc]
         return slot, values
+
+
+def _require_sound_trees(snapshot: Snapshot) -> None:
+    for tree in all_trees(snapshot.connection):
+        require_sound(tree)
 
 
 def _readable(answer: Callable[[Statement, Any], Json], statement: Statement, proof: Any) -> Json:
