@@ -33,6 +33,8 @@ _log = get_logger(__name__)
 )
 @click.option(
     "--mode",
+    "--run-mode",
+    "mode",
     type=click.Choice([mode.value for mode in RunMode]),
     default=RunMode.LOCAL_RPC.value,
     show_default=True,

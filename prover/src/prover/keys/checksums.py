@@ -61,7 +61,7 @@ def read_pinned_manifest(path: Path) -> Expectations:
         if not isinstance(entries, list):
             raise TypeError('it has no list "keys"')
         files = [_expected_file(number, entry) for number, entry in enumerate(entries)]
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise SettingsInvalid(f"{path} cannot be used as a manifest of keys: {_reason(error)}") from error
     return {file.name: file for file in files}
 
