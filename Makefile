@@ -110,9 +110,12 @@ fuzz: setup ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-compare bench-service soak
+.PHONY: bench bench-load bench-compare bench-service soak
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
+
+bench-load: native reference-fixtures ## Times of loading keys beside the reference: their files and prepared forms
+	@$(PYTHON_BIN) prover/bench/compare_load.py
 
 bench-compare: ## Compare two benchmark runs
 	$(not_built) "comparison of recorded benchmark runs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -351,6 +353,21 @@ def test_prepared_keys__in_an_unusable_folder__warn_once(engine: Engine, source:
     warnings = [line for line in lines if line["event"] == "key_not_prepared"]
     assert len(warnings) == 1
     assert "PROVER_KEYS__PREPARED_DIRECTORY" in warnings[0]["remedy"]
+
+
+def test_prepared_keys__on_a_disk_that_is_nearly_full__leave_it_alone(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 2**28
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    keys = PreparedKeys(folder)
+    with capture_logs() as lines, keys.load(engine, source) as key:
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert "free some space" in next(line["error"] for line in lines if line["event"] == "key_not_prepared")
+    assert list(folder.iterdir()) == []
+    assert prepared.prepare(engine, source, folder)  # asked for, it may
 
 
 def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(

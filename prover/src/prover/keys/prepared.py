@@ -8,11 +8,13 @@ See docs/reference/prepared-key-format.md.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import hashlib
 import mmap
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,6 +45,8 @@ SUFFIX = ".prepared"
 
 _WHOLLY_CHECKED_BYTES = 2**30
 """Of larger files a load compares the checksums of what is not points; `verify` compares all."""
+_LEFT_FREE_BYTES = 2**29
+"""Of a disk, by keys that are prepared in the background."""
 _READ_BYTES = 8 * 2**20
 _LOCK_POLL_S = 0.05
 _OTHERS_MAY_WRITE = 0o022
@@ -136,9 +140,14 @@ def prepare(
 def prepare_loaded(
     key: LoadedKey, origin: Source, engine: Engine, source: Path, folder: Path, cancel: CancelFlag
 ) -> bool:
-    """Do the same with a key that load_with_origin gave; raises KernelMisused when the key is closed."""
+    """Do the same with a key that load_with_origin gave, if that leaves some room on the disk.
+
+    Nobody asked for it, so a disk that is nearly full is left alone. Raises KernelMisused when the key is closed.
+    """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with _alone(source, cancel):
         existing = open_existing(engine, source, folder, cancel)
         if existing is not None:
