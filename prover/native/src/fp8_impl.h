@@ -56,6 +56,12 @@ static inline void fp8_carry(fp8 *r) { lanes52_carry(r->v); }
 /* r = a * b / R, below p + a * b / R. */
 FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
 
+/* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
+FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
+    const __m512i *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
+    lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
+}
+
 /* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
 static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) {

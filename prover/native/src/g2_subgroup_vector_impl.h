@@ -15,12 +15,6 @@
 
 /* ---- field ------------------------------------------------------------------------------- */
 
-/* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
-FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
-    const __m512i *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
-    lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
-}
-
 /* Raw value v in [0, 16p), its limbs non-negative or v above p/2, to [0, 1.1p). The top limb gives a quotient that is
  * never too large and at most 1.09 below v / p: u = floor(v / 2^250), and 5416/2^16 = (1 - 0.0002) 2^250/p. */
 static inline __attribute__((always_inline)) void fp8_settle(fp8 *r) {

@@ -67,13 +67,14 @@ static inline __attribute__((always_inline)) void g1_lanes_sum(fp8 *x, fp8 *y, c
 static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y, const fp82 *slope, const fp82 *px,
                                                                const fp82 *py, const fp82 *sum_x) {
     fp82 t;
-    fp8 low, high, mid;
     fp82_sqr(&t, slope);                       /* < 3.4p */
     fp8_sub_raw(&x->c0, &t.c0, &sum_x->c0, 3); /* in (1.8p, 9.4p) */
     fp8_sub_raw(&x->c1, &t.c1, &sum_x->c1, 3);
     fp8_fit(&x->c0, 4);
     fp8_fit(&x->c1, 4);
     fp82_sub(&t, px, x);                       /* < 6.1p */
+#if defined(LANES_IFMA)
+    fp8 low, high, mid;
     fp82_products(&low, &high, &mid, slope, &t); /* < 1.6p, < 1.6p, < 3.2p */
     for (int i = 0; i < 5; i++) {
         mid.v[i] = _mm512_sub_epi64(mid.v[i], low.v[i]);
@@ -84,6 +85,13 @@ static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y,
     fp8_sub_raw(&y->c1, &mid, &py->c1, 3); /* in (0.6p, 9.2p) */
     fp8_fit(&y->c0, 2);
     fp8_fit(&y->c1, 4);
+#else
+    fp82_mul(&t, slope, &t);               /* < 2.2p */
+    fp8_sub_raw(&y->c0, &t.c0, &py->c0, 2); /* in (1.9p, 6.2p) */
+    fp8_sub_raw(&y->c1, &t.c1, &py->c1, 2);
+    fp8_fit(&y->c0, 3);
+    fp8_fit(&y->c1, 3);
+#endif
 }
 
 #endif
