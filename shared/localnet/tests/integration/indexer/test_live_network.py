@@ -68,7 +68,8 @@ class Life:
     async def act(self) -> None:
         """One action of a user or of the forester."""
         forest = self.forest
-        self.network.advance()
+        if self.random.random() < 0.15:  # the forester's phase lasts 200 slots
+            self.network.advance()
         actions = [self.compress, self.compress, self.spend_by_index, self.spend_by_proof, self.queue_addresses]
         if len(forest.queued) >= BATCH:
             actions += [self.append] * 2
@@ -85,7 +86,9 @@ class Life:
         self.send(invoke(USER.pubkey(), outputs=outputs, compress=count * LAMPORTS), v2=tree == addresses.OUTPUT_QUEUE)
 
     def send(self, instruction: Any, *, v2: bool = True) -> RecordedTransaction:
-        done = send(self.network, [set_compute_unit_limit(1_000_000), instruction], USER)
+        # Another limit makes equal instructions of one slot distinct transactions.
+        limit = 1_000_000 + self.network.transaction_count
+        done = send(self.network, [set_compute_unit_limit(limit), instruction], USER)
         assert done.err is None, done.logs
         if v2:
             seen = inserted(done)
