@@ -4,6 +4,7 @@ Source: onchain.md section 4. An omitted optional account is the called program'
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
@@ -22,6 +23,10 @@ BATCH_NULLIFY = bytes.fromhex("869ed2f0fc23fdf7")
 BATCH_UPDATE_ADDRESS_TREE = bytes.fromhex("ab7ff2417dbd7975")
 NULLIFY = bytes.fromhex("cfa0c64be3928001")
 UPDATE_ADDRESS_MERKLE_TREE = bytes.fromhex("4bd03f38cf4a7c12")
+ROLLOVER_STATE_V1 = bytes.fromhex("6e1c160f305a7fd2")
+ROLLOVER_ADDRESS_V1 = bytes.fromhex("18541b0c86a617c0")
+ROLLOVER_STATE_V2 = bytes.fromhex("f030dbb4cefd508c")
+ROLLOVER_ADDRESS_V2 = bytes.fromhex("51777504c2247fd0")
 
 PROOF_BYTES = 128
 V1_PROOF_NODES = 16
@@ -170,3 +175,64 @@ def nullify(
     data = NULLIFY + BUMP + u32(1) + u64(changelog_index) + u32(1) + u16(queue_index) + u32(1) + u64(leaf_index)
     data += u32(1) + u32(V1_PROOF_NODES) + b"".join(siblings[:V1_PROOF_NODES])
     return _instruction(data, _work(epoch_account, authority, pays=True), _reads(addresses.NOOP), _writes(tree, queue))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A tree and its queue."""
+
+    tree: Pubkey
+    queue: Pubkey
+
+
+def _rollover(discriminator: bytes, *accounts: list[AccountMeta]) -> Instruction:
+    return _instruction(discriminator + BUMP, *accounts)
+
+
+def rollover_state_v1(
+    authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair, cpi_context: Pubkey
+) -> Instruction:
+    """A V1 state tree and its queue get successors; the new accounts are zeroed and exactly rent exempt."""
+    return _rollover(
+        ROLLOVER_STATE_V1,
+        _work(epoch_account, authority, pays=True),
+        _writes(new.tree, new.queue, old.tree, old.queue, cpi_context),
+        _reads(addresses.LIGHT_SYSTEM, addresses.PROTOCOL_CONFIG),
+    )
+
+
+def rollover_address_v1(authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair) -> Instruction:
+    """A V1 address tree and its queue get successors."""
+    return _rollover(
+        ROLLOVER_ADDRESS_V1,
+        _work(epoch_account, authority, pays=True),
+        _writes(new.tree, new.queue, old.tree, old.queue),
+    )
+
+
+def rollover_state_v2(
+    authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair, cpi_context: Pubkey
+) -> Instruction:
+    """A V2 state tree and its output queue get successors."""
+    return _rollover(
+        ROLLOVER_STATE_V2,
+        _writes(epoch_account),
+        _signs(authority, writable=True),
+        _writes(new.tree, old.tree, new.queue, old.queue, cpi_context),
+        _reads(addresses.REGISTERED_REGISTRY),
+        _writes(addresses.REGISTRY_CPI_AUTHORITY),
+        _reads(addresses.ACCOUNT_COMPRESSION, addresses.PROTOCOL_CONFIG, addresses.LIGHT_SYSTEM),
+    )
+
+
+def rollover_address_v2(authority: Pubkey, epoch_account: Pubkey, old: Pubkey, new: Pubkey) -> Instruction:
+    """A V2 address tree gets a successor."""
+    return _rollover(
+        ROLLOVER_ADDRESS_V2,
+        _writes(epoch_account),
+        _signs(authority, writable=True),
+        _writes(new, old),
+        _reads(addresses.REGISTERED_REGISTRY),
+        _writes(addresses.REGISTRY_CPI_AUTHORITY),
+        _reads(addresses.ACCOUNT_COMPRESSION, addresses.PROTOCOL_CONFIG),
+    )
