@@ -154,7 +154,7 @@ def test_key__waiting_while_another_is_always_in_use__gets_its_memory_in_the_end
             stop.set()
         for other in others:
             other.result(60)
-    assert not store._retiring
+    assert not store._residency._retiring
 
 
 def store_header(store: KeyStore, wanted: CircuitId) -> tuple[int, ...]:

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 
 from prover.errors import (
@@ -34,6 +33,7 @@ from prover.keys import prepared
 from prover.keys.key_files import Fingerprint, check_name, find_key, fingerprint_of, installed_keys, resident_estimate
 from prover.keys.memory import gibibytes
 from prover.keys.preparation import PreparedKeys
+from prover.keys.residency import Residency, Slot
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -53,22 +53,6 @@ _PATIENCE_S = 2.0
 class _Failure:
     fingerprint: Fingerprint
     error: KeyUnavailable
-
-
-@dataclass(eq=False)
-class _Slot:
-    """One circuit's key, loading or loaded. The lock of the store guards all but ``key``."""
-
-    circuit: CircuitId
-    key: Future[LoadedKey] = field(default_factory=Future)
-    users: int = 0
-    pinned: bool = False
-    last_use: int = 0
-    bytes: int = 0
-
-    @property
-    def is_idle(self) -> bool:
-        return self.key.done() and not self.users and not self.pinned
 
 
 class KeyStore:
@@ -91,18 +75,14 @@ class KeyStore:
         self._directory = directory
         self._engine = engine
         self._metrics = metrics
-        self._budget_bytes = budget_bytes
+        self._residency = Residency(budget_bytes)
         self._fetch = fetch
         self._prepared = prepared_keys
         self._changed = threading.Condition()
-        self._slots: dict[CircuitId, _Slot] = {}
-        self._retiring: set[_Slot] = set()
-        """Keys that new requests do not get any more, and that leave with their last user."""
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
-        self._uses = count(1)
         self._stopping = CancelFlag()
-        metrics.key_budget_bytes.set(self._budget_bytes or 0)
+        metrics.key_budget_bytes.set(budget_bytes or 0)
 
     @property
     def directory(self) -> Path:
@@ -120,7 +100,7 @@ class KeyStore:
     def is_loaded(self, circuit: CircuitId) -> bool:
         """Whether a key is in memory now."""
         with self._changed:
-            slot = self._slots.get(circuit)
+            slot = self._residency.find(circuit)
             return slot is not None and slot.key.done()
 
     @contextmanager
@@ -143,12 +123,10 @@ class KeyStore:
 
         Raises like ``lease``.
         """
-        slot = self._enter(circuit)
+        slot = self._enter(circuit, pin=True)
         try:
             _wait(slot.key, cancel)
             cancel.check()
-            with self._changed:
-                slot.pinned = True
             return slot.key.result()
         finally:
             self._leave(slot)
@@ -159,50 +137,46 @@ class KeyStore:
         if self._prepared is not None:
             self._prepared.close()
         with self._changed:
-            slots, self._slots = [*self._slots.values(), *self._retiring], {}
-            self._retiring.clear()
+            slots = self._residency.clear()
             self._changed.notify_all()
         for slot in slots:
             if slot.key.done() and slot.key.exception() is None:
                 slot.key.result().close()
         self._account()
 
-    def _enter(self, circuit: CircuitId) -> _Slot:
+    def _enter(self, circuit: CircuitId, *, pin: bool = False) -> Slot:
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
-            slot = self._slots.get(circuit)
+            slot = self._residency.find(circuit)
         if slot is None and self._fetch is None:
             self._require_usable(circuit, self.find(circuit))  # no thread for what is known to fail
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
-            slot = self._slots.get(circuit)
+            slot = self._residency.find(circuit)
             leads = slot is None
             if slot is None:
-                slot = self._slots[circuit] = _Slot(circuit)
+                slot = self._residency.add(circuit)
             slot.users += 1
+            slot.pinned |= pin
         if leads:
             run = contextvars.copy_context().run  # its log lines have the fields of the request that began it
             threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
         return slot
 
-    def _leave(self, slot: _Slot) -> None:
+    def _leave(self, slot: Slot) -> None:
         with self._changed:
-            slot.users -= 1
-            slot.last_use = next(self._uses)
-            if slot in self._retiring and not slot.users:
-                self._retiring.remove(slot)
+            if self._residency.leave(slot):
                 slot.key.result().close()
             self._changed.notify_all()
 
-    def _load_into(self, slot: _Slot) -> None:
+    def _load_into(self, slot: Slot) -> None:
         try:
             key = self._load(slot)
         except BaseException as error:
             with self._changed:
-                if self._slots.get(slot.circuit) is slot:
-                    del self._slots[slot.circuit]
+                self._residency.drop(slot)
                 self._changed.notify_all()
             slot.key.set_exception(error)
             self._account()
@@ -210,7 +184,7 @@ class KeyStore:
                 raise
             return
         with self._changed:
-            orphaned = self._slots.get(slot.circuit) is not slot
+            orphaned = not self._residency.holds(slot)
             slot.bytes = key.info.resident_bytes
             slot.key.set_result(key)
             if not orphaned:
@@ -219,7 +193,7 @@ class KeyStore:
             key.close()
         self._account()
 
-    def _load(self, slot: _Slot) -> LoadedKey:
+    def _load(self, slot: Slot) -> LoadedKey:
         circuit = slot.circuit
         path = self._obtain(slot)
         fingerprint = self._require_usable(circuit, path)
@@ -254,7 +228,7 @@ class KeyStore:
             self._prepared.prepare_later(self._engine, key, path)
         return key
 
-    def _obtain(self, slot: _Slot) -> Path:
+    def _obtain(self, slot: Slot) -> Path:
         """Return the key file, downloading it where that is asked for and none is there."""
         circuit = slot.circuit
         try:
@@ -281,16 +255,16 @@ class KeyStore:
             raise failure.error.with_traceback(None)
         return fingerprint
 
-    def _reserve(self, slot: _Slot, path: Path) -> None:
+    def _reserve(self, slot: Slot, path: Path) -> None:
         """Wait until the key fits into the budget beside those in use; others are evicted for it."""
         if self._prepared is not None and self._prepared.has(self._engine, path):
             return  # mapped: its pages belong to the file and go when memory is short
         patience_ends = time.monotonic() + _PATIENCE_S
-        need, budget = resident_estimate(path, slot.circuit), self._budget_bytes
+        need, budget = resident_estimate(path, slot.circuit), self._residency.budget_bytes
         with self._changed:
             slot.bytes = need
             while not self._make_room(slot):
-                fixed = sum(other.bytes for other in self._slots.values() if other.pinned)
+                fixed = self._residency.pinned_bytes(besides=slot)
                 if budget is not None and fixed + need > budget:
                     raise MemoryBudgetExceeded(
                         f"the proving key of {slot.circuit} needs about {gibibytes(need)} of memory, and keys may take "
@@ -302,49 +276,29 @@ class KeyStore:
                 if not slot.users:
                     raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
                 if time.monotonic() > patience_ends:
-                    self._retire_busy(slot)
+                    self._note_evicted(self._residency.retire_busy(), slot)
                 slot.bytes = 0  # waits without keeping others from loading
                 self._changed.wait(_ROOM_POLL_S)
                 slot.bytes = need
 
-    def _make_room(self, slot: _Slot) -> bool:
-        """Evict idle keys, the longest unused first, until all fit; the lock is held. Tells whether they do."""
-        while self._excess_bytes() > 0:
-            idle = [other for other in self._slots.values() if other.is_idle and other is not slot]
-            if not idle:
-                return False
-            victim = min(idle, key=lambda other: other.last_use)
-            self._remove(victim, slot)
+    def _make_room(self, slot: Slot) -> bool:
+        """Evict keys that nobody uses until all fit; the lock is held. Tells whether they do."""
+        victims = self._residency.evict_idle(slot)
+        for victim in victims:
             victim.key.result().close()
-        return True
+        self._note_evicted(victims, slot)
+        return not self._residency.excess_bytes()
 
-    def _retire_busy(self, slot: _Slot) -> None:
-        """Let keys in use go with their last user, as many as the waiting slot needs; the lock is held."""
-        leaving = sum(other.bytes for other in self._retiring)
-        busy = [other for other in self._slots.values() if other.key.done() and not other.pinned]
-        for victim in sorted(busy, key=lambda other: other.last_use):
-            if self._excess_bytes() <= leaving:
-                return
-            self._remove(victim, slot)
-            self._retiring.add(victim)
-            leaving += victim.bytes
-
-    def _remove(self, victim: _Slot, slot: _Slot) -> None:
-        del self._slots[victim.circuit]
-        self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
-        _log.info("key_evicted", circuit=victim.circuit.name, resident_bytes=victim.bytes, for_=slot.circuit.name)
-
-    def _excess_bytes(self) -> int:
-        """By how much all keys exceed the budget; the lock is held."""
-        if self._budget_bytes is None:
-            return 0
-        return sum(other.bytes for other in (*self._slots.values(), *self._retiring)) - self._budget_bytes
+    def _note_evicted(self, victims: list[Slot], slot: Slot) -> None:
+        for victim in victims:
+            self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
+            name, newcomer = victim.circuit.name, slot.circuit.name
+            _log.info("key_evicted", circuit=name, resident_bytes=victim.bytes, room_for=newcomer)
 
     def _account(self) -> None:
         with self._changed:
-            loaded = [slot for slot in self._slots.values() if slot.key.done()]
-            self._metrics.keys_loaded.set(len(loaded))
-            self._metrics.key_bytes.set(sum(slot.bytes for slot in (*loaded, *self._retiring)))
+            self._metrics.keys_loaded.set(len(self._residency.loaded()))
+            self._metrics.key_bytes.set(self._residency.loaded_bytes())
 
 
 def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
