@@ -1,0 +1,199 @@
+"""Users' traffic: transactions as wallets send them, for a forester and an indexer to work on.
+
+Addresses and V1 spends need proofs, which only a network with simulated proofs can make by itself.
+"""
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from solders.compute_budget import set_compute_unit_limit
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from localnet.chain import addresses
+from localnet.chain.blocks import JsonError, RecordedTransaction
+from localnet.chain.execution import TransactionRefused
+from localnet.chain.network import Network
+from localnet.chain.simulated_proofs import compress_proof, simulate_proof
+from localnet.development import LAMPORTS_EACH, USER
+from localnet.programs.compressed_token import create_mint, mint_address
+from localnet.programs.light_system import Input, Output, invoke
+from shared.poseidon import hash2
+
+LAMPORTS = 1_000_000
+"""In each account of this traffic, unless it gathers spent ones."""
+PER_TRANSACTION = 10
+COMPUTE_UNITS = 600_000
+INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
+_LEAVES = 12 + 38
+"""Where the leaves begin in the data of insert_into_queues: discriminator, length, header, transaction hash."""
+
+
+class TrafficStopped(Exception):
+    """A program refused a transaction of this traffic, for example since a queue is full."""
+
+    def __init__(self, done: int, err: JsonError) -> None:
+        super().__init__(f"after {done}: {err}")
+        self.done = done
+        self.err = err
+
+
+class TrafficImpossible(ValueError):
+    """What was asked for needs simulated proofs, or accounts that are not there."""
+
+
+@dataclass(frozen=True)
+class Unspent:
+    """An account that this traffic may spend."""
+
+    leaf_index: int
+    lamports: int
+    leaf: bytes
+
+
+@dataclass
+class Traffic:
+    """Makes transactions of one user in the open slot; remembers what the user may spend."""
+
+    network: Network
+    simulated_proofs: bool
+    queued: list[Unspent] = field(default_factory=list)
+    v1: list[Unspent] = field(default_factory=list)
+    fork: int = 0
+    serial: Iterator[int] = field(default_factory=itertools.count)
+
+    def run(self, kind: str, count: int) -> int:
+        """Make ``count`` things of a kind in ``KINDS``; returns how many.
+
+        TrafficStopped if a program refuses, TrafficImpossible if there is nothing to do it with.
+        """
+        if self.fork != self.network.fork:
+            self.fork = self.network.fork
+            self.queued, self.v1 = [], []
+        if kind in NEED_PROOFS and not self.simulated_proofs:
+            message = f"{kind} needs a proof, which only a network with simulated proofs makes by itself"
+            raise TrafficImpossible(message)
+        step = PER_TRANSACTION if kind in ("compress", "spend", "v1_compress") else 1
+        done = 0
+        while done < count:
+            part = min(step, count - done)
+            result = KINDS[kind](self, part)
+            if result.err is not None:
+                raise TrafficStopped(done, result.err)
+            done += part
+        return done
+
+    def compress(self, count: int) -> RecordedTransaction:
+        """New accounts in the V2 output queue."""
+        return self._compress(count, addresses.OUTPUT_QUEUE, 280, self.queued)
+
+    def v1_compress(self, count: int) -> RecordedTransaction:
+        """New accounts in the V1 state tree."""
+        return self._compress(count, addresses.STATE_TREE_V1, 240, self.v1)
+
+    def _compress(self, count: int, tree: Pubkey, next_index_at: int, unspent: list[Unspent]) -> RecordedTransaction:
+        first = self._number(tree, next_index_at)
+        outputs = [Output(USER.pubkey(), LAMPORTS, tree)] * count
+        done = self._send([invoke(USER.pubkey(), outputs=outputs, compress=count * LAMPORTS)])
+        if done.err is None:
+            unspent += [Unspent(first + i, LAMPORTS, leaf) for i, leaf in enumerate(leaves_of(done))]
+        return done
+
+    def spend(self, count: int) -> RecordedTransaction:
+        """Spend the newest accounts that are still in the V2 queue into one."""
+        spent = self._take(self.queued, count)
+        inputs = [
+            Input(USER.pubkey(), entry.lamports, addresses.STATE_TREE, addresses.OUTPUT_QUEUE, entry.leaf_index)
+            for entry in spent
+        ]
+        total = sum(entry.lamports for entry in spent)
+        index = self._number(addresses.OUTPUT_QUEUE, 280)
+        output = Output(USER.pubkey(), total, addresses.OUTPUT_QUEUE)
+        done = self._send([invoke(USER.pubkey(), inputs=inputs, outputs=[output])])
+        if done.err is None:
+            self.queued.append(Unspent(index, total, leaves_of(done)[0]))
+        return done
+
+    def v1_spend(self, count: int) -> RecordedTransaction:
+        """Spend one V1 account, which queues its nullifier; the lamports go back to the V1 tree."""
+        [spent] = self._take(self.v1, count)
+        root_index, root = self._v1_root()
+        numbers = [int.from_bytes(value, "big") for value in (root, spent.leaf)]
+        proof = compress_proof(simulate_proof(numbers))
+        tree, queue = addresses.STATE_TREE_V1, addresses.NULLIFIER_QUEUE_V1
+        entry = Input(USER.pubkey(), spent.lamports, tree, queue, spent.leaf_index, root_index)
+        output = Output(USER.pubkey(), spent.lamports, tree)
+        index = self._number(tree, 240)
+        done = self._send([invoke(USER.pubkey(), inputs=[entry], outputs=[output], proof=proof)])
+        if done.err is None:
+            self.v1.insert(0, Unspent(index, spent.lamports, leaves_of(done)[0]))
+        return done
+
+    def address(self, _count: int) -> RecordedTransaction:
+        """One new V2 address: that of a compressed mint."""
+        name = f"{self.network.slot} {self.network.transaction_count} {next(self.serial)}"
+        signer = Keypair.from_seed(hashlib.sha256(f"localnet mint {name}".encode()).digest())
+        current, capacity = (self._number(addresses.ADDRESS_TREE, at) for at in (680, 696))
+        root_index = (current - 1) % capacity
+        root = self._bytes(addresses.ADDRESS_TREE, 704 + 32 * root_index, 32)
+        statement = hash2(root, mint_address(signer.pubkey()))
+        proof = compress_proof(simulate_proof([int.from_bytes(statement, "big")]))
+        return self._send([create_mint(USER.pubkey(), signer.pubkey(), root_index, proof)], signer)
+
+    def _take(self, unspent: list[Unspent], count: int) -> list[Unspent]:
+        if len(unspent) < count:
+            message = f"{count} accounts are to be spent and {len(unspent)} are there; make some first"
+            raise TrafficImpossible(message)
+        taken = unspent[-count:]
+        del unspent[-count:]
+        return taken
+
+    def _v1_root(self) -> tuple[int, bytes]:
+        last = self._number(addresses.STATE_TREE_V1, 336 + 24)
+        return last, self._bytes(addresses.STATE_TREE_V1, 1_222_016 + 32 * last, 32)
+
+    def _bytes(self, key: Pubkey, at: int, count: int) -> bytes:
+        account = self.network.account(key)
+        return bytes(account.data[at : at + count]) if account else bytes(count)
+
+    def _number(self, key: Pubkey, at: int) -> int:
+        return int.from_bytes(self._bytes(key, at, 8), "little")
+
+    def _send(self, instructions: list[Instruction], *signers: Keypair) -> RecordedTransaction:
+        # Limits that differ make equal transactions of one slot distinct.
+        units = COMPUTE_UNITS + next(self.serial) % 100_000
+        account = self.network.account(USER.pubkey())
+        if account is None or account.lamports < LAMPORTS_EACH // 2:
+            self.network.airdrop(USER.pubkey(), LAMPORTS_EACH)
+        blockhash = self.network.slots.hash_of(self.network.slot)
+        everything = [set_compute_unit_limit(units), *instructions]
+        message = Message.new_with_blockhash(everything, USER.pubkey(), blockhash)
+        try:
+            return self.network.submit(bytes(VersionedTransaction(message, [USER, *signers])))
+        except TransactionRefused as refused:
+            raise TrafficStopped(0, refused.err) from refused
+
+
+def leaves_of(done: RecordedTransaction) -> list[bytes]:
+    """The leaves that a user's transaction put into queues or trees (onchain.md section 8)."""
+    for group in done.inner_instructions:
+        for call in group:
+            if call.program == addresses.ACCOUNT_COMPRESSION and call.data.startswith(INSERT_INTO_QUEUES):
+                rows = call.data[_LEAVES + 1 :]
+                return [rows[33 * i + 1 : 33 * i + 33] for i in range(call.data[_LEAVES])]
+    return []
+
+
+KINDS: dict[str, Callable[[Traffic, int], RecordedTransaction]] = {
+    "compress": Traffic.compress,
+    "spend": Traffic.spend,
+    "addresses": Traffic.address,
+    "v1_compress": Traffic.v1_compress,
+    "v1_spend": Traffic.v1_spend,
+}
+NEED_PROOFS = ("addresses", "v1_spend")

@@ -1,0 +1,64 @@
+"""Traffic that users make: every kind is taken by the programs, and what stops it is told."""
+
+from __future__ import annotations
+
+import pytest
+from chains import simulated_artefacts
+from solders.pubkey import Pubkey
+
+from localnet.chain import addresses
+from localnet.chain.network import Network
+from localnet.traffic import Traffic, TrafficImpossible, TrafficStopped
+
+
+def queued(network: Network, key: Pubkey = addresses.OUTPUT_QUEUE, at: int = 280) -> int:
+    account = network.account(key)
+    assert account is not None
+    return int.from_bytes(account.data[at : at + 8], "little")
+
+
+@pytest.fixture
+def traffic() -> Traffic:
+    return Traffic(Network(simulated_artefacts()), simulated_proofs=True)
+
+
+def test_run__every_kind__ends_up_in_its_queue(traffic: Traffic) -> None:
+    network = traffic.network
+    assert traffic.run("compress", 25) == 25
+    assert queued(network) == 25
+    assert traffic.run("spend", 12) == 12
+    assert queued(network) == 27
+    assert queued(network, addresses.STATE_TREE, 312) == 12
+    assert traffic.run("addresses", 3) == 3
+    assert queued(network, addresses.ADDRESS_TREE, 312) == 3
+    assert traffic.run("v1_compress", 4) == 4
+    assert queued(network, addresses.STATE_TREE_V1, 240) == 4
+    assert traffic.run("v1_spend", 2) == 2
+    assert queued(network, addresses.STATE_TREE_V1, 240) == 6
+
+
+def test_run__queue_full__stops_with_the_code(traffic: Traffic) -> None:
+    with pytest.raises(TrafficStopped) as stopped:
+        traffic.run("compress", 130)
+    assert stopped.value.done == 100
+    assert stopped.value.err == {"InstructionError": [1, {"Custom": 14301}]}
+
+
+def test_run__nothing_to_spend__is_impossible(traffic: Traffic) -> None:
+    with pytest.raises(TrafficImpossible, match="2 accounts are to be spent and 0 are there"):
+        traffic.run("spend", 2)
+
+
+def test_run__proof_needed_without_simulated_proofs__is_impossible() -> None:
+    traffic = Traffic(Network(simulated_artefacts()), simulated_proofs=False)
+    with pytest.raises(TrafficImpossible, match="only a network with simulated proofs"):
+        traffic.run("addresses", 1)
+
+
+def test_run__after_a_fork__forgets_what_is_gone(traffic: Traffic) -> None:
+    state = traffic.network.state()
+    traffic.run("compress", 5)
+    traffic.network.restore(state)
+    with pytest.raises(TrafficImpossible, match="0 are there"):
+        traffic.run("spend", 1)
+    assert traffic.run("compress", 5) == 5
