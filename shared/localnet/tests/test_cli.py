@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -18,7 +19,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from recorded import recorded
+from solders.hash import Hash
 from solders.keypair import Keypair
+from solders.message import Message
+from solders.system_program import TransferParams, transfer
+from solders.transaction import VersionedTransaction
 
 from localnet.chain import addresses
 from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulate_proof
@@ -119,6 +124,55 @@ def test_commands__running_network__move_save_and_restore(running: dict[str, Any
     )
 
 
+def test_seed__every_kind__is_indexed(running: dict[str, Any]) -> None:
+    url = ("--url", running["rpcUrl"])
+    arguments = ("seed", "--compress", "12", "--spend", "3", "--addresses", "2", "--v1", "2", "--v1-spend", "1")
+    made = json.loads(invoke(*arguments, *url))
+    assert made == {"compress": 12, "spend": 3, "addresses": 2, "v1_compress": 2, "v1_spend": 1}
+    user = Keypair.from_bytes(bytes(running["keys"]["user"]))
+    question = {
+        "jsonrpc": "2.0",
+        "id": "test-account",
+        "method": "getCompressedBalanceByOwner",
+        "params": {"owner": str(user.pubkey())},
+    }
+    deadline = time.monotonic() + DEADLINE
+    while post(running["indexerUrl"], question)["result"]["value"] != 14_000_000:
+        assert time.monotonic() < deadline
+
+
+def test_faults__each__shows_and_ends(running: dict[str, Any]) -> None:
+    url = ("--url", running["rpcUrl"])
+    state = json.loads(
+        invoke("faults", "--prover-down", "--indexer-429", "--drop-every", "1", "--indexer-lag", "3", *url)
+    )
+    assert state == {"indexerLag": 3, "indexerTooManyRequests": True, "dropEvery": 1, "proverDown": True}
+    health = {"jsonrpc": "2.0", "id": 1, "method": "getIndexerHealth"}
+    for place, code in (("proverUrl", "503"), ("indexerUrl", "429")):
+        with pytest.raises(urllib.error.HTTPError, match=code):
+            post(running[place] + "/prove", health)
+    transaction = base64.b64encode(bytes(payment(running))).decode()
+    lost = call(running, "sendTransaction", transaction, {"encoding": "base64"})
+    assert call(running, "getSignatureStatuses", [lost])["value"] == [None]
+    assert json.loads(invoke("faults", "--none", *url)) == {
+        "indexerLag": 0,
+        "indexerTooManyRequests": False,
+        "dropEvery": 0,
+        "proverDown": False,
+    }
+    assert call(running, "sendTransaction", transaction, {"encoding": "base64"}) == lost
+    [status] = call(running, "getSignatureStatuses", [lost])["value"]
+    assert status["err"] is None
+
+
+def payment(report: dict[str, Any]) -> VersionedTransaction:
+    user = Keypair.from_bytes(bytes(report["keys"]["user"]))
+    latest = call(report, "getLatestBlockhash", {"commitment": "processed"})["value"]["blockhash"]
+    instruction = transfer(TransferParams(from_pubkey=user.pubkey(), to_pubkey=user.pubkey(), lamports=1))
+    message = Message.new_with_blockhash([instruction], user.pubkey(), Hash.from_string(latest))
+    return VersionedTransaction(message, [user])
+
+
 @pytest.mark.parametrize(
     ("phase", "slot", "expected"),
     [
@@ -143,6 +197,7 @@ def test_phase_start__slot__is_the_next_one_that_opens_the_phase(
         (["warp", "--url", "http://127.0.0.1:1"], "name a slot"),
         (["advance", "--url", "http://127.0.0.1:1"], "start one with `localnet up`"),
         (["airdrop", "abc"], "abc is no address"),
+        (["seed"], "say what to make"),
         (["up", "--keys-dir", "."], "make some with `make keys-dev`"),
         (["up", "--restore", __file__], "is not a state"),
     ],

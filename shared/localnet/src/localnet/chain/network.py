@@ -76,6 +76,9 @@ class Network:
         self.genesis_hash = Hash(hashlib.sha256(b"localnet" + genesis).digest())
         self.fork = 0
         self.check_blockhash = check_blockhash
+        self.drop_every = 0
+        """A fault: of so many transactions sent to the node one gets lost; 0 for none."""
+        self._sent = 0
         self.transaction_listeners: list[Listener] = []
         self.slot_listeners: list[Callable[[], None]] = []
         self._slots = Slots(first_slot, bytes(self.genesis_hash))
@@ -192,6 +195,11 @@ class Network:
         return self._vm.minimum_balance_for_rent_exemption(size)
 
     # Transactions
+
+    def loses_next(self) -> bool:
+        """Count a transaction that is sent to the node; whether it gets lost on its way to a block."""
+        self._sent += 1
+        return bool(self.drop_every) and self._sent % self.drop_every == 0
 
     def submit(self, raw: bytes) -> RecordedTransaction:
         """Execute a signed transaction in the open slot and record it.

@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,3 +121,50 @@ save = click.command("save")(
 restore = click.command("restore")(
     path_argument(url_option(_state_command("localnet_restore", "Go back to the state in the file PATH: a fork.")))
 )
+
+
+@click.command()
+@click.option("--compress", type=click.IntRange(min=0), default=0, help="New accounts in the V2 output queue.")
+@click.option("--spend", type=click.IntRange(min=0), default=0, help="Queued accounts to spend.")
+@click.option("--addresses", type=click.IntRange(min=0), default=0, help="New V2 addresses (simulated proofs only).")
+@click.option("--v1", "v1_compress", type=click.IntRange(min=0), default=0, help="New accounts in the V1 state tree.")
+@click.option("--v1-spend", type=click.IntRange(min=0), default=0, help="V1 accounts to spend (simulated proofs only).")
+@click.option(
+    "--every", type=click.FloatRange(min=0, min_open=True), help="Repeat after so many seconds, until Ctrl-C."
+)
+@url_option
+def seed(url: str, every: float | None, **counts: int) -> None:
+    """Make traffic as users do. The queues of the fixtures hold 100; a forester has to empty them."""
+    if not any(counts.values()):
+        raise click.UsageError("say what to make, for example --compress 20 --spend 5")
+    while True:
+        click.echo(json.dumps(call(url, "localnet_seed", counts)))
+        if every is None:
+            return
+        time.sleep(every)
+
+
+@click.command()
+@click.option("--indexer-lag", type=click.IntRange(min=0), help="Keep the indexer so many slots behind.")
+@click.option("--indexer-429/--no-indexer-429", default=None, help="Let the indexer refuse every call with status 429.")
+@click.option("--drop-every", type=click.IntRange(min=0), help="Lose one of so many transactions sent; 0 loses none.")
+@click.option("--prover-down/--prover-up", default=None, help="Let the simulated prover answer with status 503.")
+@click.option("--none", "clear", is_flag=True, help="End all faults first.")
+@url_option
+def faults(
+    url: str,
+    indexer_lag: int | None,
+    indexer_429: bool | None,
+    drop_every: int | None,
+    prover_down: bool | None,
+    clear: bool,
+) -> None:
+    """Let things go wrong, or right again. Prints all faults; without options, changes none."""
+    state = call(url, "localnet_faults", {})
+    wanted: dict[str, object] = {"indexerLag": indexer_lag, "dropEvery": drop_every}
+    wanted |= {"indexerTooManyRequests": indexer_429, "proverDown": prover_down}
+    changes = {name: value for name, value in wanted.items() if value is not None}
+    if clear:
+        ended = {"indexerLag": 0, "dropEvery": 0, "indexerTooManyRequests": False, "proverDown": False}
+        changes = {name: value for name, value in ended.items() if state[name] is not None} | changes
+    click.echo(json.dumps(call(url, "localnet_faults", changes)))

@@ -2,7 +2,7 @@
 
 import click
 
-from localnet.cli.control import advance, airdrop, epoch, restore, save, warp
+from localnet.cli.control import advance, airdrop, epoch, faults, restore, save, seed, warp
 from localnet.cli.up import up
 
 
@@ -13,5 +13,5 @@ def cli() -> None:
     """A Solana network with the real Light Protocol programs, on this machine."""
 
 
-for command in (up, advance, warp, epoch, airdrop, save, restore):
+for command in (up, advance, warp, epoch, airdrop, seed, faults, save, restore):
     cli.add_command(command)

@@ -17,9 +17,11 @@ from localnet.chain.snapshots import SnapshotInvalid, load_state
 from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_keys
 from localnet.clock import run_clock
 from localnet.development import AUTHORITY, FORESTER, USER, NetworkUnusable, forester_environment, furnish
+from localnet.harness import Harness
 from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
-from localnet.rpc.server import make_app, serving
+from localnet.rpc.server import METHODS, make_app, serving
+from localnet.traffic import Traffic
 from shared.logs import configure_logs
 from shared.shutdown import Shutdown
 
@@ -131,10 +133,12 @@ async def _run(options: Options) -> None:
     network = _network(options)
     async with contextlib.AsyncExitStack() as stack:
         ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
-        rpc_ports = await stack.enter_async_context(serving(make_app(network), options.host, *ports))
-        prover_url = options.prover_url
+        app = make_app(network)
+        rpc_ports = await stack.enter_async_context(serving(app, options.host, *ports))
+        prover_url, prover_faults = options.prover_url, None
         if options.keys_dir is None:
-            prover = serving(simulated_prover.make_app(), options.host, options.prover_port)
+            prover_faults = simulated_prover.ProverFaults()
+            prover = serving(simulated_prover.make_app(prover_faults), options.host, options.prover_port)
             [port] = await stack.enter_async_context(prover)
             prover_url = f"http://{options.host}:{port}"
         rpc_url = f"http://{options.host}:{rpc_ports[0]}"
@@ -150,6 +154,8 @@ async def _run(options: Options) -> None:
         )
         network.transaction_listeners.append(lambda _done, _keys: indexer.follower.wake())
         network.slot_listeners.append(indexer.follower.wake)
+        traffic = Traffic(network, options.keys_dir is None, fork=network.fork)
+        app[METHODS].update(Harness(network, traffic, indexer.faults, prover_faults).methods())
         clock = None
         if options.slot_ms:
             clock = asyncio.create_task(run_clock(network, options.slot_ms / 1000))

@@ -18,7 +18,7 @@ MAX_BATCH = 1000
 _log = logging.getLogger(__name__)
 
 
-def answer(network: Network, body: bytes) -> bytes | None:
+def answer(network: Network, body: bytes, methods: dict[str, Method] = METHODS) -> bytes | None:
     """The answer to a request or to a batch of them; None if none wants one."""
     try:
         request = msgspec.json.decode(body)
@@ -27,9 +27,9 @@ def answer(network: Network, body: bytes) -> bytes | None:
     if isinstance(request, list):
         if not 1 <= len(request) <= MAX_BATCH:
             return msgspec.json.encode(failure(None, RpcError(INVALID_REQUEST, "Invalid request")))
-        answers = [one for one in (answer_one(network, entry) for entry in request) if one is not None]
+        answers = [one for one in (answer_one(network, entry, methods) for entry in request) if one is not None]
         return msgspec.json.encode(answers) if answers else None
-    one = answer_one(network, request)
+    one = answer_one(network, request, methods)
     return None if one is None else msgspec.json.encode(one)
 
 

@@ -7,20 +7,25 @@ from collections.abc import AsyncIterator
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from localnet.chain.network import Network
-from localnet.rpc.dispatch import answer
+from localnet.rpc import dispatch
 from localnet.rpc.subscriptions import Connection
 
 MAX_BODY_BYTES = 50 * 1024
 """As nodes have it."""
 NETWORK = web.AppKey("network", Network)
+METHODS = web.AppKey("methods", dict[str, dispatch.Method])
 CONNECTIONS = web.AppKey("connections", set[web.WebSocketResponse])
 CORS = {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "Content-Type, solana-client"}
 
 
 def make_app(network: Network) -> web.Application:
-    """An application that serves a network: POST for requests, a WebSocket upgrade for subscriptions, GET /health."""
+    """An application that serves a network: POST for requests, a WebSocket upgrade for subscriptions, GET /health.
+
+    Methods may be added to ``app[METHODS]``.
+    """
     app = web.Application(client_max_size=MAX_BODY_BYTES)
     app[NETWORK] = network
+    app[METHODS] = dict(dispatch.METHODS)
     connections: set[web.WebSocketResponse] = set()
     app[CONNECTIONS] = connections
     app.on_shutdown.append(_close_connections)
@@ -40,7 +45,7 @@ async def _options(_request: web.Request) -> web.Response:
 
 
 async def _post(request: web.Request) -> web.Response:
-    body = answer(request.app[NETWORK], await request.read())
+    body = dispatch.answer(request.app[NETWORK], await request.read(), request.app[METHODS])
     if body is None:
         return web.Response(status=204, headers=CORS)
     return web.Response(body=body, content_type="application/json", headers=CORS)
