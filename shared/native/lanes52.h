@@ -87,6 +87,10 @@ LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modul
 
 #else
 
+#ifdef __FAST_MATH__
+#error "these products need exact floating point: build without -ffast-math and -Ofast"
+#endif
+
 typedef __m512d lanes52_factor;
 
 /* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
