@@ -1,6 +1,6 @@
 /* fuzz_prepared.c - prepared key files from bytes that nobody vouches for.
  *
- * The first byte of an input says what happens to the rest: bit 0 chooses the fastest backend; with bit 1 all checksums
+ * The first byte of an input says what happens to the rest: bit 0 chooses the fastest backend, bit 4 "adx"; with bit 1 all checksums
  * are made right first, so that what they guard is reached; with bit 2 a key that loads is proved with; bit 3 has all checksums compared at the load.
  * Whatever comes in must end in a status, and no content may lead a proof outside of its memory.
  */
@@ -17,13 +17,16 @@
 
 #define PROVE_SCRATCH_LIMIT ((size_t)64 << 20)
 
-static g16_engine *engine_of(int fastest) {
-    static g16_engine *engines[2];
-    if (!engines[fastest]) {
-        g16_backend_choice choice = fastest ? G16_BACKEND_AUTO : G16_BACKEND_PORTABLE;
-        REQUIRE(g16_engine_create(&engines[fastest], 1, choice, NULL) == G16_OK);
+/* The engine that the flags choose; plain C where the processor has no other. */
+static g16_engine *engine_of(int flags) {
+    static g16_engine *engines[3];
+    const int which = flags & 1 ? 1 : flags & 16 ? 2 : 0;
+    const g16_backend_choice choice = which == 1 ? G16_BACKEND_AUTO : which == 2 ? G16_BACKEND_ADX : G16_BACKEND_PORTABLE;
+    if (!engines[which] && g16_engine_create(&engines[which], 1, choice, NULL) != G16_OK) {
+        REQUIRE(which == 2);
+        return engine_of(0);
     }
-    return engines[fastest];
+    return engines[which];
 }
 
 /* The checked build stops at field elements that are not below their modulus, other builds compute some other
@@ -126,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (flags & 2) seal(copy, size);
     g16_status status = g16_prepared_verify(copy, size, NULL, NULL);
     REQUIRE(status == G16_OK || status == G16_MALFORMED_KEY || status == G16_UNSUPPORTED_KEY);
-    load(engine_of(flags & 1), copy, size, flags & 4, flags & 8);
+    load(engine_of(flags), copy, size, flags & 4, flags & 8);
     free(copy);
     return 0;
 }

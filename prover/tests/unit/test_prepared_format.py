@@ -132,8 +132,11 @@ def test_file__header_and_directory__are_as_documented(files: dict[str, bytes], 
 @pytest.mark.parametrize("generation", list(KEYS))
 def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(files: dict[str, bytes], generation: str) -> None:
     """A change of these bytes is a new version of the format, or of a section: files of users must not be misread."""
-    seed = (CORPUS / f"{generation.replace('.', '_')}_portable").read_bytes()
-    assert files[generation] == seed[1:]
+    name = generation.replace(".", "_")
+    assert files[generation] == (CORPUS / f"{name}_portable").read_bytes()[1:]
+    with Engine(threads=1) as fastest, fastest.load_key(KEYS[generation]) as key:
+        data = prepared(key, hashlib.sha256(KEYS[generation]).digest())
+        assert data == (CORPUS / f"{name}_{fastest.point_form.name.lower()}").read_bytes()[1:]
 
 
 @pytest.mark.parametrize("generation", list(KEYS))
