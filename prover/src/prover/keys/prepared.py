@@ -125,7 +125,8 @@ def prepare(
     flag = cancel or CancelFlag()
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with _alone(source, flag):
+    path = path_of(engine, source, folder)
+    with _alone(source, path, flag):
         existing = None if force else open_existing(engine, source, folder, flag)
         if existing is not None:
             existing.close()
@@ -133,7 +134,7 @@ def prepare(
         key, origin = load_with_origin(engine, source, flag)
         with key:
             check(key)
-            _write(key, origin, path_of(engine, source, folder), progress or WriteProgress(), flag)
+            _write(key, origin, path, progress or WriteProgress(), flag)
     return True
 
 
@@ -148,12 +149,13 @@ def prepare_loaded(
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    with _alone(source, cancel):
+    path = path_of(engine, source, folder)
+    with _alone(source, path, cancel):
         existing = open_existing(engine, source, folder, cancel)
         if existing is not None:
             existing.close()
             return False
-        _write(key, origin, path_of(engine, source, folder), WriteProgress(), cancel)
+        _write(key, origin, path, WriteProgress(), cancel)
     return True
 
 
@@ -205,9 +207,6 @@ def _is_made_from(
 
 def _write(key: LoadedKey, origin: Source, path: Path, progress: WriteProgress, cancel: CancelFlag) -> None:
     """Write a prepared file and read it back before it takes its name."""
-    with explained(path):
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):  # of a process that was killed
-            left.unlink(missing_ok=True)
     with explained(path), atomic_file(path, force=True) as file:
         with mapped(file, prepared_bytes(key)) as view:
             write_prepared(key, view, origin.sha256, progress, cancel)
@@ -217,16 +216,24 @@ def _write(key: LoadedKey, origin: Source, path: Path, progress: WriteProgress, 
     _log.info("key_prepared", file=str(path))
 
 
-@contextlib.contextmanager
-def _alone(source: Path, cancel: CancelFlag) -> Iterator[None]:
-    """Keep other processes from preparing this key meanwhile. The lock is on the key file: it leaves nothing behind.
+def _remove_remains(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+            left.unlink(missing_ok=True)
 
-    Where the file system has no locks the work may be done twice, and the last result stays.
+
+@contextlib.contextmanager
+def _alone(source: Path, path: Path, cancel: CancelFlag) -> Iterator[None]:
+    """Keep other processes from writing ``path`` meanwhile, and remove what one left that was killed.
+
+    The lock is on the key file: it leaves nothing behind. Where the file system has no locks the work may be done
+    twice, and the last result stays.
     """
     with _opened(source) as file:
         while True:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove_remains(path)
                 break
             except BlockingIOError:
                 cancel.check()
