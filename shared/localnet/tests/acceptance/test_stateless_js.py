@@ -1,4 +1,4 @@
-"""The published JavaScript client, unmodified, against the network: airdrop, compress, transfer, decompress, queries."""
+"""The published JavaScript client, unmodified, on the network: airdrop, compress, transfer, decompress, queries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,30 @@ def node_and_npm() -> tuple[str, list[str]] | None:
     return (found, [npm]) if found and npm else None
 
 
-@pytest.fixture(scope="module")
-def modules() -> Path:
-    """The folder of the installed client, kept beside the reference's other artefacts."""
+def install(folder: Path) -> None:
+    """Install the client into a folder, which appears when it is complete."""
     tools = node_and_npm()
-    folder = artefacts_folder().parent / f"stateless.js-{VERSION}"
-    lock = folder / "package-lock.json"
-    if not lock.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        command = [*tools[1], "install", "--prefix", str(folder)] if tools else ["false"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+        fresh = Path(name) / VERSION
+        fresh.mkdir()
+        command = [*tools[1], "install", "--prefix", str(fresh)] if tools else ["false"]
         options = ["--ignore-scripts", "--no-audit", "--no-fund", f"{PACKAGE}@{VERSION}"]
-        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=folder, timeout=DEADLINE)
+        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=fresh, timeout=DEADLINE)
         if done.returncode and not os.environ.get("ZKC_REQUIRE_REFERENCE"):
             pytest.skip(f"the JavaScript client cannot be installed: {done.stderr[-200:]}")
         assert done.returncode == 0, done.stderr
+        if not folder.exists():
+            fresh.rename(folder)
+
+
+@pytest.fixture(scope="module")
+def modules() -> Path:
+    """The folder of the installed client, kept beside the reference's other artefacts."""
+    folder = artefacts_folder() / "javascript" / VERSION
+    if not folder.exists():
+        install(folder)
+    lock = folder / "package-lock.json"
     entry = json.loads(lock.read_text())["packages"][f"node_modules/{PACKAGE}"]
     assert (entry["version"], entry["integrity"]) == (VERSION, INTEGRITY)
     return folder / "node_modules"
