@@ -7,10 +7,13 @@ import hashlib
 import pytest
 from chains import AUTHORITY, FORESTER, USER, funded, send, simulated_artefacts
 from forestry import ACTIVE_SLOT, EPOCH, Forest
+from solders.account import Account
+from solders.address_lookup_table_account import ID as LOOKUP_TABLES
+from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.compute_budget import set_compute_unit_limit
 from solders.instruction import Instruction
 from solders.keypair import Keypair
-from solders.message import Message
+from solders.message import Message, MessageV0
 from solders.transaction import VersionedTransaction
 
 from localnet.chain import addresses
@@ -109,6 +112,44 @@ def test_append__several_in_one_transaction__are_proved_in_order(active: Forest)
     assert done.err is None
     assert active.root() == active.tree.root
     assert len(bytes(done.transaction)) == 1174
+
+
+def test_append__five_with_a_lookup_table__fit_one_transaction(active: Forest) -> None:
+    for _ in range(5):
+        active.compress()
+    instructions = [active.append_instruction() for _ in range(5)]
+    fixed = [
+        *(active.epoch_account, addresses.REGISTRY_CPI_AUTHORITY, addresses.REGISTERED_REGISTRY),
+        *(addresses.ACCOUNT_COMPRESSION, addresses.NOOP, addresses.STATE_TREE, addresses.OUTPUT_QUEUE),
+    ]
+    table = Keypair().pubkey()
+    header = (1).to_bytes(4, "little") + b"\xff" * 8 + bytes(9) + b"\x01" + bytes(USER.pubkey()) + bytes(2)
+    account = Account(10**9, header + b"".join(map(bytes, fixed)), LOOKUP_TABLES)
+    active.network.set_account(table, account)
+    message = MessageV0.try_compile(
+        FORESTER.pubkey(),
+        [set_compute_unit_limit(1_400_000), *instructions],
+        [AddressLookupTableAccount(table, fixed)],
+        active.network.slots.hash_of(active.network.slot),
+    )
+    done = active.network.submit(bytes(VersionedTransaction(message, [FORESTER])))
+    assert done.err is None, done.logs
+    assert active.root() == active.tree.root
+    assert done.loaded_writable + done.loaded_readonly == len(fixed)
+
+
+def test_forester__handed_to_another_key__keeps_its_derivation(forest: Forest) -> None:
+    other = Keypair.from_seed(b"successor".ljust(32, b"."))
+    forest.network.airdrop(other.pubkey(), 10**10)
+    derivation = FORESTER.pubkey()
+    admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), derivation)
+    assert send(forest.network, [admitted], AUTHORITY).err is None
+    handed = registry.update_forester(derivation, derivation, other.pubkey())
+    assert send(forest.network, [handed], FORESTER, other).err is None
+    old = registry.register_forester_epoch(derivation, derivation, EPOCH)
+    assert isinstance(send(forest.network, [old], FORESTER).err, dict)
+    new = registry.register_forester_epoch(other.pubkey(), derivation, EPOCH)
+    assert send(forest.network, [new], other).err is None
 
 
 def test_nullify__spent_accounts__leave_the_tree(active: Forest) -> None:

@@ -15,6 +15,7 @@ from localnet.chain import addresses
 BUMP = bytes([addresses.REGISTRY_CPI_AUTHORITY_BUMP])
 
 REGISTER_FORESTER = bytes.fromhex("3e2ff06754c8e249")
+UPDATE_FORESTER = bytes.fromhex("f6b31eefab2739ab")
 REGISTER_FORESTER_EPOCH = bytes.fromhex("2b78fdc26dc065bc")
 FINALIZE_REGISTRATION = bytes.fromhex("e6bcac60ccf762e3")
 REPORT_WORK = bytes.fromhex("aa6ee82f91d58aa2")
@@ -73,6 +74,16 @@ def register_forester(payer: Pubkey, authority: Pubkey, forester: Pubkey, weight
         _reads(addresses.PROTOCOL_CONFIG),
         _writes(addresses.forester(forester)),
         _reads(SYSTEM_PROGRAM),
+    )
+
+
+def update_forester(authority: Pubkey, derivation: Pubkey, new_authority: Pubkey) -> Instruction:
+    """A forester hands its account to another key, which signs too; the address stays that of the derivation key."""
+    return _instruction(
+        UPDATE_FORESTER + b"\x00",
+        _signs(authority),
+        _writes(addresses.forester(derivation)),
+        _signs(new_authority),
     )
 
 
