@@ -183,6 +183,28 @@ async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
     assert (await task).status == 200
 
 
+async def test_requests__more_than_there_are_threads__are_refused(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loading = threading.Event()
+    lease = KeyStore.lease
+
+    @contextmanager
+    def slow_lease(store: KeyStore, wanted: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
+        loading.wait(120)
+        with lease(store, wanted, cancel) as key:
+            yield key
+
+    monkeypatch.setattr(KeyStore, "lease", slow_lease)
+    client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 1, "merkle_deadline_s": 120})
+    tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(2)]
+    await until(lambda: len(state_of(client).flights.running) == 2)
+    response = await client.post("/prove", data=variant(2))
+    assert (response.status, (await response.json())["code"]) == (503, "overloaded")
+    loading.set()
+    assert [response.status for response in await asyncio.gather(*tasks)] == [200, 200]
+
+
 async def test_device__that_failed__is_reported_until_a_proof_succeeds(
     serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
