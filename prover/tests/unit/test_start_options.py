@@ -217,3 +217,19 @@ def test_download_settings__that_cannot_work__are_refused_at_the_start(tmp_path:
     with pytest.raises(SettingsInvalid, match=r"absent\.json"):
         fetch_of(KeySettings(auto_download=True, manifest=tmp_path / "absent.json"))
     assert fetch_of(KeySettings(download_url="nowhere")) is None
+
+
+@pytest.mark.parametrize("name", ["circuits", "preload_circuits"])
+def test_settings__with_an_unknown_circuit__name_their_variable(name: str) -> None:
+    keys = KeySettings.model_validate({name: "update,updates"})
+    with pytest.raises(SettingsInvalid, match=f"PROVER_KEYS__{name.upper()}: there is no circuit 'updates'"):
+        required_circuits(keys, selection_of(keys))
+
+
+def test_preload__of_everything__is_the_catalogue_with_the_small_keys_first() -> None:
+    required = required_circuits(KeySettings(preload="all"), CircuitSelection.everything())
+    assert len(required) == 89
+    assert not required[0].kind.is_batch
+    assert required[-1].kind.is_batch
+    wider = required_circuits(KeySettings(preload="forester", key_set="reference"), CircuitSelection.everything())
+    assert len(wider) == 62
