@@ -7,7 +7,7 @@ from solders.pubkey import Pubkey
 from localnet.chain.blocks import Block as ChainBlock
 from localnet.chain.blocks import ChainReader, ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.indexer.borsh import MalformedData
-from localnet.indexer.programs import ACCOUNT_COMPRESSION
+from localnet.indexer.programs import ACCOUNT_COMPRESSION, INSERT_INTO_QUEUES, NOOP
 from localnet.indexer.source import Block, Instruction, Transaction
 from localnet.indexer.tree_accounts import TreeAccount, decode_output_queue_next, decode_tree_account
 
@@ -45,6 +45,19 @@ def error_text(error: JsonError) -> str:
     if isinstance(cause, Mapping) and "Custom" in cause:
         cause = f"custom program error: {cause['Custom']:#x}"
     return f"Error processing Instruction {number}: {cause}"
+
+
+def may_make_trees(block: Block) -> bool:
+    """Whether account compression did something that it neither reports nor queues: made trees, perhaps."""
+    return any(
+        instruction.program == ACCOUNT_COMPRESSION
+        and instruction.data[:8] != INSERT_INTO_QUEUES
+        and (not behind or behind[0].program != NOOP)
+        for transaction in block.transactions
+        if transaction.error is None
+        for group in transaction.groups
+        for instruction, behind in ((one, group[place + 1 : place + 2]) for place, one in enumerate(group))
+    )
 
 
 def read_tree(reader: ChainReader, key: bytes) -> TreeAccount | None:

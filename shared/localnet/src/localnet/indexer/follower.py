@@ -10,7 +10,7 @@ from localnet.chain.blocks import ChainReader
 from localnet.indexer.audit import Audit
 from localnet.indexer.engine import ChainNotUnderstood, Engine
 from localnet.indexer.faults import Faults
-from localnet.indexer.feed import convert_block, read_tree, read_trees
+from localnet.indexer.feed import convert_block, may_make_trees, read_tree, read_trees
 from localnet.indexer.source import Block
 from localnet.indexer.store import Store
 from localnet.indexer.tree_accounts import TreeAccount
@@ -65,9 +65,13 @@ class Follower:
             await self.catch_up()
 
     async def _run(self) -> None:
-        while True:
-            await self._wake.wait()
-            await self.catch_up()
+        try:
+            while True:
+                await self._wake.wait()
+                await self.catch_up()
+        except Exception as fault:  # noqa: BLE001 - nobody waits for this task: log and health tell what ended it
+            self._stopped = f"{type(fault).__name__}: {fault}"
+            _log.exception("indexing stops")
 
     async def catch_up(self) -> None:
         """Apply everything up to the open slot; a transaction that is not understood stops it until the next fork."""
@@ -100,6 +104,9 @@ class Follower:
         self._fork = self._reader.fork
         self._stopped = None
         self._audit = Audit(self._store, self._reader)
+        await self._register_trees()
+
+    async def _register_trees(self) -> None:
         for tree in read_trees(self._reader):
             await asyncio.to_thread(self._engine.register, tree)
 
@@ -119,6 +126,8 @@ class Follower:
                 return
             for block in blocks:
                 await asyncio.to_thread(self._engine.apply_block, block)
+                if may_make_trees(block):
+                    await self._register_trees()
 
     def _next_blocks(self, position: tuple[int, int], tip: int) -> list[Block]:
         slot, done = position

@@ -1,4 +1,4 @@
-"""Poseidon over the BN254 scalar field for more inputs than the native code takes (1 to 12; circomlib parameters).
+"""Poseidon over the BN254 scalar field for more inputs than the native code takes (1 to 7; circomlib parameters).
 
 Hashes of compressed accounts have 3 to 7 inputs. Plain Python, some 0.5 ms a hash; the native code of
 ``shared.poseidon`` does the trees. Source: circuits.md section 1.
@@ -12,12 +12,12 @@ from shared.field import FIELD_BYTES, SCALAR_MODULUS
 from shared.poseidon import MAX_INPUTS as NATIVE_INPUTS
 from shared.poseidon import hash_many
 
-MAX_INPUTS = 12
+MAX_INPUTS = 7
 
 Matrix = list[list[int]]
 
 _FULL_ROUNDS = 8
-_PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65)
+_PARTIAL_ROUNDS = (56, 57, 56, 60, 60, 63, 64)
 """By number of inputs, from 1."""
 
 _FIELD_BITS = 254
@@ -26,7 +26,7 @@ _STEP = 18
 
 
 def hash_elements(elements: Sequence[bytes]) -> bytes:
-    """Hash 1 to 12 field elements of 32 bytes; ValueError for another number, and outside the field."""
+    """Hash 1 to 7 field elements of 32 bytes; ValueError for another number, and outside the field."""
     if not 1 <= len(elements) <= MAX_INPUTS:
         message = f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {len(elements)}"
         raise ValueError(message)

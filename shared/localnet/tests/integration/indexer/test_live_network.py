@@ -15,16 +15,19 @@ from indexer_chain import rows
 from indexer_service import FakeNode
 from solders.compute_budget import set_compute_unit_limit
 from solders.pubkey import Pubkey
+from test_rollovers import patch, prepare_address_v2
 
 from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
+from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
 from localnet.indexer.base58 import decode, encode
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
-from localnet.indexer.trees import all_trees
+from localnet.indexer.trees import all_trees, find_tree
 from localnet.programs.light_system import Input, Output, invoke
 from localnet.simulated_prover import prove
+from localnet.traffic import Traffic
 from shared.proof_wire import encode_proof
 
 LAMPORTS = 1_000_000
@@ -183,6 +186,42 @@ async def live(store: Store, actions: int, seed: int) -> dict[str, list[str]]:
     kinds = {one["merkleContext"]["treeType"] for one in await life.accounts()}
     assert kinds == {1, 3}
     return kept
+
+
+async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) -> None:
+    """Among it are V2 addresses made by the token program, whose calls are of other shapes than a wallet's."""
+    network = Network(simulated_artefacts())
+    follower = Follower(network, store)
+    traffic = Traffic(network, simulated_proofs=True)
+    sizes = {}
+    for kind, count in (("compress", 15), ("spend", 12), ("addresses", 3), ("v1_compress", 4), ("v1_spend", 2)):
+        traffic.run(kind, count)
+        await follower.catch_up()
+        assert follower.stopped is None
+    service = Service(store, SimulatedProver(), FakeNode())
+    for queue in (await service.call("getQueueInfo", {}))["queues"]:
+        sizes[queue["tree"], queue["queueType"]] = queue["queueSize"]
+    assert sizes[str(addresses.STATE_TREE), 3] == 12
+    assert sizes[str(addresses.ADDRESS_TREE), 4] == 3
+    with store.read() as connection:
+        assert [tree.broken for tree in all_trees(connection) if tree.broken] == []
+        (addressed,) = connection.execute("SELECT count(*) FROM accounts WHERE address IS NOT NULL").fetchone()
+    assert addressed == 3
+
+
+async def test_live__tree_rolled_over__its_successor_is_known(store: Store) -> None:
+    forest = Forest(funded(simulated_artefacts()))
+    forest.register()
+    follower = Follower(forest.network, store)
+    await follower.catch_up()
+    instruction, old, new = prepare_address_v2(forest)
+    patch(forest.network, old, 10**12, at240=2**40 - 1)
+    assert forest.work(instruction).err is None
+    await follower.catch_up()
+    with store.read() as connection:
+        tree = find_tree(connection, bytes(new))
+    assert tree is not None
+    assert (tree.sequence, tree.next_index, tree.height) == (0, 1, 40)
 
 
 async def test_queue_elements__of_a_live_network__are_what_the_forester_has_seen(store: Store) -> None:
