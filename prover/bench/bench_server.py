@@ -46,18 +46,23 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def start_command(binary: str, keys_dir: Path, port: int, *extra: str) -> list[str]:
+    """`start` with flags that both programs know."""
+    addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{free_port()}"]
+    return [binary, "start", "--keys-dir", f"{keys_dir}/", *addresses, *extra]
+
+
 @contextlib.contextmanager
 def running(
     binary: str, keys_dir: Path, *extra: str, variables: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
-    """Run ``binary start`` over a folder of keys until the block ends; flags are those that both programs know."""
+    """Run ``binary start`` over a folder of keys until the block ends."""
     port = free_port()
-    addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{free_port()}"]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [binary, "start", "--keys-dir", f"{keys_dir}/", *addresses, *extra],
+                start_command(binary, keys_dir, port, *extra),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,

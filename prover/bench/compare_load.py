@@ -25,7 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
-from compare_reference import START_DEADLINE_S, command, free_port
+from bench_server import START_DEADLINE_S, free_port, start_command
+from machine import machine_facts
 from rich.console import Console
 from rich.table import Table
 
@@ -67,7 +68,7 @@ class Comparison:
 def reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
     """Seconds per key of one start of the reference; ends the program when it does not come up."""
     binary = str(reference_fixtures.prover_binary())
-    arguments = command(binary, keys_dir, free_port(), *mode)
+    arguments = start_command(binary, keys_dir, free_port(), *mode)
     seconds: dict[str, float] = {}
     tail: list[str] = []
     deadline = time.monotonic() + START_DEADLINE_S
@@ -162,7 +163,9 @@ def main() -> int:
         results = compare(keys_dir, BATCH_MODE if options.batch else MODE, options.rounds, Path(folder))
     show(results)
     if options.json:
-        options.json.write_text(json.dumps([asdict(r) for r in results], indent=2) + "\n")
+        options.json.write_text(
+            json.dumps({**machine_facts(), "results": [asdict(r) for r in results]}, indent=2) + "\n"
+        )
     slow = [r.key for r in results if r.prepared_ratio < REQUIRED_RATIO]
     if slow:
         print(f"below {REQUIRED_RATIO:.0f} times the reference: {', '.join(slow)}", file=sys.stderr)

@@ -12,19 +12,14 @@ import argparse
 import contextlib
 import http.client
 import json
-import os
-import platform
-import signal
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench_server import OURS, running
+from machine import machine_facts
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -34,10 +29,8 @@ sys.path.insert(0, str(PROVER_ROOT / "scripts"))
 
 import reference_fixtures  # noqa: E402 - found through the line above
 
-OURS = str(Path(sys.executable).with_name("prover"))
 REQUESTS = PROVER_ROOT / "tests" / "vectors" / "prover"
 HISTORY = PROVER_ROOT / "bench" / "history.jsonl"
-START_DEADLINE_S = 180.0
 REQUEST_DEADLINE_S = 120.0
 WARM_UP_ROUNDS = 3
 CASES = {
@@ -61,13 +54,6 @@ class Comparison:
     ratio: float
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
 def post(port: int, body: bytes) -> tuple[int, bytes, float]:
     """Status, body and seconds of one POST /prove on a fresh connection."""
     start = time.perf_counter()
@@ -77,47 +63,6 @@ def post(port: int, body: bytes) -> tuple[int, bytes, float]:
         response = connection.getresponse()
         answer = response.read()
     return response.status, answer, time.perf_counter() - start
-
-
-def wait_until_healthy(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Returns once GET /health answers 200; ends the program when it does not in time."""
-    deadline = time.monotonic() + START_DEADLINE_S
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-            with contextlib.closing(connection):
-                connection.request("GET", "/health")
-                if connection.getresponse().status == 200:
-                    return
-        time.sleep(0.2)
-    sys.exit(f"a server did not become healthy; its output ends with:\n{log.read_text(errors='replace')[-2000:]}")
-
-
-@contextlib.contextmanager
-def running(name: str, command: list[str], port: int) -> Iterator[int]:
-    """Runs a server until the block ends; yields its port."""
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / f"{name}.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
-        try:
-            wait_until_healthy(port, process, log)
-            yield port
-        finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def command(binary: str, keys_dir: Path, port: int, *extra: str) -> list[str]:
-    """`start` with flags that both programs know."""
-    metrics = f"127.0.0.1:{free_port()}"
-    address = f"127.0.0.1:{port}"
-    arguments = ["--keys-dir", f"{keys_dir}/", "--prover-address", address, "--metrics-address", metrics]
-    return [binary, "start", *arguments, *extra]
 
 
 def timed(port: int, body: bytes) -> float:
@@ -163,10 +108,8 @@ def show(results: list[Comparison]) -> None:
 
 def record(results: list[Comparison], history: Path) -> None:
     """Appends the results to the history."""
-    machine = {"machine": platform.machine(), "system": platform.system(), "processors": os.cpu_count()}
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with history.open("a") as out:
-        out.write(json.dumps({"time": stamp, **machine, "results": [asdict(r) for r in results]}) + "\n")
+        out.write(json.dumps({**machine_facts(), "results": [asdict(r) for r in results]}) + "\n")
 
 
 def main() -> int:
@@ -177,12 +120,8 @@ def main() -> int:
     options = parser.parse_args()
     keys_dir = reference_fixtures.proving_keys_dir()
     reference = str(reference_fixtures.prover_binary())
-    reference_port, our_port = free_port(), free_port()
-    with (
-        running("reference", command(reference, keys_dir, reference_port, "--run-mode", "local-rpc"), reference_port),
-        running("ours", command(OURS, keys_dir, our_port), our_port),
-    ):
-        results = compare(options.rounds, reference_port, our_port)
+    with running(reference, keys_dir, "--run-mode", "local-rpc") as theirs, running(OURS, keys_dir) as ours:
+        results = compare(options.rounds, theirs.port, ours.port)
     show(results)
     record(results, options.history)
     slow = [r.circuit for r in results if r.ratio < REQUIRED_RATIO]

@@ -11,8 +11,6 @@ import argparse
 import asyncio
 import itertools
 import json
-import os
-import platform
 import statistics
 import sys
 import time
@@ -22,6 +20,7 @@ from pathlib import Path
 
 import aiohttp
 from bench_server import OURS, running
+from machine import machine_facts
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -152,10 +151,9 @@ def main() -> int:
         ports = {"reference": theirs.port, "ours": ours.port}
         loads = measure(ports, options.rounds, options.proofs, bodies(options.request))
     show(loads)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    machine = {"machine": platform.machine(), "processors": os.cpu_count(), "request": options.request}
+    record = {**machine_facts(), "request": options.request, "loads": [asdict(load) for load in loads]}
     with options.history.open("a") as out:
-        out.write(json.dumps({"time": stamp, **machine, "loads": [asdict(load) for load in loads]}) + "\n")
+        out.write(json.dumps(record) + "\n")
     return 0
 
 

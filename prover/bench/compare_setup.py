@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -21,12 +19,14 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench_server import OURS
+from machine import machine_facts
+
 PROVER_ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROVER_ROOT / "scripts"))
 
 import reference_fixtures  # noqa: E402 - found through the line above
 
-OURS = str(Path(sys.executable).with_name("prover"))
 REQUIRED_RATIO = 4.0
 SIZES = ("--append-tree-height=32", "--append-batch-size=10")
 REFERENCE_CIRCUIT, OUR_CIRCUIT = "append-with-proofs", "append"
@@ -81,8 +81,7 @@ def main() -> int:
         parser.error("--rounds must be at least 1")
     result = compare(options.rounds, options.scratch)
     if options.json:
-        machine = {"machine": platform.machine(), "system": platform.system(), "processors": os.cpu_count()}
-        print(json.dumps(machine | asdict(result)))
+        print(json.dumps(machine_facts() | asdict(result)))
     else:
         medians = statistics.median(result.reference_s), statistics.median(result.ours_s)
         print(f"{result.circuit}: reference {medians[0]:.2f} s, ours {medians[1]:.2f} s, ratio {result.ratio:.2f}")

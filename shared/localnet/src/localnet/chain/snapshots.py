@@ -28,7 +28,7 @@ def _encode(value: object) -> bytes:
         return msgspec.msgpack.encode(fields)
     if isinstance(value, _BYTES_TYPES):
         return bytes(value)
-    raise NotImplementedError(type(value))
+    raise TypeError(f"no encoding of {type(value)}")
 
 
 def _decode(kind: type, value: Any) -> object:
@@ -37,7 +37,7 @@ def _decode(kind: type, value: Any) -> object:
         return Account(lamports, data, Pubkey(owner), executable, rent_epoch)
     if kind in _BYTES_TYPES:
         return kind.from_bytes(value)
-    raise NotImplementedError(kind)
+    raise TypeError(f"no decoding of {kind}")
 
 
 def save_state(state: State, path: Path) -> None:

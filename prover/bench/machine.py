@@ -1,0 +1,42 @@
+"""What a measurement was made on, beside every recorded result."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from pathlib import Path
+
+from prover.kernel.engine import Engine
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def machine_facts() -> dict[str, object]:
+    """Time (UTC), processor, kernel backend, load average of the last minute, and commit."""
+    with Engine(1) as engine:
+        backend = engine.backend
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "backend": backend,
+        "load_average": round(os.getloadavg()[0], 2),
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def _commit() -> str:
+    answer = subprocess.run(
+        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() or "unknown"
