@@ -1,5 +1,6 @@
 """The kernel's Python objects on the tiny key: answers, failures, and lifetimes under threads."""
 
+import contextlib
 import gc
 import threading
 import time
@@ -68,6 +69,16 @@ def test_engine__of_each_backend__says_its_name_and_threads() -> None:
         assert engine.threads == 3
         assert engine.backend == "portable"
     assert kernel_version().count(".") == 2
+
+
+def test_engine__automatic_backend__is_the_fastest_that_runs_here() -> None:
+    runnable = []
+    for backend in (Backend.IFMA, Backend.AVX512, Backend.ADX, Backend.PORTABLE):
+        with contextlib.suppress(KernelMisused), Engine(threads=1, backend=backend) as engine:
+            assert engine.backend == backend.name.lower()
+            runnable.append(engine.backend)
+    with Engine(threads=1) as engine:
+        assert engine.backend == runnable[0]
 
 
 @pytest.mark.parametrize("case", [Z0, Z6], ids=["z0", "z6"])
