@@ -19,7 +19,7 @@ from prover.kernel.status import check, new_error
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
-STAGES = ("witness", "quotient", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
+STAGES = ("witness", "ntt", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
 
 Readable = bytes | bytearray | memoryview | mmap.mmap
 
