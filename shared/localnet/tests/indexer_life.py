@@ -14,10 +14,10 @@ from solders.compute_budget import set_compute_unit_limit
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
+from localnet.base58 import decode, encode
 from localnet.chain import addresses
 from localnet.chain.blocks import RecordedTransaction
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import decode, encode
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees

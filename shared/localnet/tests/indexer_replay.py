@@ -7,7 +7,7 @@ from functools import cache
 
 from indexer_vectors import Recorded, indexer_vectors
 
-from localnet.indexer.base58 import decode, encode
+from localnet.base58 import decode, encode
 from localnet.indexer.engine import SLOT
 from localnet.indexer.events import BatchEvent, BatchKind, Event, Input, NewAddress, Output, PublicEvent, TreeRef
 from localnet.indexer.hashing import CompressedAccount, account_hash

@@ -10,10 +10,10 @@ import msgspec
 from aiohttp.test_utils import TestClient, TestServer
 from indexer_vectors import Recorded, indexer_vectors
 
+from localnet.base58 import decode
 from localnet.indexer.api.errors import internal
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import decode
 from localnet.indexer.engine import SLOT
 from localnet.indexer.events import Output, PublicEvent, TreeRef
 from localnet.indexer.hashing import AccountData, CompressedAccount

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from localnet.indexer.base58 import decode
+from localnet.base58 import decode
 from localnet.indexer.source import Group, Instruction, Transaction
 
 INDEXER_VECTORS = Path(__file__).with_name("vectors") / "indexer"

@@ -23,8 +23,8 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 from solders.transaction_status import TransactionConfirmationStatus
 
+from localnet import base58
 from localnet.chain import addresses
-from localnet.indexer import base58
 
 SOL = 10**9
 

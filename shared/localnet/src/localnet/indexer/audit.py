@@ -3,8 +3,8 @@
 import logging
 import sqlite3
 
+from localnet.base58 import encode
 from localnet.chain.blocks import ChainReader
-from localnet.indexer.base58 import encode
 from localnet.indexer.feed import read_output_queue_next, read_tree
 from localnet.indexer.programs import TreeType
 from localnet.indexer.store import Store

@@ -2,7 +2,7 @@
 
 import logging
 
-from localnet.indexer.base58 import encode
+from localnet.base58 import encode
 from localnet.indexer.parser import UnknownShape, parse_transaction
 from localnet.indexer.source import Block, Transaction
 from localnet.indexer.state import Applier

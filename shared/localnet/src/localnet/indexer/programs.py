@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from localnet.indexer.base58 import decode
+from localnet.base58 import decode
 
 ACCOUNT_COMPRESSION = decode("compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq")
 LIGHT_SYSTEM = decode("SySTEM1eSU2p4BGQfQpimFEWWSC1XDFeun3Nqzz3rT7")

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from localnet.indexer.base58 import encode
+from localnet.base58 import encode
 from localnet.indexer.events import (
     BatchEvent,
     BatchKind,

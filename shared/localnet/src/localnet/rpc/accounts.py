@@ -7,8 +7,8 @@ import msgspec
 from solders.account import Account
 from solders.pubkey import Pubkey
 
+from localnet import base58
 from localnet.chain.network import Network
-from localnet.indexer import base58
 from localnet.rpc.commitment import context
 from localnet.rpc.encoding import ACCOUNT_ENCODINGS, Json, data_slice, encode_account
 from localnet.rpc.errors import invalid

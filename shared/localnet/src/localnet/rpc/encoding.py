@@ -9,9 +9,9 @@ from solders.account import Account
 from solders.message import Message, MessageV0, MessageV1
 from solders.pubkey import Pubkey
 
+from localnet import base58
 from localnet.chain.blocks import ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.chain.network import MAX_TRANSACTION_BYTES
-from localnet.indexer import base58
 from localnet.rpc.errors import INVALID_REQUEST, UNSUPPORTED_TRANSACTION_VERSION, RpcError, invalid
 from localnet.rpc.params import Config
 

@@ -14,10 +14,10 @@ from indexer_service import FakeNode, FakeProver
 from recorded import recorded
 from solders.account import Account
 
+from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import encode
 from localnet.indexer.faults import Faults
 from localnet.indexer.follower import Follower
 from localnet.indexer.running import running_indexer

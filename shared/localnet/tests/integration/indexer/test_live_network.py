@@ -12,10 +12,10 @@ from indexer_life import Life, SimulatedProver, live
 from indexer_service import FakeNode
 from test_rollovers import patch, prepare_address_v2
 
+from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import encode
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees, find_tree

@@ -12,7 +12,7 @@ from indexer_replay import replay
 from indexer_service import BLOCK_TIME, NULLIFIER_QUEUE_V1, STATE_V1, Indexer, filled, v1_output
 from indexer_vectors import INDEXER_VECTORS, Recorded, indexer_vectors
 
-from localnet.indexer.base58 import decode
+from localnet.base58 import decode
 from localnet.indexer.events import Input, PublicEvent
 from localnet.indexer.hashing import account_hash
 from localnet.indexer.programs import TreeType

@@ -10,9 +10,9 @@ from forestry import Forest
 from indexer_service import FakeNode, FakeProver
 from solders.instruction import AccountMeta, Instruction
 
+from localnet.base58 import decode
 from localnet.chain import addresses
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import decode
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees

@@ -16,10 +16,10 @@ from indexer_replay import replay
 from indexer_service import FakeNode, FakeProver, Indexer
 from indexer_vectors import Recorded, indexer_vectors
 
+from localnet.base58 import decode, encode
 from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.methods import METHODS
 from localnet.indexer.api.service import Service
-from localnet.indexer.base58 import decode, encode
 from localnet.indexer.programs import TreeType
 from localnet.indexer.store import Store
 from localnet.indexer.trees import find_tree, save_tree

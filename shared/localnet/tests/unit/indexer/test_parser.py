@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from indexer_vectors import Recorded, indexer_vectors, recorded_group, recorded_transaction
 
+from localnet.base58 import decode, encode
 from localnet.indexer import programs
-from localnet.indexer.base58 import decode, encode
 from localnet.indexer.borsh import MalformedData
 from localnet.indexer.events import BatchEvent, IndexedElement, IndexedEvent, PublicEvent, decode_tree_event
 from localnet.indexer.hashing import CompressedAccount

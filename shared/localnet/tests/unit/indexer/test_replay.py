@@ -11,7 +11,7 @@ import pytest
 from indexer_replay import apply_event, flow_events, replay, root_of
 from indexer_vectors import indexer_vectors
 
-from localnet.indexer.base58 import decode
+from localnet.base58 import decode
 from localnet.indexer.events import BatchEvent, Event, Output, PublicEvent
 from localnet.indexer.store import Store
 from localnet.indexer.trees import StateMismatch, Tree, find_tree

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recorded import recorded
 
-from localnet.indexer.base58 import decode
+from localnet.base58 import decode
 from localnet.indexer.events import (
     NEXT,
     Event,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from localnet.base58 import HASH_BYTES
 from localnet.indexer.api.errors import validation
 from localnet.indexer.api.params import (
     AccountOrAddress,
@@ -20,7 +21,6 @@ from localnet.indexer.api.shapes import (
     page,
     select_accounts,
 )
-from localnet.indexer.base58 import HASH_BYTES
 
 _MOST_FILTERS = 5
 _MOST_FILTERED_ACCOUNTS = 1_000_000

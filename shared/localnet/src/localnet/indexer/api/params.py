@@ -4,8 +4,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from localnet.base58 import HASH_BYTES, SIGNATURE_BYTES, decode
 from localnet.indexer.api.errors import invalid_params, validation
-from localnet.indexer.base58 import HASH_BYTES, SIGNATURE_BYTES, decode
 
 LONGEST_LIST = 1000
 LARGEST_PAGE = 1000

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from localnet.base58 import encode
 from localnet.indexer.api.errors import SERVER_ERROR, ApiError, invalid_key, not_found, validation
 from localnet.indexer.api.params import AddressWithTree, Hash, HashOnly, require_short
 from localnet.indexer.api.shapes import Json, Snapshot
-from localnet.indexer.base58 import encode
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from localnet.indexer.sparse_tree import node_number
 from localnet.indexer.tree_events import low_element

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from localnet.base58 import encode
 from localnet.indexer.api.errors import invalid_key, validation
 from localnet.indexer.api.params import LeafIndices, QueueElements, QueuePart, QueueTrees
 from localnet.indexer.api.proofs import sound_tree
 from localnet.indexer.api.shapes import Json, Snapshot
-from localnet.indexer.base58 import encode
 from localnet.indexer.programs import QueueType, TreeType
 from localnet.indexer.sparse_tree import node_number
 from localnet.indexer.tree_events import low_element

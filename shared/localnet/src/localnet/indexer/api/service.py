@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from localnet.base58 import encode
 from localnet.indexer.api import params
 from localnet.indexer.api.accounts import find_unspent
 from localnet.indexer.api.compression import ProofUnreadable
@@ -16,7 +17,6 @@ from localnet.indexer.api.shapes import Json, Snapshot, account_v2
 from localnet.indexer.api.signatures import compression_info
 from localnet.indexer.api.upstream import Node, Prover
 from localnet.indexer.api.validity import Statement, answer_v1, answer_v2, state_v1, state_v2
-from localnet.indexer.base58 import encode
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from localnet.indexer.base58 import encode
+from localnet.base58 import encode
 from localnet.indexer.hashing import AccountData
 from localnet.indexer.programs import TreeType
 from localnet.indexer.store import get_meta

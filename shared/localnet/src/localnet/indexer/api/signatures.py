@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from localnet.base58 import SIGNATURE_BYTES, encode
 from localnet.indexer.api.errors import not_found, validation
 from localnet.indexer.api.params import AddressPage, Base58, HashOnly, OwnerPage, Page
 from localnet.indexer.api.shapes import (
@@ -18,7 +19,6 @@ from localnet.indexer.api.shapes import (
     page,
     token_json,
 )
-from localnet.indexer.base58 import SIGNATURE_BYTES, encode
 from localnet.indexer.state import LinkKind
 from shared.field import ZERO
 

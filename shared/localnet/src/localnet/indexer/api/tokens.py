@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from localnet.base58 import HASH_BYTES, encode
 from localnet.indexer.api.accounts import find_unspent
 from localnet.indexer.api.errors import not_found, validation
 from localnet.indexer.api.params import AccountOrAddress, Base58, TokenHolders, TokensByDelegate, TokensByOwner
@@ -19,7 +20,6 @@ from localnet.indexer.api.shapes import (
     page,
     token_json,
 )
-from localnet.indexer.base58 import HASH_BYTES, encode
 
 _AMOUNT_BYTES = 8
 

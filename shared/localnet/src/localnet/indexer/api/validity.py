@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from localnet.base58 import encode
 from localnet.indexer.api.compression import compress_proof
 from localnet.indexer.api.errors import not_found, validation
 from localnet.indexer.api.params import Hash, ValidityProof, ValidityProofV2
 from localnet.indexer.api.proofs import AbsenceProof, LeafProof, absence_proofs, leaf_proofs
 from localnet.indexer.api.shapes import Json, Snapshot, merkle_context
-from localnet.indexer.base58 import encode
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from shared.field import ZERO
 from shared.indexed_merkle_tree import LARGEST_VALUE
