@@ -5,8 +5,10 @@ import sqlite3
 
 from localnet.base58 import encode
 from localnet.chain.blocks import ChainReader
-from localnet.indexer.feed import read_output_queue_next, read_tree
+from localnet.indexer.feed import read_output_queue, read_tree, read_tree_queue
 from localnet.indexer.programs import TreeType
+from localnet.indexer.queue_accounts import QueueAccount
+from localnet.indexer.queue_chains import ADDRESSES, LEAVES, NULLIFIERS, QueueChains
 from localnet.indexer.store import Store
 from localnet.indexer.trees import Tree, all_trees, save_tree
 
@@ -20,6 +22,7 @@ class Audit:
         self._store = store
         self._reader = reader
         self._seen: dict[bytes, tuple[int, ...]] = {}
+        self._chains = QueueChains()
 
     def run(self) -> list[str]:
         """Compare changed trees and mark those that differ broken; returns what was found.
@@ -30,7 +33,7 @@ class Audit:
             trees = [tree for tree in all_trees(connection) if self._seen.get(tree.key) != _counters(tree)]
         found: list[str] = []
         for tree in trees:
-            difference = None if tree.broken else self._difference(tree)
+            difference = None if tree.broken else self._tree_difference(tree) or self._queue_difference(tree)
             self._seen[tree.key] = _counters(tree)
             if difference is None:
                 continue
@@ -40,7 +43,7 @@ class Audit:
                 _mark(connection, tree, difference)
         return found
 
-    def _difference(self, tree: Tree) -> str | None:
+    def _tree_difference(self, tree: Tree) -> str | None:
         account = read_tree(self._reader, tree.key)
         if account is None:
             return f"tree {encode(tree.key)} has no account"
@@ -51,14 +54,40 @@ class Audit:
         }
         if tree.tree_type is TreeType.STATE_V2:
             pairs["next nullifier"] = (tree.nullifier_next, account.nullifier_next)
-            pairs["queued nullifiers"] = (tree.input_next, account.queue_next)
-            pairs["queued leaves"] = (tree.output_next, read_output_queue_next(self._reader, tree.queue))
-        if tree.tree_type is TreeType.ADDRESS_V2:
-            pairs["queued addresses"] = (tree.address_next, account.queue_next)
-        for what, (ours, theirs) in pairs.items():
-            if ours != theirs:
-                return f"tree {encode(tree.key)}: {what} {ours} here, {theirs} on chain"
+        return _first_difference(tree, pairs)
+
+    def _queue_difference(self, tree: Tree) -> str | None:
+        """Counters and hash chains of the queues of a V2 tree."""
+        if not tree.batched:
+            return None
+        queues: list[tuple[str, int, int, QueueAccount | None]] = []
+        inner = read_tree_queue(self._reader, tree.key)
+        if tree.tree_type is TreeType.STATE_V2:
+            outer = read_output_queue(self._reader, tree.queue)
+            queues = [
+                (NULLIFIERS, tree.input_next, tree.nullifier_next, inner),
+                (LEAVES, tree.output_next, tree.next_index, outer),
+            ]
+        else:
+            queues = [(ADDRESSES, tree.address_next, tree.next_index - 1, inner)]
+        for kind, ours, worked_off, queue in queues:
+            if queue is None:
+                return f"tree {encode(tree.key)}: no queue of {kind} on chain"
+            found = _first_difference(tree, {f"queued {kind}": (ours, queue.next_index)})
+            if found is not None:
+                return found
+            with self._store.read() as connection:
+                found = self._chains.difference(connection, tree, kind, worked_off, queue)
+            if found is not None:
+                return f"tree {encode(tree.key)}: {found}"
         return None
+
+
+def _first_difference(tree: Tree, pairs: dict[str, tuple[object, object]]) -> str | None:
+    for what, (ours, theirs) in pairs.items():
+        if ours != theirs:
+            return f"tree {encode(tree.key)}: {what} {ours} here, {theirs} on chain"
+    return None
 
 
 def _counters(tree: Tree) -> tuple[int, ...]:

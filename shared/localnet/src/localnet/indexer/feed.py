@@ -1,6 +1,6 @@
 """The chain of this process as the indexer takes it in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from solders.pubkey import Pubkey
 
@@ -8,8 +8,9 @@ from localnet.chain.blocks import Block as ChainBlock
 from localnet.chain.blocks import ChainReader, ExecutedInstruction, JsonError, RecordedTransaction
 from localnet.indexer.borsh import MalformedData
 from localnet.indexer.programs import ACCOUNT_COMPRESSION, INSERT_INTO_QUEUES, NOOP
+from localnet.indexer.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.source import Block, Instruction, Transaction
-from localnet.indexer.tree_accounts import TreeAccount, decode_output_queue_next, decode_tree_account
+from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
 
 
 def convert_block(block: ChainBlock) -> Block:
@@ -73,10 +74,22 @@ def read_trees(reader: ChainReader) -> list[TreeAccount]:
     return [tree for tree in trees if tree is not None]
 
 
-def read_output_queue_next(reader: ChainReader, queue: bytes) -> int | None:
-    """How many leaves ever came into an output queue; None where there is no such account."""
-    account = reader.account(Pubkey(queue))
-    return None if account is None else decode_output_queue_next(bytes(account.data))
+def read_tree_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
+    """The queue inside the account of a V2 tree; None where there is no such account."""
+    return _queue(reader, key, decode_tree_queue)
+
+
+def read_output_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
+    """An output queue; None where there is no such account."""
+    return _queue(reader, key, decode_output_queue)
+
+
+def _queue(reader: ChainReader, key: bytes, decode: Callable[[bytes], QueueAccount | None]) -> QueueAccount | None:
+    account = reader.account(Pubkey(key))
+    try:
+        return None if account is None else decode(bytes(account.data))
+    except MalformedData:
+        return None
 
 
 def _decoded(key: bytes, data: bytes) -> TreeAccount | None:

@@ -16,21 +16,15 @@ _V1_ROOTS_RING = 336
 _V1_ROOTS = 1_222_016
 _V2_METADATA = 16
 _V2_COUNTERS = 232
-_V2_QUEUE_NEXT = 312
 _V2_NULLIFIER_NEXT = 544
 _V2_ROOTS_RING = 680
 _V2_ROOTS = 704
 _HASH_BYTES = 32
-_OUTPUT_QUEUE = b"queueacc"
-_OUTPUT_QUEUE_NEXT = 280
 
 
 @dataclass(frozen=True, slots=True)
 class TreeAccount:
-    """A tree as its account tells it; ``queue`` of a V2 address tree is the tree itself.
-
-    ``queue_next`` counts what ever came into the queue inside the account of a V2 tree.
-    """
+    """A tree as its account tells it; ``queue`` of a V2 address tree is the tree itself."""
 
     key: bytes
     tree_type: TreeType
@@ -40,7 +34,6 @@ class TreeAccount:
     sequence: int
     next_index: int
     nullifier_next: int
-    queue_next: int
     root: bytes
 
 
@@ -75,7 +68,6 @@ def _batched(key: bytes, tree_type: TreeType, data: bytes) -> TreeAccount:
         sequence=sequence,
         next_index=next_index,
         nullifier_next=Reader(data, _V2_NULLIFIER_NEXT).u64(),
-        queue_next=Reader(data, _V2_QUEUE_NEXT).u64(),
         root=Reader(data, _V2_ROOTS + _HASH_BYTES * latest).key(),
     )
 
@@ -94,11 +86,5 @@ def _concurrent(key: bytes, tree_type: TreeType, data: bytes) -> TreeAccount:
         sequence=sequence,
         next_index=next_index,
         nullifier_next=0,
-        queue_next=0,
         root=Reader(data, _V1_ROOTS + _HASH_BYTES * last).key(),
     )
-
-
-def decode_output_queue_next(data: bytes) -> int | None:
-    """How many leaves ever came into an output queue; None for another account."""
-    return Reader(data, _OUTPUT_QUEUE_NEXT).u64() if data[:8] == _OUTPUT_QUEUE else None

@@ -9,10 +9,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from chains import artefacts_of_recordings, funded, registered_inserter, replay
+from chains import artefacts_of_recordings, funded, registered_inserter, replay, simulated_artefacts
 from indexer_service import FakeNode, FakeProver
 from recorded import recorded
 from solders.account import Account
+from solders.pubkey import Pubkey
 
 from localnet.base58 import encode
 from localnet.chain import addresses
@@ -23,6 +24,7 @@ from localnet.indexer.follower import Follower
 from localnet.indexer.running import running_indexer
 from localnet.indexer.store import Store
 from localnet.indexer.trees import Tree, all_trees, find_tree
+from localnet.traffic import Traffic
 
 
 @pytest.fixture
@@ -173,6 +175,45 @@ async def test_audit__account_set_from_outside__breaks_the_tree(
     assert tree is not None
     assert f"tree {encode(tree.key)}: root" in (tree.broken or "")
     assert "11111111111111111111111111111111 on chain" in (tree.broken or "")
+
+
+TREE_CHAINS, OUTPUT_CHAINS = 47104, 3784
+"""Where the hash chains of the first batch begin in accounts of test size (onchain.md sections 5.7 and 5.8)."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "account", "tree", "at"),
+    [
+        ("leaves", addresses.OUTPUT_QUEUE, addresses.STATE_TREE, OUTPUT_CHAINS),
+        ("nullifiers", addresses.STATE_TREE, addresses.STATE_TREE, TREE_CHAINS),
+        ("addresses", addresses.ADDRESS_TREE, addresses.ADDRESS_TREE, TREE_CHAINS),
+    ],
+)
+async def test_audit__hash_chain_of_a_queue_differs__breaks_the_tree(
+    store: Store, kind: str, account: Pubkey, tree: Pubkey, at: int
+) -> None:
+    network = Network(simulated_artefacts())
+    traffic, follower = Traffic(network, simulated_proofs=True), Follower(network, store)
+
+    def queue_two_of_each() -> None:
+        traffic.run("compress", 2)
+        traffic.run("spend", 2)
+        traffic.run("addresses", 2)
+
+    queue_two_of_each()
+    await follower.catch_up()
+    tree_of(store, bytes(tree))
+    found = network.account(account)
+    assert found is not None
+    data = bytearray(found.data)
+    data[at + 16 + 31] ^= 1
+    network.set_account(account, Account(found.lamports, bytes(data), found.owner))
+    queue_two_of_each()
+    await follower.catch_up()
+    with store.read() as connection:
+        broken = {one.key: one.broken for one in all_trees(connection) if one.broken}
+    assert list(broken) == [bytes(tree)]
+    assert f"hash chain of {kind} from 0" in broken[bytes(tree)]
 
 
 async def test_lag__chain_moves_on__indexer_stays_behind(network: Network, store: Store) -> None:

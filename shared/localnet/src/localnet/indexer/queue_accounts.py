@@ -1,0 +1,73 @@
+"""Queues of V2 trees as they lie on chain: counters and hash chains (source: onchain.md sections 5.6 to 5.8)."""
+
+from dataclasses import dataclass
+
+from localnet.indexer.borsh import MalformedData, Reader
+
+_TREE_BATCHES = 264
+_TREE_ROOTS_CAPACITY = 696
+_TREE_ROOTS = 704
+_OUTPUT_QUEUE = b"queueacc"
+_OUTPUT_BATCHES = 232
+_OUTPUT_VALUES = 552
+_VECTOR_HEADER = 16  # length and capacity
+_HASH_BYTES = 32
+BATCHES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccount:
+    """A queue; ``next_index`` counts what ever came in, ``chains`` are the stores of both batches.
+
+    A store has a chain for each zkp batch of its batch that has begun, the last one of an open zkp batch perhaps.
+    """
+
+    batch_size: int
+    zkp_batch_size: int
+    next_index: int
+    chains: tuple[tuple[bytes, ...], ...]
+
+    def chain_of(self, index: int) -> bytes | None:
+        """The chain that the element of an index went into; None if its batch was overwritten by a later one.
+
+        Batches are filled in turns and to the end, so that element i came into batch i // batch_size.
+        """
+        batch, place = divmod(index, self.batch_size)
+        newest = (self.next_index - 1) // self.batch_size
+        if not newest - BATCHES < batch <= newest:
+            return None
+        store, number = self.chains[batch % BATCHES], place // self.zkp_batch_size
+        return store[number] if number < len(store) else b""
+
+
+def decode_tree_queue(data: bytes) -> QueueAccount:
+    """The queue inside the account of a V2 tree: of nullifiers, or of addresses. MalformedData if it is cut."""
+    roots = Reader(data, _TREE_ROOTS_CAPACITY).u64()
+    bloom_bits = Reader(data, _TREE_BATCHES + 24).u64()
+    return _queue(data, _TREE_BATCHES, _TREE_ROOTS + _HASH_BYTES * roots + BATCHES * bloom_bits // 8)
+
+
+def decode_output_queue(data: bytes) -> QueueAccount | None:
+    """An output queue; None for another account, MalformedData if it is cut."""
+    if data[:8] != _OUTPUT_QUEUE:
+        return None
+    batch_size = Reader(data, _OUTPUT_BATCHES + 8).u64()
+    values = BATCHES * (_VECTOR_HEADER + _HASH_BYTES * batch_size)
+    return _queue(data, _OUTPUT_BATCHES, _OUTPUT_VALUES + values)
+
+
+def _queue(data: bytes, batches: int, stores: int) -> QueueAccount:
+    sizes = Reader(data, batches + 8)
+    batch_size, zkp_batch_size = sizes.u64(), sizes.u64()
+    if not 0 < zkp_batch_size <= batch_size:
+        message = f"batches of {batch_size} elements, proved by {zkp_batch_size}"
+        raise MalformedData(message)
+    chains = []
+    at = stores
+    for _ in range(BATCHES):
+        head = Reader(data, at)
+        length, capacity = head.u64(), head.u64()
+        hashes = Reader(data, at + _VECTOR_HEADER)
+        chains.append(tuple(hashes.key() for _ in range(min(length, capacity))))
+        at += _VECTOR_HEADER + _HASH_BYTES * capacity
+    return QueueAccount(batch_size, zkp_batch_size, Reader(data, batches + 48).u64(), tuple(chains))

@@ -1,0 +1,59 @@
+"""Follows the hash chains of the queues of V2 trees, to compare them with those on chain (source: indexer.md 6.6)."""
+
+import sqlite3
+from dataclasses import dataclass
+
+from localnet.base58 import encode
+from localnet.indexer.queue_accounts import QueueAccount
+from localnet.indexer.trees import Tree
+from shared.poseidon import hash_chain
+
+_ELEMENTS = {
+    "leaves": "SELECT hash FROM accounts WHERE tree = ? AND leaf_index BETWEEN ? AND ? ORDER BY leaf_index",
+    "nullifiers": "SELECT nullifier FROM accounts WHERE tree = ? AND queue_index BETWEEN ? AND ? ORDER BY queue_index",
+    "addresses": "SELECT address FROM address_queue WHERE tree = ? AND queue_index BETWEEN ? AND ?"
+    " ORDER BY queue_index",
+}
+LEAVES, NULLIFIERS, ADDRESSES = _ELEMENTS
+
+
+@dataclass(slots=True)
+class _Progress:
+    """So many elements were compared; ``chain`` is that of the open zkp batch, empty if it has none yet."""
+
+    count: int
+    chain: bytes = b""
+
+
+class QueueChains:
+    """Remembers how far the chains of each queue were compared, so that each element is hashed once."""
+
+    def __init__(self) -> None:
+        self._progress: dict[tuple[int, str], _Progress] = {}
+
+    def difference(
+        self, connection: sqlite3.Connection, tree: Tree, kind: str, worked_off: int, queue: QueueAccount
+    ) -> str | None:
+        """Compare what came into a queue since the last time; None if the chain has the same.
+
+        ``worked_off`` elements are in the tree: proofs have shown them to be right, and they may be gone here.
+        """
+        progress = self._progress.get((tree.id, kind))
+        if progress is None or progress.count < worked_off:
+            progress = _Progress(worked_off)
+        size = queue.zkp_batch_size
+        while progress.count < queue.next_index:
+            start = progress.count
+            end = min(start - start % size + size, queue.next_index)
+            rows = connection.execute(_ELEMENTS[kind], (tree.id, start, end - 1)).fetchall()
+            if len(rows) != end - start:
+                return f"{len(rows)} {kind} from {start} to {end - 1} here, {end - start} on chain"
+            chain = hash_chain(progress.chain + b"".join(value for (value,) in rows))
+            theirs = queue.chain_of(start)
+            if theirs is not None and chain != theirs:
+                return (
+                    f"hash chain of {kind} from {start - start % size} {encode(chain)} here, {encode(theirs)} on chain"
+                )
+            progress = _Progress(end, chain if end % size else b"")
+        self._progress[tree.id, kind] = progress
+        return None
