@@ -105,7 +105,7 @@ test-gpu: ## Tests of the CUDA backend
 sanitize: native native-checked ## Native tests against the checked build
 	@shared/scripts/run-tests sanitize
 
-fuzz: setup ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
+fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 	@prover/scripts/fuzz
 
 ##@ Measure
