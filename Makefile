@@ -30,11 +30,12 @@ help: ## Print this list
 
 setup: .state/members .state/localnet ## Make the environments from the locks and install the members (quick the second time)
 
-up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker)
-	@docker compose --profile standalone up --build --detach
+PROFILE ?= standalone
+up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=localnet: the network)
+	@docker compose --profile $(PROFILE) up --build --detach
 
-down: ## Stop what `up` started
-	@docker compose --profile standalone down
+down: ## Stop what `up` started (PROFILE=)
+	@docker compose --profile $(PROFILE) down
 
 demo: native ## Build everything, prove and verify on a published key, by command line and HTTP
 	@$(PYTHON_BIN) prover/scripts/demo.py

@@ -71,6 +71,20 @@ def call(report: dict[str, Any], method: str, *params: Any) -> Any:
     return post(report["rpcUrl"], {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
 
 
+def test_up__on_every_address__tells_those_of_this_machine() -> None:
+    process = start(*FREE, "--host", "0.0.0.0")  # noqa: S104 - the option of containers
+    assert process.stdout is not None
+    report = json.loads(process.stdout.readline())
+    try:
+        assert call(report, "getHealth") == "ok"
+        urls = (report["rpcUrl"], report["wsUrl"], report["indexerUrl"], report["proverUrl"])
+        assert all("//127.0.0.1:" in url for url in urls)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+
+
 def test_up__ready__tells_addresses_keys_and_environment(running: dict[str, Any]) -> None:
     assert call(running, "getHealth") == "ok"
     assert call(running, "getGenesisHash") == running["genesisHash"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 WORKSPACE = Path(__file__).resolve().parents[3]
 TOP_LEVEL = {
@@ -86,3 +88,16 @@ def test_locked_subset__member__covers_its_dependencies_and_no_tool(member: str)
     declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
     assert declared - {"zkc-shared"} <= names
     assert not names & {"pytest", "ruff", "mypy", "cmake", "uv"}
+
+
+def test_compose__localnet__runs_from_the_workspace_read_only_and_from_no_image_of_ours() -> None:
+    services = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())["services"]
+    localnet = services["localnet"]
+    assert localnet["profiles"] == ["localnet"]
+    assert "build" not in localnet
+    assert localnet["image"].startswith("python:")
+    [workspace] = [volume for volume in localnet["volumes"] if volume["type"] == "bind"]
+    assert workspace["read_only"]
+    script = WORKSPACE / localnet["entrypoint"][0]
+    assert os.access(script, os.X_OK)
+    assert all(port.startswith("127.0.0.1:") for service in services.values() for port in service["ports"])

@@ -18,6 +18,7 @@ from localnet.chain.verifying_keys import VerifyingKeyInvalid, with_verifying_ke
 from localnet.clock import run_clock
 from localnet.development import AUTHORITY, FORESTER, USER, NetworkUnusable, forester_environment, furnish
 from localnet.harness import Harness
+from localnet.hosts import reachable
 from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.rpc.server import METHODS, make_app, serving
@@ -131,6 +132,7 @@ async def _run(options: Options) -> None:
     shutdown = Shutdown()
     shutdown.install()
     network = _network(options)
+    host = reachable(options.host)
     async with contextlib.AsyncExitStack() as stack:
         ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
         app = make_app(network)
@@ -140,8 +142,8 @@ async def _run(options: Options) -> None:
             prover_faults = simulated_prover.ProverFaults()
             prover = serving(simulated_prover.make_app(prover_faults), options.host, options.prover_port)
             [port] = await stack.enter_async_context(prover)
-            prover_url = f"http://{options.host}:{port}"
-        rpc_url = f"http://{options.host}:{rpc_ports[0]}"
+            prover_url = f"http://{host}:{port}"
+        rpc_url = f"http://{host}:{rpc_ports[0]}"
         indexer = await stack.enter_async_context(
             running_indexer(
                 network,
@@ -161,7 +163,7 @@ async def _run(options: Options) -> None:
             clock = asyncio.create_task(run_clock(network, options.slot_ms / 1000))
         urls = {
             "RPC_URL": rpc_url,
-            "WS_RPC_URL": f"ws://{options.host}:{rpc_ports[-1]}",
+            "WS_RPC_URL": f"ws://{host}:{rpc_ports[-1]}",
             "INDEXER_URL": indexer.url,
             "PROVER_URL": prover_url,
         }

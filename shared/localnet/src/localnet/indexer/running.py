@@ -10,6 +10,7 @@ import aiohttp
 from aiohttp import web
 
 from localnet.chain.blocks import ChainReader
+from localnet.hosts import reachable
 from localnet.indexer.api.server import make_app
 from localnet.indexer.api.service import Service
 from localnet.indexer.api.upstream import HttpNode, HttpProver
@@ -61,4 +62,4 @@ async def running_indexer(
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0][1]
-        yield RunningIndexer(f"http://{host}:{bound}", follower, faults)
+        yield RunningIndexer(f"http://{reachable(host)}:{bound}", follower, faults)
