@@ -318,10 +318,10 @@ async def test_metrics__after_a_proof__tell_its_cost(serve: Serve, published_key
     ],
 )
 def test_address__of_a_listener__is_split(address: str, parts: tuple[str, int]) -> None:
-    assert split_address(address) == parts
+    assert split_address(address, "--prover-address") == parts
 
 
 @pytest.mark.parametrize("address", ["", "3001", "host", "host:", "host:70000", "host:-1", "host:\u0661"])
 def test_address__of_no_listener__is_refused(address: str) -> None:
-    with pytest.raises(SettingsInvalid, match="is not an address"):
-        split_address(address)
+    with pytest.raises(SettingsInvalid, match=r"^--prover-address: .* is not an address"):
+        split_address(address, "--prover-address")

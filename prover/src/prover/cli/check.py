@@ -18,8 +18,9 @@ from prover.cli.key_options import (
     selection_from,
     set_option,
 )
-from prover.cli.machine_checks import Check, Status, check_address, machine_checks, require_address
+from prover.cli.machine_checks import Check, Status, check_address, machine_checks
 from prover.cli.options import output_option
+from prover.http.app import split_address
 from prover.settings import load_settings
 
 
@@ -87,8 +88,8 @@ def check(
     if options["auto_download"]:
         given["auto_download"] = True
     settings = load_settings({"keys": given})
-    require_address(prover_address, "--prover-address")
-    require_address(metrics_address, "--metrics-address")
+    split_address(prover_address, "--prover-address")
+    split_address(metrics_address, "--metrics-address")
     checks = [
         *machine_checks(keys_dir),
         *key_checks(settings.keys, settings.proving, selection_from(run_mode, circuits, key_set)),

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from prover.errors import SettingsInvalid
 from prover.http.app import split_address
 from prover.kernel.engine import Engine
 from prover.keys.memory import gibibytes
@@ -144,7 +143,7 @@ def check_gpu(root: Path = _ROOT) -> Check:
 
 def check_address(name: str, address: str, option: str) -> Check:
     """Try whether an address is free; raises SettingsInvalid for what is no address."""
-    host, port = split_address(address)
+    host, port = split_address(address, option)
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
@@ -197,11 +196,3 @@ def _quota_of(folder: Path) -> Iterator[float]:
         break
     if len(texts) == 2 and all(text.isdigit() for text in texts) and int(texts[1]):
         yield int(texts[0]) / int(texts[1])
-
-
-def require_address(address: str, option: str) -> None:
-    """Raise SettingsInvalid that names the option for what is no address."""
-    try:
-        split_address(address)
-    except SettingsInvalid as error:
-        raise SettingsInvalid(f"{option}: {error.detail}") from error

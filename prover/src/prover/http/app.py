@@ -1,6 +1,7 @@
 """The API application, and a server that runs it until asked to stop."""
 
 import asyncio
+import os
 import signal
 
 from aiohttp import web
@@ -25,6 +26,8 @@ _BACKLOG = 1024
 _LINGER_S = 2
 _LAST_WORDS_S = 5
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - what an address without a host means
+_API_OPTION = "--prover-address"
+_METRICS_OPTION = "--metrics-address"
 
 
 def create_app(state: ServerState) -> web.Application:
@@ -67,7 +70,7 @@ class Listener:
     async def start(self) -> None:
         """Accept connections; raises SettingsInvalid for an address that is taken or does not exist."""
         settings = self._state.settings.http
-        host, port = split_address(settings.address)
+        host, port = split_address(settings.address, _API_OPTION)
         await self._runner.setup()
         handlers = self._runner.server
         assert handlers is not None  # noqa: S101 - setup made it
@@ -75,7 +78,7 @@ class Listener:
         try:
             self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:
-            raise SettingsInvalid(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            raise _taken(_API_OPTION, settings.address, error) from error
         self._state.listening = True
 
     def refuse(self) -> None:
@@ -114,22 +117,29 @@ async def serve(state: ServerState, registry_server: MetricsServer | None, shutd
         await listener.close()
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Split ``host:port``, ``:port`` or ``[v6]:port``; raises SettingsInvalid."""
+def split_address(address: str, option: str) -> tuple[str, int]:
+    """Split ``host:port``, ``:port`` or ``[v6]:port``; raises SettingsInvalid that names the option."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsInvalid(f"{address!r} is not an address; write host:port, for example 127.0.0.1:3001")
+        raise SettingsInvalid(f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001")
     return host.strip("[]") or _EVERYWHERE, int(port)
 
 
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
     """Serve metrics and probes on their own address; raises SettingsInvalid for a taken one."""
-    host, port = split_address(state.settings.http.metrics_address)
+    address = state.settings.http.metrics_address
+    host, port = split_address(address, _METRICS_OPTION)
     registry.register(MemoryCollector())
     try:
         return MetricsServer(registry, host, port, probes(state))
     except OSError as error:
-        raise SettingsInvalid(f"cannot serve metrics on {host}:{port}: {error.strerror}") from error
+        raise _taken(_METRICS_OPTION, address, error) from error
+
+
+def _taken(option: str, address: str, error: OSError) -> SettingsInvalid:
+    # The event loop puts words of its own before the system's; names that are not found have no errno of it.
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+    return SettingsInvalid(f"{option}: cannot listen on {address}: {reason}; choose another address")
 
 
 async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
