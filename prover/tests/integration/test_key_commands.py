@@ -164,6 +164,14 @@ def test_verify__of_unlisted_keys__checks_their_structure(installed: Prover) -> 
     assert "holds v2_inclusion_32_1; rename it" in keys["v2_inclusion_32_2.key"]["detail"]
 
 
+def test_verify__of_a_folder_without_keys__is_no_success(prover: Prover) -> None:
+    for _ in ("absent", "empty"):
+        answer = prover("keys", "verify")
+        assert answer.returncode == 78
+        assert f"--keys-dir: no proving keys in {prover.keys}; " in answer.stderr
+        prover.keys.mkdir(exist_ok=True)
+
+
 def test_verify__against_lists__tells_wrong_sizes_digests_and_missing_keys(installed: Prover, tmp_path: Path) -> None:
     data = (installed.keys / SMALL.key_file).read_bytes()
     digest = hashlib.sha256(data).hexdigest()

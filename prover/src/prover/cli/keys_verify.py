@@ -21,6 +21,7 @@ from prover.cli.key_options import (
 from prover.cli.options import output_option, threads_option
 from prover.cli.trial_proof import make_trial_proof
 from prover.cli.work import progress, run_cancellable
+from prover.errors import SettingsInvalid
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_files import MISSING_REMEDY, installed_keys
@@ -65,8 +66,8 @@ def verify(
     """Check the keys of a folder: size and SHA-256, every byte's place in the format, checksums of prepared forms.
 
     Sizes and digests come from --manifest, else from the CHECKSUM list that `prover download` leaves in the folder, and
-    from manifest.json of keys made here. Without --run-mode and --circuit all keys of the folder are checked, and keys
-    that no list names are reported as unlisted.
+    from manifest.json of keys made here. Without --run-mode and --circuit all keys of the folder are checked, at least
+    one, and keys that no list names are reported as unlisted.
     """
     selection = selection_from(run_mode, circuits, key_set)
     folder = prepared_dir or keys_dir / FOLDER
@@ -87,6 +88,8 @@ def verify_selection(
     known = known_files(keys_dir, manifest)
     installed = installed_keys(keys_dir)
     wanted = selection.published() if selection.is_restricted else smallest_first(installed)
+    if not wanted:
+        raise SettingsInvalid(f"--keys-dir: no proving keys in {keys_dir}; choose another, or run `prover download`")
     with Engine(threads) as engine:
         for circuit in wanted:
             path = installed.get(circuit)
