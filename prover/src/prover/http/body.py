@@ -1,6 +1,7 @@
 """Request bodies: bounded one by one and all together, in bytes and in time."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,6 +9,8 @@ from aiohttp import web
 
 from prover.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, TryAgainLater
 from prover.settings import HttpSettings
+
+_HASHED_AT_ONCE_BYTES = 1 << 18
 
 
 class BodyBudget:
@@ -76,6 +79,13 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
     except web.RequestPayloadError as error:
         raise MalformedRequest("the request body cannot be read as its headers announce") from error
     return b"".join(chunks)
+
+
+async def digest_of(body: bytes) -> bytes:
+    """Return the SHA-256 of a body; large ones are hashed in a thread, so that other requests go on."""
+    if len(body) < _HASHED_AT_ONCE_BYTES:
+        return hashlib.sha256(body).digest()
+    return await asyncio.to_thread(lambda: hashlib.sha256(body).digest())
 
 
 def _require_size(size: int, limits: HttpSettings) -> None:

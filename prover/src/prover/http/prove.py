@@ -1,7 +1,6 @@
 """``POST /prove``: one request, one proof, synchronously."""
 
 import asyncio
-import hashlib
 
 from aiohttp import web
 
@@ -14,7 +13,7 @@ from prover.errors import (
     TryAgainLater,
 )
 from prover.http import idempotency
-from prover.http.body import read_body
+from prover.http.body import digest_of, read_body
 from prover.http.flights import Flight, Work
 from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
@@ -58,7 +57,7 @@ async def _answer(request: web.Request, state: ServerState, body: bytes) -> byte
     state.metrics.input_bytes.labels(kind).observe(len(body))
     if envelope.kind.is_batch:
         request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
-    digest = hashlib.sha256(body).digest()
+    digest = await digest_of(body)
     with state.answers.claim(_idempotency_name(request), digest) as claim:
         if claim.answer is not None:
             state.metrics.shared_proofs.labels("replayed").inc()
