@@ -16,6 +16,7 @@ from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import Proof, compress_proof
 from localnet.programs import registry
 from localnet.programs.light_system import Input, Output, invoke
+from localnet.programs.registry import Pair
 from localnet.simulated_prover import prove
 from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
@@ -76,6 +77,10 @@ class Forest:
     network: Network
     prover: Callable[[ProofRequest], bytes] = simulated
     tree: MerkleTree = field(default_factory=lambda: MerkleTree(32))
+    state: Pair = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
+    batch: int = BATCH
+    address_key: Pubkey = addresses.ADDRESS_TREE
+    address_batch: int = BATCH
     address_tree: IndexedMerkleTree = field(default_factory=lambda: IndexedMerkleTree(2))
     queued: list[bytes] = field(default_factory=list)
     spent: list[SpentAccount] = field(default_factory=list)
@@ -100,7 +105,7 @@ class Forest:
         # Another slot has another blockhash, and so an equal transaction another signature.
         self.network.advance()
         first = self.tree.next_index + len(self.queued)
-        outputs = [Output(USER.pubkey(), lamports, addresses.OUTPUT_QUEUE)] * count
+        outputs = [Output(USER.pubkey(), lamports, self.state.queue)] * count
         done = send(self.network, [invoke(USER.pubkey(), outputs=outputs, compress=count * lamports)], USER)
         assert done.err is None, done.logs
         self.queued += inserted(done).leaves
@@ -108,10 +113,8 @@ class Forest:
 
     def spend(self, indices: Sequence[int], lamports: int = 1_000_000) -> RecordedTransaction:
         """Spend accounts that are still in the queue into one new account."""
-        inputs = [
-            Input(USER.pubkey(), lamports, addresses.STATE_TREE, addresses.OUTPUT_QUEUE, index) for index in indices
-        ]
-        output = Output(USER.pubkey(), lamports * len(indices), addresses.OUTPUT_QUEUE)
+        inputs = [Input(USER.pubkey(), lamports, self.state.tree, self.state.queue, index) for index in indices]
+        output = Output(USER.pubkey(), lamports * len(indices), self.state.queue)
         done = send(self.network, [invoke(USER.pubkey(), inputs=inputs, outputs=[output])], USER)
         if done.err is None:
             seen = inserted(done)
@@ -127,28 +130,28 @@ class Forest:
             head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, len(part)])
             body = head + b"".join(value + bytes(2) for value in part) + bytes(8)
             data = INSERT_INTO_QUEUES + registry.u32(len(body)) + body
-            done = inserter.insert(data, [addresses.ADDRESS_TREE])
+            done = inserter.insert(data, [self.address_key])
             assert done.err is None, done.logs
         self.queued_addresses += values
 
     def append_instruction(self) -> Instruction:
         """The next batch of queued accounts goes into the tree."""
-        request = batch_append_request(self.tree, [self.queued.pop(0) for _ in range(BATCH)])
+        request = batch_append_request(self.tree, [self.queued.pop(0) for _ in range(self.batch)])
         forester = FORESTER.pubkey()
-        accounts = (forester, self.epoch_account, addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
+        accounts = (forester, self.epoch_account, self.state.tree, self.state.queue)
         return registry.batch_append(*accounts, self.tree.root, self.prover(request))
 
     def nullify_instruction(self) -> Instruction:
         """The next batch of spent accounts leaves the tree."""
-        request = batch_update_request(self.tree, [self.spent.pop(0) for _ in range(BATCH)])
-        accounts = (FORESTER.pubkey(), self.epoch_account, addresses.STATE_TREE)
+        request = batch_update_request(self.tree, [self.spent.pop(0) for _ in range(self.batch)])
+        accounts = (FORESTER.pubkey(), self.epoch_account, self.state.tree)
         return registry.batch_nullify(*accounts, self.tree.root, self.prover(request))
 
     def address_instruction(self) -> Instruction:
         """The next batch of queued addresses goes into the address tree."""
-        batch = [self.queued_addresses.pop(0) for _ in range(BATCH)]
+        batch = [self.queued_addresses.pop(0) for _ in range(self.address_batch)]
         request = batch_address_append_request(self.address_tree, batch)
-        accounts = (FORESTER.pubkey(), self.epoch_account, addresses.ADDRESS_TREE)
+        accounts = (FORESTER.pubkey(), self.epoch_account, self.address_key)
         return registry.batch_update_address_tree(*accounts, self.address_tree.root, self.prover(request))
 
     def work(self, *instructions: Instruction) -> RecordedTransaction:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from chains import AUTHORITY, FORESTER, USER, funded, send, simulated_artefacts
-from forestry import ACTIVE_SLOT, EPOCH, Forest
+from chains import AUTHORITY, FORESTER, USER, funded, registered_inserter, send, simulated_artefacts
+from forestry import ACTIVE_SLOT, BATCH, EPOCH, INSERT_INTO_QUEUES, Forest
 from solders.account import Account
 from solders.address_lookup_table_account import ID as LOOKUP_TABLES
 from solders.address_lookup_table_account import AddressLookupTableAccount
@@ -218,6 +218,70 @@ def test_append__batch_done_by_another__does_not_verify(active: Forest) -> None:
     assert active.work(instruction).err is None
     active.network.advance()
     assert active.work(instruction).err == custom(1, 13006)
+
+
+def test_append__both_batches_in_the_tree__tells_that_they_were_inserted(active: Forest) -> None:
+    for _ in range(10):
+        active.compress()
+    for _ in range(10):
+        instruction = active.append_instruction()
+        assert active.work(instruction).err is None
+    active.network.advance()
+    assert active.work(instruction).err == custom(1, 14302)
+
+
+def test_nullify__half_of_the_next_batch_queued__clears_the_filter_of_the_former(active: Forest) -> None:
+    def cleared() -> int:
+        account = active.network.account(addresses.STATE_TREE)
+        assert account is not None
+        return int(account.data[320 + 93])  # bloom_filter_is_zeroed of batch 0
+
+    for _ in range(6):
+        active.spend(active.compress())
+    for _ in range(5):
+        assert active.work(active.nullify_instruction()).err is None
+    assert cleared() == 0
+    for _ in range(2):
+        active.spend(active.compress())
+    assert active.work(active.nullify_instruction()).err is None
+    assert cleared() == 1
+    assert active.root() == active.tree.root
+
+
+def test_nullify__hash_chain_of_other_leaves__does_not_verify(active: Forest) -> None:
+    indices = active.compress(BATCH) + active.compress(BATCH)
+    assert active.spend(indices[:BATCH]).err is None
+    assert active.spend(indices[BATCH:]).err is None
+    active.spent.reverse()
+    assert active.work(active.nullify_instruction()).err == custom(1, 13006)
+
+
+def test_addresses__inserted_before__do_not_verify_again(active: Forest) -> None:
+    active.insert_addresses([address(1000 + 7 * number) for number in range(20)])
+    instruction = active.address_instruction()
+    assert active.work(instruction).err is None
+    active.network.advance()
+    assert active.work(instruction).err == custom(1, 13006)
+
+
+@pytest.mark.parametrize(("outputs", "code"), [(10, None), (11, 6029)])
+def test_compress__eleven_leaves__are_too_many(active: Forest, outputs: int, code: int | None) -> None:
+    made = [Output(USER.pubkey(), 1_000_000, addresses.OUTPUT_QUEUE)] * outputs
+    instruction = invoke(USER.pubkey(), outputs=made, compress=outputs * 1_000_000)
+    done = send(active.network, [set_compute_unit_limit(1_400_000), instruction], USER)
+    assert done.err == (None if code is None else custom(1, code))
+
+
+def test_spend__eleven_accounts__are_too_many_nullifiers(active: Forest) -> None:
+    indices = active.compress(BATCH) + active.compress(1)
+    assert active.spend(indices).err == custom(0, 6038)
+
+
+def test_insert_addresses__nine__are_too_many(active: Forest) -> None:
+    head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, 9])
+    body = head + b"".join(address(1000 + number) + bytes(2) for number in range(9)) + bytes(8)
+    data = INSERT_INTO_QUEUES + registry.u32(len(body)) + body
+    assert registered_inserter(active.network).insert(data, [addresses.ADDRESS_TREE]).err == custom(0, 6037)
 
 
 @pytest.mark.parametrize("place", [0, 40, 100, 159])
