@@ -33,6 +33,7 @@ EPOCH = 2
 """The epoch that is registered at slot 400 and active from slot 500 (onchain.md section 13)."""
 ACTIVE_SLOT = 500
 BATCH = 10
+STATE = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
 LEAF_BYTES, NULLIFIER_BYTES = 33, 39
 
 
@@ -77,7 +78,7 @@ class Forest:
     network: Network
     prover: Callable[[ProofRequest], bytes] = simulated
     tree: MerkleTree = field(default_factory=lambda: MerkleTree(32))
-    state: Pair = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
+    state: Pair = STATE
     batch: int = BATCH
     address_key: Pubkey = addresses.ADDRESS_TREE
     address_batch: int = BATCH

@@ -25,7 +25,6 @@ from localnet.chain.network import Network
 from localnet.programs import registry
 from localnet.programs.registry import Pair, u64
 
-
 TREE_FORESTER = slice(80, 112)
 """The key in the account of a V2 tree that may work on it without an epoch, where the tree has no fee."""
 

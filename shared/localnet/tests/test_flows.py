@@ -223,11 +223,10 @@ def test_append__batch_done_by_another__does_not_verify(active: Forest) -> None:
 def test_append__both_batches_in_the_tree__tells_that_they_were_inserted(active: Forest) -> None:
     for _ in range(10):
         active.compress()
-    for _ in range(10):
-        instruction = active.append_instruction()
-        assert active.work(instruction).err is None
+    instructions = [active.append_instruction() for _ in range(10)]
+    assert [active.work(instruction).err for instruction in instructions] == [None] * 10
     active.network.advance()
-    assert active.work(instruction).err == custom(1, 14302)
+    assert active.work(instructions[-1]).err == custom(1, 14302)
 
 
 def test_nullify__half_of_the_next_batch_queued__clears_the_filter_of_the_former(active: Forest) -> None:
