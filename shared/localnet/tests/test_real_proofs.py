@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chains import USER, funded, send
 from forestry import inserted
+from indexer_service import FakeNode
 from prover_command import proof_under, run_prover
 from solders.account import Account
 from solders.compute_budget import set_compute_unit_limit
@@ -14,8 +19,13 @@ from solders.pubkey import Pubkey
 
 from localnet.chain.artefacts import artefacts_folder, load_artefacts
 from localnet.chain.network import Network
-from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key
+from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key, with_verifying_keys
+from localnet.indexer.api.service import Service
+from localnet.indexer.follower import Follower
+from localnet.indexer.store import Store
 from localnet.programs.light_system import Input, Output, invoke
+from localnet.traffic import Traffic, TrafficStopped
+from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
 from shared.merkle_tree import MerkleTree
 from shared.witness_inputs import inclusion_request, membership
 
@@ -74,3 +84,52 @@ def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once
     assert spend(proof, root_index=0) == {"InstructionError": [1, {"Custom": 6043}]}
     assert spend(proof) is None
     assert spend(proof) == {"InstructionError": [1, {"Custom": 14307}]}
+
+
+KEYS = {
+    ("inclusion", 26): ("mainnet_inclusion_26_1", "v1_inclusion_26_1"),
+    ("non-inclusion", 40): ("non-inclusion_40_1", "v2_non_inclusion_40_1"),
+}
+"""Circuit and height of its first trees → published key, and its place in the programs of 0.28.3."""
+
+
+class CommandProver:
+    """Our prover behind the indexer."""
+
+    async def prove(self, request: dict[str, Any]) -> Any:
+        height = request.get("stateTreeHeight") or request["addressTreeHeight"]
+        file, _ = KEYS[request["circuitType"], height]
+        key = str(PUBLISHED / f"{file}.key")
+        return json.loads(run_prover("prove", "--key", key, stdin=json.dumps(request).encode()))
+
+
+def programs_with(folder: Path, *circuits: tuple[str, int]) -> Network:
+    """A network whose programs know the published keys of some circuits."""
+    keys = {}
+    for file, name in map(KEYS.__getitem__, circuits):
+        exported = folder / f"{file}.vkey"
+        run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(exported))
+        keys[name] = parse_verifying_key(exported.read_bytes())
+    return Network(with_verifying_keys(load_artefacts(), keys))
+
+
+@asynccontextmanager
+async def indexed(network: Network, folder: Path) -> AsyncIterator[Service]:
+    store = Store(folder / "indexer.sqlite")
+    follower = Follower(network, store)
+    network.transaction_listeners.append(lambda *_: follower.wake())
+    await follower.catch_up()
+    yield Service(store, CommandProver(), FakeNode(), settle=follower.settled)
+    store.close()
+
+
+async def test_seed__address_and_v1_spend__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
+    network = programs_with(tmp_path, ("inclusion", 26), ("non-inclusion", 40))
+    async with indexed(network, tmp_path) as service:
+        traffic = Traffic(network, IndexedProofs(service.call))
+        assert await traffic.run("v1_compress", 2) == 2
+        assert await traffic.run("v1_spend", 1) == 1
+        assert await traffic.run("addresses", 1) == 1
+    with pytest.raises(TrafficStopped, match="after 0") as stopped:
+        await Traffic(network, SimulatedProofs(network)).run("addresses", 1)
+    assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}

@@ -9,6 +9,7 @@ from solders.pubkey import Pubkey
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.traffic import Traffic, TrafficImpossible, TrafficStopped
+from localnet.traffic_proofs import NoProof, RootedProof, SimulatedProofs
 
 
 def queued(network: Network, key: Pubkey = addresses.OUTPUT_QUEUE, at: int = 280) -> int:
@@ -19,46 +20,59 @@ def queued(network: Network, key: Pubkey = addresses.OUTPUT_QUEUE, at: int = 280
 
 @pytest.fixture
 def traffic() -> Traffic:
-    return Traffic(Network(simulated_artefacts()), simulated_proofs=True)
+    network = Network(simulated_artefacts())
+    return Traffic(network, SimulatedProofs(network))
 
 
-def test_run__every_kind__ends_up_in_its_queue(traffic: Traffic) -> None:
+async def test_run__every_kind__ends_up_in_its_queue(traffic: Traffic) -> None:
     network = traffic.network
-    assert traffic.run("compress", 25) == 25
+    assert await traffic.run("compress", 25) == 25
     assert queued(network) == 25
-    assert traffic.run("spend", 12) == 12
+    assert await traffic.run("spend", 12) == 12
     assert queued(network) == 27
     assert queued(network, addresses.STATE_TREE, 312) == 12
-    assert traffic.run("addresses", 3) == 3
+    assert await traffic.run("addresses", 3) == 3
     assert queued(network, addresses.ADDRESS_TREE, 312) == 3
-    assert traffic.run("v1_compress", 4) == 4
+    assert await traffic.run("v1_compress", 4) == 4
     assert queued(network, addresses.STATE_TREE_V1, 240) == 4
-    assert traffic.run("v1_spend", 2) == 2
+    assert await traffic.run("v1_spend", 2) == 2
     assert queued(network, addresses.STATE_TREE_V1, 240) == 6
 
 
-def test_run__queue_full__stops_with_the_code(traffic: Traffic) -> None:
+async def test_run__queue_full__stops_with_the_code(traffic: Traffic) -> None:
     with pytest.raises(TrafficStopped) as stopped:
-        traffic.run("compress", 130)
+        await traffic.run("compress", 130)
     assert stopped.value.done == 100
     assert stopped.value.err == {"InstructionError": [1, {"Custom": 14301}]}
 
 
-def test_run__nothing_to_spend__is_impossible(traffic: Traffic) -> None:
+async def test_run__nothing_to_spend__is_impossible(traffic: Traffic) -> None:
     with pytest.raises(TrafficImpossible, match="2 accounts are to be spent and 0 are there"):
-        traffic.run("spend", 2)
+        await traffic.run("spend", 2)
 
 
-def test_run__proof_needed_without_simulated_proofs__is_impossible() -> None:
-    traffic = Traffic(Network(simulated_artefacts()), simulated_proofs=False)
-    with pytest.raises(TrafficImpossible, match="only a network with simulated proofs"):
-        traffic.run("addresses", 1)
+async def test_run__no_proof_for_the_second__tells_that_one_is_done(traffic: Traffic) -> None:
+    class OneProof(SimulatedProofs):
+        given = 0
+
+        async def of_leaf(self, leaf: bytes) -> RootedProof:
+            OneProof.given += 1
+            if OneProof.given > 1:
+                raise NoProof("no proof: the prover cannot be reached")
+            return await super().of_leaf(leaf)
+
+    await traffic.run("v1_compress", 3)
+    traffic.proofs = OneProof(traffic.network)
+    with pytest.raises(TrafficStopped, match="after 1: no proof: the prover cannot be reached"):
+        await traffic.run("v1_spend", 2)
+    traffic.proofs = SimulatedProofs(traffic.network)
+    assert await traffic.run("v1_spend", 3) == 3
 
 
-def test_run__after_a_fork__forgets_what_is_gone(traffic: Traffic) -> None:
+async def test_run__after_a_fork__forgets_what_is_gone(traffic: Traffic) -> None:
     state = traffic.network.state()
-    traffic.run("compress", 5)
+    await traffic.run("compress", 5)
     traffic.network.restore(state)
     with pytest.raises(TrafficImpossible, match="0 are there"):
-        traffic.run("spend", 1)
-    assert traffic.run("compress", 5) == 5
+        await traffic.run("spend", 1)
+    assert await traffic.run("compress", 5) == 5

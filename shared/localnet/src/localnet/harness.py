@@ -28,7 +28,7 @@ class Harness:
         """The methods by name."""
         return {"localnet_seed": self.seed, "localnet_faults": self.faults}
 
-    def seed(self, _network: Network, params: Params) -> dict[str, int]:
+    async def seed(self, _network: Network, params: Params) -> dict[str, int]:
         """Make traffic: an object of counts by kind. Returns what was made; an error tells what was made before."""
         wanted = params.config(0)
         unknown = set(wanted.members) - set(KINDS)
@@ -40,7 +40,7 @@ class Harness:
             if count > MAX_COUNT:
                 raise invalid(f"Invalid params: {kind} may be {MAX_COUNT} at most.")
             try:
-                made[kind] = self.traffic.run(kind, count)
+                made[kind] = await self.traffic.run(kind, count)
             except TrafficImpossible as error:
                 raise invalid(f"Invalid params: {error}.") from error
             except TrafficStopped as error:

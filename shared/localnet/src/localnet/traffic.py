@@ -1,11 +1,8 @@
-"""Users' traffic: transactions as wallets send them, for a forester and an indexer to work on.
-
-Addresses and V1 spends need proofs, which only a network with simulated proofs can make by itself.
-"""
+"""Users' traffic: transactions as wallets send them, for a forester and an indexer to work on."""
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from solders.compute_budget import set_compute_unit_limit
@@ -19,11 +16,10 @@ from localnet.chain import addresses
 from localnet.chain.blocks import JsonError, RecordedTransaction
 from localnet.chain.execution import TransactionRefused
 from localnet.chain.network import Network
-from localnet.chain.simulated_proofs import compress_proof, simulate_proof
 from localnet.development import LAMPORTS_EACH, USER
 from localnet.programs.compressed_token import create_mint, mint_address
 from localnet.programs.light_system import Input, Output, invoke
-from shared.poseidon import hash2
+from localnet.traffic_proofs import NoProof, Proofs
 
 LAMPORTS = 1_000_000
 """In each account of this traffic, unless it gathers spent ones."""
@@ -35,7 +31,7 @@ _LEAVES = 12 + 38
 
 
 class TrafficStopped(Exception):
-    """A program refused a transaction of this traffic, for example since a queue is full."""
+    """A program refused a transaction of this traffic, for example since a queue is full; or there is no proof."""
 
     def __init__(self, done: int, err: JsonError) -> None:
         super().__init__(f"after {done}: {err}")
@@ -44,7 +40,7 @@ class TrafficStopped(Exception):
 
 
 class TrafficImpossible(ValueError):
-    """What was asked for needs simulated proofs, or accounts that are not there."""
+    """What was asked for needs accounts that are not there."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +57,13 @@ class Traffic:
     """Makes transactions of one user in the open slot; remembers what the user may spend."""
 
     network: Network
-    simulated_proofs: bool
+    proofs: Proofs
     queued: list[Unspent] = field(default_factory=list)
     v1: list[Unspent] = field(default_factory=list)
     fork: int = 0
     serial: Iterator[int] = field(default_factory=itertools.count)
 
-    def run(self, kind: str, count: int) -> int:
+    async def run(self, kind: str, count: int) -> int:
         """Make ``count`` things of a kind in ``KINDS``; returns how many.
 
         TrafficStopped if a program refuses, TrafficImpossible if there is nothing to do it with.
@@ -75,24 +71,26 @@ class Traffic:
         if self.fork != self.network.fork:
             self.fork = self.network.fork
             self.queued, self.v1 = [], []
-        if kind in NEED_PROOFS and not self.simulated_proofs:
-            message = f"{kind} needs a proof, which only a network with simulated proofs makes by itself"
-            raise TrafficImpossible(message)
         step = PER_TRANSACTION if kind in ("compress", "spend", "v1_compress") else 1
         done = 0
         while done < count:
             part = min(step, count - done)
-            result = KINDS[kind](self, part)
+            try:
+                result = await KINDS[kind](self, part)
+            except TransactionRefused as refused:
+                raise TrafficStopped(done, refused.err) from refused
+            except NoProof as missing:
+                raise TrafficStopped(done, str(missing)) from missing
             if result.err is not None:
                 raise TrafficStopped(done, result.err)
             done += part
         return done
 
-    def compress(self, count: int) -> RecordedTransaction:
+    async def compress(self, count: int) -> RecordedTransaction:
         """New accounts in the V2 output queue."""
         return self._compress(count, addresses.OUTPUT_QUEUE, 280, self.queued)
 
-    def v1_compress(self, count: int) -> RecordedTransaction:
+    async def v1_compress(self, count: int) -> RecordedTransaction:
         """New accounts in the V1 state tree."""
         return self._compress(count, addresses.STATE_TREE_V1, 240, self.v1)
 
@@ -104,7 +102,7 @@ class Traffic:
             unspent += [Unspent(first + i, LAMPORTS, leaf) for i, leaf in enumerate(leaves_of(done))]
         return done
 
-    def spend(self, count: int) -> RecordedTransaction:
+    async def spend(self, count: int) -> RecordedTransaction:
         """Spend the newest accounts that are still in the V2 queue into one."""
         spent = self._take(self.queued, count)
         inputs = [
@@ -119,31 +117,29 @@ class Traffic:
             self.queued.append(Unspent(index, total, leaves_of(done)[0]))
         return done
 
-    def v1_spend(self, count: int) -> RecordedTransaction:
+    async def v1_spend(self, count: int) -> RecordedTransaction:
         """Spend one V1 account, which queues its nullifier; the lamports go back to the V1 tree."""
         [spent] = self._take(self.v1, count)
-        root_index, root = self._v1_root()
-        numbers = [int.from_bytes(value, "big") for value in (root, spent.leaf)]
-        proof = compress_proof(simulate_proof(numbers))
+        try:
+            shown = await self.proofs.of_leaf(spent.leaf)
+        except NoProof:
+            self.v1.append(spent)
+            raise
         tree, queue = addresses.STATE_TREE_V1, addresses.NULLIFIER_QUEUE_V1
-        entry = Input(USER.pubkey(), spent.lamports, tree, queue, spent.leaf_index, root_index)
+        entry = Input(USER.pubkey(), spent.lamports, tree, queue, spent.leaf_index, shown.root_index)
         output = Output(USER.pubkey(), spent.lamports, tree)
         index = self._number(tree, 240)
-        done = self._send([invoke(USER.pubkey(), inputs=[entry], outputs=[output], proof=proof)])
+        done = self._send([invoke(USER.pubkey(), inputs=[entry], outputs=[output], proof=shown.proof)])
         if done.err is None:
             self.v1.insert(0, Unspent(index, spent.lamports, leaves_of(done)[0]))
         return done
 
-    def address(self, _count: int) -> RecordedTransaction:
+    async def address(self, _count: int) -> RecordedTransaction:
         """One new V2 address: that of a compressed mint."""
         name = f"{self.network.slot} {self.network.transaction_count} {next(self.serial)}"
         signer = Keypair.from_seed(hashlib.sha256(f"localnet mint {name}".encode()).digest())
-        current, capacity = (self._number(addresses.ADDRESS_TREE, at) for at in (680, 696))
-        root_index = (current - 1) % capacity
-        root = self._bytes(addresses.ADDRESS_TREE, 704 + 32 * root_index, 32)
-        statement = hash2(root, mint_address(signer.pubkey()))
-        proof = compress_proof(simulate_proof([int.from_bytes(statement, "big")]))
-        return self._send([create_mint(USER.pubkey(), signer.pubkey(), root_index, proof)], signer)
+        shown = await self.proofs.of_absence(mint_address(signer.pubkey()))
+        return self._send([create_mint(USER.pubkey(), signer.pubkey(), shown.root_index, shown.proof)], signer)
 
     def _take(self, unspent: list[Unspent], count: int) -> list[Unspent]:
         if len(unspent) < count:
@@ -152,10 +148,6 @@ class Traffic:
         taken = unspent[-count:]
         del unspent[-count:]
         return taken
-
-    def _v1_root(self) -> tuple[int, bytes]:
-        last = self._number(addresses.STATE_TREE_V1, 336 + 24)
-        return last, self._bytes(addresses.STATE_TREE_V1, 1_222_016 + 32 * last, 32)
 
     def _bytes(self, key: Pubkey, at: int, count: int) -> bytes:
         account = self.network.account(key)
@@ -173,10 +165,7 @@ class Traffic:
         blockhash = self.network.slots.hash_of(self.network.slot)
         everything = [set_compute_unit_limit(units), *instructions]
         message = Message.new_with_blockhash(everything, USER.pubkey(), blockhash)
-        try:
-            return self.network.submit(bytes(VersionedTransaction(message, [USER, *signers])))
-        except TransactionRefused as refused:
-            raise TrafficStopped(0, refused.err) from refused
+        return self.network.submit(bytes(VersionedTransaction(message, [USER, *signers])))
 
 
 def leaves_of(done: RecordedTransaction) -> list[bytes]:
@@ -189,11 +178,10 @@ def leaves_of(done: RecordedTransaction) -> list[bytes]:
     return []
 
 
-KINDS: dict[str, Callable[[Traffic, int], RecordedTransaction]] = {
+KINDS: dict[str, Callable[[Traffic, int], Awaitable[RecordedTransaction]]] = {
     "compress": Traffic.compress,
     "spend": Traffic.spend,
     "addresses": Traffic.address,
     "v1_compress": Traffic.v1_compress,
     "v1_spend": Traffic.v1_spend,
 }
-NEED_PROOFS = ("addresses", "v1_spend")

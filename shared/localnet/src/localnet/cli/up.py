@@ -23,6 +23,7 @@ from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.rpc.server import METHODS, make_app, serving
 from localnet.traffic import Traffic
+from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
 from shared.logs import configure_logs
 from shared.shutdown import Shutdown
 
@@ -156,7 +157,8 @@ async def _run(options: Options) -> None:
         )
         network.transaction_listeners.append(lambda _done, _keys: indexer.follower.wake())
         network.slot_listeners.append(indexer.follower.wake)
-        traffic = Traffic(network, options.keys_dir is None, fork=network.fork)
+        proofs = SimulatedProofs(network) if options.keys_dir is None else IndexedProofs(indexer.service.call)
+        traffic = Traffic(network, proofs, fork=network.fork)
         app[METHODS].update(Harness(network, traffic, indexer.faults, prover_faults).methods())
         clock = None
         if options.slot_ms:

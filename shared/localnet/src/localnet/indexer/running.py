@@ -27,6 +27,7 @@ class RunningIndexer:
     """An indexer that serves at ``url``. Whoever moves the chain calls ``follower.wake`` afterwards."""
 
     url: str
+    service: Service
     follower: Follower
     faults: Faults
 
@@ -62,4 +63,4 @@ async def running_indexer(
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, host, port).start()
         bound = runner.addresses[0][1]
-        yield RunningIndexer(f"http://{reachable(host)}:{bound}", follower, faults)
+        yield RunningIndexer(f"http://{reachable(host)}:{bound}", service, follower, faults)

@@ -1,5 +1,6 @@
 """From the bytes of a JSON-RPC request to the bytes of its answer."""
 
+import inspect
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -12,13 +13,14 @@ from localnet.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUN
 from localnet.rpc.params import Params
 
 Method = Callable[[Network, Params], Any]
+"""Gives the result, or something to be awaited for it."""
 METHODS: dict[str, Method] = {**accounts.METHODS, **blocks.METHODS, **transactions.METHODS, **harness.METHODS}
 MAX_BATCH = 1000
 
 _log = logging.getLogger(__name__)
 
 
-def answer(network: Network, body: bytes, methods: dict[str, Method] = METHODS) -> bytes | None:
+async def answer(network: Network, body: bytes, methods: dict[str, Method] = METHODS) -> bytes | None:
     """The answer to a request or to a batch of them; None if none wants one."""
     try:
         request = msgspec.json.decode(body)
@@ -27,13 +29,14 @@ def answer(network: Network, body: bytes, methods: dict[str, Method] = METHODS) 
     if isinstance(request, list):
         if not 1 <= len(request) <= MAX_BATCH:
             return msgspec.json.encode(failure(None, RpcError(INVALID_REQUEST, "Invalid request")))
-        answers = [one for one in (answer_one(network, entry, methods) for entry in request) if one is not None]
-        return msgspec.json.encode(answers) if answers else None
-    one = answer_one(network, request, methods)
+        answers = [await answer_one(network, entry, methods) for entry in request]
+        wanted = [one for one in answers if one is not None]
+        return msgspec.json.encode(wanted) if wanted else None
+    one = await answer_one(network, request, methods)
     return None if one is None else msgspec.json.encode(one)
 
 
-def answer_one(network: Network, request: object, methods: dict[str, Method] = METHODS) -> dict[str, Any] | None:
+async def answer_one(network: Network, request: object, methods: dict[str, Method] = METHODS) -> dict[str, Any] | None:
     """The answer to one request as an object; None for a notification."""
     if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         return failure(
@@ -46,6 +49,8 @@ def answer_one(network: Network, request: object, methods: dict[str, Method] = M
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found")
         result = method(network, Params(request.get("params")))
+        if inspect.isawaitable(result):
+            result = await result
     except RpcError as error:
         return failure(identifier, error) if wants_answer else None
     except Exception:  # noqa: BLE001 - one bad request must not end the network; the trace goes to the log

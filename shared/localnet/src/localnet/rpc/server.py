@@ -45,7 +45,7 @@ async def _options(_request: web.Request) -> web.Response:
 
 
 async def _post(request: web.Request) -> web.Response:
-    body = dispatch.answer(request.app[NETWORK], await request.read(), request.app[METHODS])
+    body = await dispatch.answer(request.app[NETWORK], await request.read(), request.app[METHODS])
     if body is None:
         return web.Response(status=204, headers=CORS)
     return web.Response(body=body, content_type="application/json", headers=CORS)
@@ -62,7 +62,7 @@ async def _websocket(request: web.Request) -> web.StreamResponse:
     try:
         async for message in websocket:
             if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
-                connection.receive(message.data)
+                await connection.receive(message.data)
     finally:
         connection.close()
         request.app[CONNECTIONS].discard(websocket)

@@ -71,14 +71,14 @@ class Connection:
         self.network.transaction_listeners.remove(self._on_transaction)
         self.network.slot_listeners.remove(self._on_slot)
 
-    def receive(self, body: str | bytes) -> None:
+    async def receive(self, body: str | bytes) -> None:
         """Handle one message of the client."""
         try:
             request = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._put(failure(None, RpcError(PARSE_ERROR, "Parse error")))
             return
-        answer = answer_one(self.network, request, self._methods)
+        answer = await answer_one(self.network, request, self._methods)
         if answer is not None:
             self._put(answer)
         while self._added:

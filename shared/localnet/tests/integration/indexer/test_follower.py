@@ -25,6 +25,7 @@ from localnet.indexer.running import running_indexer
 from localnet.indexer.store import Store
 from localnet.indexer.trees import Tree, all_trees, find_tree
 from localnet.traffic import Traffic
+from localnet.traffic_proofs import SimulatedProofs
 
 
 @pytest.fixture
@@ -193,14 +194,14 @@ async def test_audit__hash_chain_of_a_queue_differs__breaks_the_tree(
     store: Store, kind: str, account: Pubkey, tree: Pubkey, at: int
 ) -> None:
     network = Network(simulated_artefacts())
-    traffic, follower = Traffic(network, simulated_proofs=True), Follower(network, store)
+    traffic, follower = Traffic(network, SimulatedProofs(network)), Follower(network, store)
 
-    def queue_two_of_each() -> None:
-        traffic.run("compress", 2)
-        traffic.run("spend", 2)
-        traffic.run("addresses", 2)
+    async def queue_two_of_each() -> None:
+        await traffic.run("compress", 2)
+        await traffic.run("spend", 2)
+        await traffic.run("addresses", 2)
 
-    queue_two_of_each()
+    await queue_two_of_each()
     await follower.catch_up()
     tree_of(store, bytes(tree))
     found = network.account(account)
@@ -208,7 +209,7 @@ async def test_audit__hash_chain_of_a_queue_differs__breaks_the_tree(
     data = bytearray(found.data)
     data[at + 16 + 31] ^= 1
     network.set_account(account, Account(found.lamports, bytes(data), found.owner))
-    queue_two_of_each()
+    await queue_two_of_each()
     await follower.catch_up()
     with store.read() as connection:
         broken = {one.key: one.broken for one in all_trees(connection) if one.broken}

@@ -20,6 +20,7 @@ from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees, find_tree
 from localnet.traffic import Traffic
+from localnet.traffic_proofs import SimulatedProofs
 
 
 @pytest.fixture
@@ -37,10 +38,10 @@ async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) 
     """Among it are V2 addresses made by the token program, whose calls are of other shapes than a wallet's."""
     network = Network(simulated_artefacts())
     follower = Follower(network, store)
-    traffic = Traffic(network, simulated_proofs=True)
+    traffic = Traffic(network, SimulatedProofs(network))
     sizes = {}
     for kind, count in (("compress", 15), ("spend", 12), ("addresses", 3), ("v1_compress", 4), ("v1_spend", 2)):
-        traffic.run(kind, count)
+        await traffic.run(kind, count)
         await follower.catch_up()
         assert follower.stopped is None
     service = Service(store, SimulatedProver(), FakeNode())

@@ -1,0 +1,93 @@
+"""Proofs for users' traffic: from the known trapdoor, or asked of the indexer as wallets do."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from solders.pubkey import Pubkey
+
+from localnet.base58 import encode
+from localnet.chain import addresses
+from localnet.chain.network import Network
+from localnet.chain.simulated_proofs import compress_proof, simulate_proof
+from localnet.indexer.api.errors import ApiError
+from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
+from shared.poseidon import hash2
+
+
+class NoProof(Exception):
+    """There is no proof; the message says why."""
+
+
+@dataclass(frozen=True)
+class RootedProof:
+    """A proof of 128 bytes, and the place of its root in the history of the tree."""
+
+    root_index: int
+    proof: bytes
+
+
+class Proofs(Protocol):
+    """Makes proofs about the default trees; NoProof if it cannot."""
+
+    async def of_leaf(self, leaf: bytes) -> RootedProof:
+        """The V1 state tree has a leaf."""
+
+    async def of_absence(self, address: bytes) -> RootedProof:
+        """The V2 address tree lacks an address."""
+
+
+@dataclass(frozen=True)
+class SimulatedProofs:
+    """For programs that have simulated keys."""
+
+    network: Network
+
+    async def of_leaf(self, leaf: bytes) -> RootedProof:
+        """The V1 state tree has a leaf."""
+        tree = self._tree(bytes(addresses.STATE_TREE_V1))
+        numbers = [int.from_bytes(value, "big") for value in (tree.root, leaf)]
+        return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof(numbers)))
+
+    async def of_absence(self, address: bytes) -> RootedProof:
+        """The V2 address tree lacks an address."""
+        tree = self._tree(bytes(addresses.ADDRESS_TREE))
+        statement = int.from_bytes(hash2(tree.root, address), "big")
+        return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof([statement])))
+
+    def _tree(self, key: bytes) -> TreeAccount:
+        account = self.network.account(Pubkey(key))
+        tree = decode_tree_account(key, bytes(account.data)) if account else None
+        if tree is None:
+            message = f"the tree {encode(key)} is not there"
+            raise NoProof(message)
+        return tree
+
+
+@dataclass(frozen=True)
+class IndexedProofs:
+    """Validity proofs of the indexer, which has its prover make them."""
+
+    call: Callable[[str, object], Awaitable[Any]]
+
+    async def of_leaf(self, leaf: bytes) -> RootedProof:
+        """The V1 state tree has a leaf."""
+        value = await self._ask("getValidityProof", {"hashes": [encode(leaf)]})
+        return RootedProof(value["rootIndices"][0], _bytes_of(value))
+
+    async def of_absence(self, address: bytes) -> RootedProof:
+        """The V2 address tree lacks an address."""
+        wanted = [{"address": encode(address), "tree": str(addresses.ADDRESS_TREE)}]
+        value = await self._ask("getValidityProofV2", {"newAddressesWithTrees": wanted})
+        return RootedProof(value["addresses"][0]["rootIndex"], _bytes_of(value))
+
+    async def _ask(self, method: str, params: object) -> Any:
+        try:
+            return (await self.call(method, params))["value"]
+        except ApiError as error:
+            message = f"no proof: {error}"
+            raise NoProof(message) from error
+
+
+def _bytes_of(value: Any) -> bytes:
+    return b"".join(bytes(value["compressedProof"][name]) for name in "abc")
