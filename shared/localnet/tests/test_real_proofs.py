@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from solders.account import Account
 from solders.compute_budget import set_compute_unit_limit
 from solders.pubkey import Pubkey
 
+from localnet.base58 import encode
+from localnet.chain import addresses
 from localnet.chain.artefacts import artefacts_folder, load_artefacts
 from localnet.chain.network import Network
 from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key, with_verifying_keys
 from localnet.indexer.api.service import Service
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
-from localnet.programs.light_system import Input, Output, invoke
+from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.traffic import Traffic, TrafficStopped
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
 from shared.merkle_tree import MerkleTree
@@ -88,6 +91,7 @@ def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once
 
 KEYS = {
     ("inclusion", 26): ("mainnet_inclusion_26_1", "v1_inclusion_26_1"),
+    ("combined", 26): ("combined_26_1_1", "v1_combined_26_26_1_1"),
     ("non-inclusion", 40): ("non-inclusion_40_1", "v2_non_inclusion_40_1"),
 }
 """Circuit and height of its first trees → published key, and its place in the programs of 0.28.3."""
@@ -133,3 +137,31 @@ async def test_seed__address_and_v1_spend__are_taken_with_proofs_that_the_indexe
     with pytest.raises(TrafficStopped, match="after 0") as stopped:
         await Traffic(network, SimulatedProofs(network)).run("addresses", 1)
     assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}
+
+
+async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
+    network = programs_with(tmp_path, ("combined", 26))
+    network.airdrop(USER.pubkey(), 10**10)
+    made = NewAddress(b"\x2a" * 32, addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1, 0)
+    output = Output(USER.pubkey(), LAMPORTS, addresses.STATE_TREE_V1)
+    done = send(network, [invoke(USER.pubkey(), outputs=[output], compress=LAMPORTS)], USER)
+    assert done.err is None, done.logs
+    async with indexed(network, tmp_path) as service:
+        absent = {"address": encode(made.address), "tree": str(made.tree)}
+        wanted = {"hashes": [encode(leaf) for leaf in inserted(done).leaves], "newAddressesWithTrees": [absent]}
+        value = (await service.call("getValidityProof", wanted))["value"]
+        proof = b"".join(bytes(value["compressedProof"][name]) for name in "abc")
+        leaf_root, address_root = value["rootIndices"]
+        tree, queue = addresses.STATE_TREE_V1, addresses.NULLIFIER_QUEUE_V1
+        spent = Input(USER.pubkey(), LAMPORTS, tree, queue, 0, leaf_root)
+
+        def spend(proof: bytes, made: NewAddress) -> object:
+            network.advance()
+            instruction = invoke(USER.pubkey(), inputs=[spent], outputs=[output], new_addresses=[made], proof=proof)
+            return send(network, [set_compute_unit_limit(1_000_000), instruction], USER).err
+
+        made = replace(made, root_index=address_root)
+        other = replace(made, seed=b"\x2b" * 32)
+        assert spend(proof, other) == {"InstructionError": [1, {"Custom": 6043}]}
+        assert spend(proof, made) is None
+        assert spend(proof, made) == {"InstructionError": [1, {"Custom": 9002}]}

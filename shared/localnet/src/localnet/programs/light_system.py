@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from Crypto.Hash import keccak
 from solders.instruction import AccountMeta, Instruction
 from solders.pubkey import Pubkey
 from solders.system_program import ID as SYSTEM_PROGRAM
@@ -34,17 +35,34 @@ class Input:
     root_index: int | None = None
 
 
+@dataclass(frozen=True)
+class NewAddress:
+    """A V1 address that a wallet derives from a seed of 32 bytes; its proof is about the root of that index."""
+
+    seed: bytes
+    tree: Pubkey
+    queue: Pubkey
+    root_index: int
+
+    @property
+    def address(self) -> bytes:
+        """Keccak-256 with its first byte cleared."""
+        digest = keccak.new(digest_bits=256, data=bytes(self.tree) + self.seed + b"\xff").digest()
+        return b"\0" + digest[1:]
+
+
 def invoke(
     payer: Pubkey,
     *,
     inputs: Sequence[Input] = (),
     outputs: Sequence[Output] = (),
+    new_addresses: Sequence[NewAddress] = (),
     compress: int = 0,
     decompress: int = 0,
     recipient: Pubkey | None = None,
     proof: bytes | None = None,
 ) -> Instruction:
-    """Spend inputs, make outputs, and move lamports into or out of the pool; ValueError if they do not balance."""
+    """Spend inputs, make outputs and addresses, move lamports into or out of the pool; ValueError if unbalanced."""
     spent = sum(entry.lamports for entry in inputs) + compress
     if spent != sum(entry.lamports for entry in outputs) + decompress:
         message = f"{spent} lamports go in and {sum(entry.lamports for entry in outputs) + decompress} come out"
@@ -53,7 +71,7 @@ def invoke(
     body = b"\x00" if proof is None else b"\x01" + proof
     body += u32(len(inputs)) + b"".join(_input(entry, trees) for entry in inputs)
     body += u32(len(outputs)) + b"".join(_output(entry, trees) for entry in outputs)
-    body += b"\x00" + u32(0)
+    body += b"\x00" + u32(len(new_addresses)) + b"".join(_new_address(entry, trees) for entry in new_addresses)
     moved = compress or decompress
     body += (b"\x01" + u64(moved) if moved else b"\x00") + bytes([bool(compress)])
     metas = [
@@ -91,6 +109,10 @@ def _input(entry: Input, trees: list[Pubkey]) -> bytes:
     by_index = entry.root_index is None
     tail = u32(entry.leaf_index) + bytes([by_index]) + u16(entry.root_index or 0) + b"\x00"
     return _account(entry.owner, entry.lamports) + places + tail
+
+
+def _new_address(entry: NewAddress, trees: list[Pubkey]) -> bytes:
+    return entry.seed + _index(entry.queue, trees) + _index(entry.tree, trees) + u16(entry.root_index)
 
 
 def _output(entry: Output, trees: list[Pubkey]) -> bytes:
