@@ -91,6 +91,7 @@ def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once
 
 KEYS = {
     ("inclusion", 26): ("mainnet_inclusion_26_1", "v1_inclusion_26_1"),
+    ("non-inclusion", 26): ("non-inclusion_26_1", "v1_non_inclusion_26_1"),
     ("combined", 26): ("combined_26_1_1", "v1_combined_26_26_1_1"),
     ("non-inclusion", 40): ("non-inclusion_40_1", "v2_non_inclusion_40_1"),
 }
@@ -127,13 +128,14 @@ async def indexed(network: Network, folder: Path) -> AsyncIterator[Service]:
     store.close()
 
 
-async def test_seed__address_and_v1_spend__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
-    network = programs_with(tmp_path, ("inclusion", 26), ("non-inclusion", 40))
+async def test_seed__addresses_and_v1_spend__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
+    network = programs_with(tmp_path, ("inclusion", 26), ("non-inclusion", 40), ("non-inclusion", 26))
     async with indexed(network, tmp_path) as service:
         traffic = Traffic(network, IndexedProofs(service.call))
         assert await traffic.run("v1_compress", 2) == 2
         assert await traffic.run("v1_spend", 1) == 1
         assert await traffic.run("addresses", 1) == 1
+        assert await traffic.run("v1_addresses", 1) == 1
     with pytest.raises(TrafficStopped, match="after 0") as stopped:
         await Traffic(network, SimulatedProofs(network)).run("addresses", 1)
     assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}

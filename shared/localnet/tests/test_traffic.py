@@ -37,6 +37,9 @@ async def test_run__every_kind__ends_up_in_its_queue(traffic: Traffic) -> None:
     assert queued(network, addresses.STATE_TREE_V1, 240) == 4
     assert await traffic.run("v1_spend", 2) == 2
     assert queued(network, addresses.STATE_TREE_V1, 240) == 6
+    before = network.account(addresses.ADDRESS_QUEUE_V1)
+    assert await traffic.run("v1_addresses", 3) == 3
+    assert network.account(addresses.ADDRESS_QUEUE_V1) != before
 
 
 async def test_run__queue_full__stops_with_the_code(traffic: Traffic) -> None:

@@ -18,7 +18,7 @@ from localnet.chain.execution import TransactionRefused
 from localnet.chain.network import Network
 from localnet.development import LAMPORTS_EACH, USER
 from localnet.programs.compressed_token import create_mint, mint_address
-from localnet.programs.light_system import Input, Output, invoke
+from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.traffic_proofs import NoProof, Proofs
 
 LAMPORTS = 1_000_000
@@ -136,10 +136,21 @@ class Traffic:
 
     async def address(self, _count: int) -> RecordedTransaction:
         """One new V2 address: that of a compressed mint."""
-        name = f"{self.network.slot} {self.network.transaction_count} {next(self.serial)}"
-        signer = Keypair.from_seed(hashlib.sha256(f"localnet mint {name}".encode()).digest())
+        signer = Keypair.from_seed(hashlib.sha256(f"localnet mint {self._name()}".encode()).digest())
         shown = await self.proofs.of_absence(mint_address(signer.pubkey()))
         return self._send([create_mint(USER.pubkey(), signer.pubkey(), shown.root_index, shown.proof)], signer)
+
+    async def v1_address(self, _count: int) -> RecordedTransaction:
+        """One new V1 address, which nothing uses."""
+        seed = hashlib.sha256(f"localnet address {self._name()}".encode()).digest()
+        tree, queue = addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1
+        shown = await self.proofs.of_absence(NewAddress(seed, tree, queue, 0).address, tree)
+        made = NewAddress(seed, tree, queue, shown.root_index)
+        return self._send([invoke(USER.pubkey(), new_addresses=[made], proof=shown.proof)])
+
+    def _name(self) -> str:
+        """Another one each time, on every fork."""
+        return f"{self.network.slot} {self.network.transaction_count} {next(self.serial)}"
 
     def _take(self, unspent: list[Unspent], count: int) -> list[Unspent]:
         if len(unspent) < count:
@@ -184,4 +195,5 @@ KINDS: dict[str, Callable[[Traffic, int], Awaitable[RecordedTransaction]]] = {
     "addresses": Traffic.address,
     "v1_compress": Traffic.v1_compress,
     "v1_spend": Traffic.v1_spend,
+    "v1_addresses": Traffic.v1_address,
 }

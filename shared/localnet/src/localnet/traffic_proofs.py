@@ -11,6 +11,7 @@ from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import compress_proof, simulate_proof
 from localnet.indexer.api.errors import ApiError
+from localnet.indexer.programs import TreeType
 from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
 from shared.poseidon import hash2
 
@@ -33,8 +34,8 @@ class Proofs(Protocol):
     async def of_leaf(self, leaf: bytes) -> RootedProof:
         """The V1 state tree has a leaf."""
 
-    async def of_absence(self, address: bytes) -> RootedProof:
-        """The V2 address tree lacks an address."""
+    async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
+        """An address tree lacks an address."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,13 @@ class SimulatedProofs:
         numbers = [int.from_bytes(value, "big") for value in (tree.root, leaf)]
         return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof(numbers)))
 
-    async def of_absence(self, address: bytes) -> RootedProof:
-        """The V2 address tree lacks an address."""
-        tree = self._tree(bytes(addresses.ADDRESS_TREE))
-        statement = int.from_bytes(hash2(tree.root, address), "big")
-        return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof([statement])))
+    async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
+        """An address tree lacks an address."""
+        found = self._tree(bytes(tree))
+        pair = (found.root, address)
+        statement = [hash2(*pair)] if found.tree_type is TreeType.ADDRESS_V2 else pair
+        numbers = [int.from_bytes(value, "big") for value in statement]
+        return RootedProof(found.sequence % found.root_capacity, compress_proof(simulate_proof(numbers)))
 
     def _tree(self, key: bytes) -> TreeAccount:
         account = self.network.account(Pubkey(key))
@@ -75,9 +78,9 @@ class IndexedProofs:
         value = await self._ask("getValidityProof", {"hashes": [encode(leaf)]})
         return RootedProof(value["rootIndices"][0], _bytes_of(value))
 
-    async def of_absence(self, address: bytes) -> RootedProof:
-        """The V2 address tree lacks an address."""
-        wanted = [{"address": encode(address), "tree": str(addresses.ADDRESS_TREE)}]
+    async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
+        """An address tree lacks an address."""
+        wanted = [{"address": encode(address), "tree": str(tree)}]
         value = await self._ask("getValidityProofV2", {"newAddressesWithTrees": wanted})
         return RootedProof(value["addresses"][0]["rootIndex"], _bytes_of(value))
 

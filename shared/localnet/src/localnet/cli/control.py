@@ -129,6 +129,7 @@ restore = click.command("restore")(
 @click.option("--addresses", type=click.IntRange(min=0), default=0, help="New V2 addresses.")
 @click.option("--v1", "v1_compress", type=click.IntRange(min=0), default=0, help="New accounts in the V1 state tree.")
 @click.option("--v1-spend", type=click.IntRange(min=0), default=0, help="V1 accounts to spend.")
+@click.option("--v1-addresses", type=click.IntRange(min=0), default=0, help="New V1 addresses.")
 @click.option(
     "--every", type=click.FloatRange(min=0, min_open=True), help="Repeat after so many seconds, until Ctrl-C."
 )

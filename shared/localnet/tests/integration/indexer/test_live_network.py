@@ -40,7 +40,14 @@ async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) 
     follower = Follower(network, store)
     traffic = Traffic(network, SimulatedProofs(network))
     sizes = {}
-    for kind, count in (("compress", 15), ("spend", 12), ("addresses", 3), ("v1_compress", 4), ("v1_spend", 2)):
+    for kind, count in (
+        ("compress", 15),
+        ("spend", 12),
+        ("addresses", 3),
+        ("v1_compress", 4),
+        ("v1_spend", 2),
+        ("v1_addresses", 2),
+    ):
         await traffic.run(kind, count)
         await follower.catch_up()
         assert follower.stopped is None
