@@ -140,23 +140,11 @@ def test_commands__running_network__move_save_and_restore(running: dict[str, Any
 
 def test_seed__every_kind__is_indexed(running: dict[str, Any]) -> None:
     url = ("--url", running["rpcUrl"])
-    arguments = [
-        "seed",
-        "--compress",
-        "12",
-        "--spend",
-        "3",
-        "--addresses",
-        "2",
-        "--v1",
-        "2",
-        "--v1-spend",
-        "1",
-        "--v1-addresses",
-        "1",
-    ]
-    made = json.loads(invoke(*arguments, *url))
-    assert made == {"compress": 12, "spend": 3, "addresses": 2, "v1_compress": 2, "v1_spend": 1, "v1_addresses": 1}
+    v2_options = ("--compress", "12", "--spend", "3", "--addresses", "2")
+    v1_options = ("--v1", "2", "--v1-spend", "1", "--v1-addresses", "1")
+    made = json.loads(invoke("seed", *v2_options, *v1_options, *url))
+    v1 = {"v1_compress": 2, "v1_spend": 1, "v1_addresses": 1}
+    assert made == {"compress": 12, "spend": 3, "addresses": 2, **v1}
     user = Keypair.from_bytes(bytes(running["keys"]["user"]))
     question = {
         "jsonrpc": "2.0",

@@ -10,13 +10,17 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localnet.chain.artefacts import artefacts_folder
+from localnet.key_folder import TREE_PROVER
 
 PACKAGE, VERSION = "@lightprotocol/stateless.js", "0.23.3"
 INTEGRITY = "sha512-ox0pPN1X4IAkGsMB/E03S3ttQvY6JWlGan90Bw4vvFWCD0Q5ivfd9Og1AqYJI+xliYzn7m8ngHcUJtCka+5Tyg=="
@@ -78,17 +82,56 @@ def free_pair() -> int:
     raise AssertionError("no two free ports in a row")
 
 
-@pytest.fixture
-def network() -> Iterator[dict[str, Any]]:
+def wait_until_healthy(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        assert process.poll() is None, "the prover has ended"
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=DEADLINE):  # noqa: S310 - our own server
+                return
+        except OSError:
+            assert time.monotonic() < deadline, "the prover does not answer"
+            time.sleep(0.1)
+
+
+@contextmanager
+def our_prover(folder: Path) -> Iterator[list[str]]:
+    """Our prover with the published keys of V1 circuits; yields the options for a network that knows them."""
+    keys = folder / "keys"
+    keys.mkdir()
+    for key in (artefacts_folder() / "0.27.0" / "proving-keys").glob("*inclusion_26_*.key"):
+        (keys / key.name).symlink_to(key)
+    port = free_pair()
+    url, metrics = f"http://127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+    command = [str(TREE_PROVER), "start", "--keys-dir", str(keys), "--prover-address", f"127.0.0.1:{port}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    with (folder / "prover.log").open("wb") as log:
+        process = subprocess.Popen([*command, "--metrics-address", metrics], stdout=log, stderr=log, env=environment)
+    try:
+        wait_until_healthy(url, process)
+        yield ["--keys-dir", str(keys), "--prover-url", url]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=DEADLINE)
+
+
+@contextmanager
+def running_network(options: list[str]) -> Iterator[dict[str, Any]]:
     command = [str(Path(sys.executable).with_name("localnet")), "up", "--json", "--rpc-port", str(free_pair())]
-    process = subprocess.Popen(
-        [*command, "--prover-port", "0", "--indexer-port", "0", "--slot-ms", "100"], stdout=subprocess.PIPE, text=True
-    )
+    command += ["--prover-port", "0", "--indexer-port", "0", "--slot-ms", "100", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     yield json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
+
+
+@pytest.fixture(params=["simulated", "our prover"])
+def network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    with ExitStack() as stack:
+        options = stack.enter_context(our_prover(tmp_path)) if request.param == "our prover" else []
+        yield stack.enter_context(running_network(options))
 
 
 @pytest.mark.timeout(2 * DEADLINE)
@@ -104,6 +147,8 @@ def test_stateless_js__life_of_lamports__is_what_the_client_expects(
         [tools[0], SCRIPT.name, *urls], cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE
     )
     assert done.returncode == 0, done.stderr
+    if network["proofs"] != "simulated":
+        assert (tmp_path / "prover.log").read_bytes().count(b'"path": "/prove", "status": 200') >= 3
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["health"] == "ok"
     assert seen["slot"] >= network["slot"]
