@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import resource
 from collections.abc import AsyncIterator
@@ -109,7 +110,11 @@ async def test_connections__beyond_the_limit__are_answered_503(listen: Listen, p
         await until(lambda: sample(state, "prover_http_connections") == 3)
         answer = await ask(port)
         assert answer.startswith(b"HTTP/1.1 503")
-        assert b"Retry-After" in answer
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"Retry-After" in head
+        refusal = json.loads(body)
+        assert (refusal["code"], refusal["retryable"]) == ("overloaded", True)
+        assert "503" in refusal["message"]  # on which existing clients try again
     await until(lambda: sample(state, "prover_http_connections") == 0)
     assert b"200 OK" in await ask(port)
     assert sample(state, "prover_rejected_requests_total", reason="connections") == 1

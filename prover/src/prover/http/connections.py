@@ -5,9 +5,11 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 
+from prover.errors import TryAgainLater
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
+from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 _log = get_logger(__name__)
 
@@ -16,10 +18,18 @@ _LONGEST_END = 4
 _RESERVED_DESCRIPTORS = 256
 """Descriptors for key files, logs and the metrics address."""
 
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n"
-    b"X-Reason: too many connections (503)\r\n\r\n"
+_FULL_BODY = encode_problem(
+    problem(
+        code=TryAgainLater.code,
+        status=TryAgainLater.status,
+        detail="too many connections are open; try again later (503)",
+        retryable=True,
+    )
 )
+_FULL = (
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+    f"Content-Type: {PROBLEM_CONTENT_TYPE}\r\nContent-Length: {len(_FULL_BODY)}\r\n\r\n"
+).encode() + _FULL_BODY
 
 
 class ConnectionGuards:
