@@ -356,6 +356,15 @@ def test_download__through_a_proxy__asks_it(server: KeyServer, folder: Path, mon
     require_published(server, folder)
 
 
+def test_download__through_a_proxy_without_a_valid_address__says_so(
+    server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://user:secret@:port")
+    with pytest.raises(KeyDownloadFailed, match=f"{FILE}; HTTP_PROXY is no address of a proxy: write") as caught:
+        download_keys(folder, ONE, source(server), CancelFlag())
+    assert "secret" not in str(caught.value)
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not condition():

@@ -22,6 +22,7 @@ from prover.keys.download_transfer import (
     WrongContent,
     explained_network,
     no_room,
+    require_proxies,
     require_status,
     transfer,
 )
@@ -146,6 +147,10 @@ class _Download:
 
     async def bring(self, names: list[str], pinned: Expectations | None) -> None:
         self._missing = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        try:
+            require_proxies()
+        except TransferFailed as error:
+            raise KeyDownloadFailed(self._explained(error)) from error
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=self._source.silence_s, total=None)
         headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{own_version()}"}
         async with aiohttp.ClientSession(
@@ -162,6 +167,9 @@ class _Download:
                 raise failure
         if failures:
             raise KeyDownloadFailed("\n".join(str(failure) for failure in failures))
+
+    def _explained(self, failure: TransferFailed) -> str:
+        return f"proving key file not found: {self._missing}; {failure}: {failure.remedy}"
 
     async def _checksum_list(self, session: aiohttp.ClientSession) -> Expectations:
         async def fetch() -> str:
@@ -200,7 +208,7 @@ class _Download:
         free = self._room()
         if sum(known) - there > free:
             failure = no_room(sum(known) - there, free)
-            raise KeyDownloadFailed(f"proving key file not found: {self._missing}; {failure}: {failure.remedy}")
+            raise KeyDownloadFailed(self._explained(failure))
 
     async def _size(self, session: aiohttp.ClientSession, file: ExpectedFile) -> int | None:
         if file.size is not None:

@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from urllib.request import getproxies
 
 import aiohttp
+from yarl import URL
 
 from prover.keys.checksums import ExpectedFile
 from prover.keys.memory import gibibytes
@@ -79,6 +81,17 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
     if status in (401, 403, 407):
         raise TransferFailed(answer, "check --download-url, the credentials and the proxy")
     raise TransferFailed(answer, "check --download-url")
+
+
+def require_proxies() -> None:
+    """Raise TransferFailed for the address of a proxy that cannot be read; it may hold a password and is not shown."""
+    proxies = getproxies()
+    for scheme in ("http", "https"):
+        try:
+            URL(proxies.get(scheme, ""))
+        except ValueError:
+            variable = f"{scheme.upper()}_PROXY"
+            raise TransferFailed(f"{variable} is no address of a proxy", "write http://host:port") from None
 
 
 @contextmanager
