@@ -201,6 +201,22 @@ async def test_send_transaction__refused__fails_its_preflight(server: Served) ->
     assert error["message"] == "Transaction simulation failed: Blockhash not found"
 
 
+async def test_send_transaction__fails_without_preflight__is_in_its_block_and_pays(server: Served) -> None:
+    before = await server.call("getBalance", str(USER.pubkey()), {"commitment": "processed"})
+    transaction = wire(signed(server, 10**18))
+    error = await server.error("sendTransaction", transaction, BASE64)
+    assert error["data"]["err"] == {"InstructionError": [0, {"Custom": 1}]}
+    sent = await server.call("sendTransaction", transaction, {**BASE64, "skipPreflight": True})
+    await server.call("localnet_advance", 1)
+    [status] = (await server.call("getSignatureStatuses", [sent]))["value"]
+    assert status["err"] == status["status"]["Err"] == {"InstructionError": [0, {"Custom": 1}]}
+    after = await server.call("getBalance", str(USER.pubkey()), {"commitment": "processed"})
+    assert before["value"] - after["value"] == 5000
+    config = {"maxSupportedTransactionVersion": 0, "commitment": "confirmed"}
+    block = await server.call("getBlock", status["slot"], config)
+    assert [entry["meta"]["fee"] for entry in block["transactions"]][-1] == 5000
+
+
 async def test_simulate_transaction__both_checks__is_refused(server: Served) -> None:
     config = {**BASE64, "sigVerify": True, "replaceRecentBlockhash": True}
     error = await server.error("simulateTransaction", wire(signed(server)), config)

@@ -106,6 +106,28 @@ def test_nullify__built_here__equals_the_recorded_one_and_works_once(network: Ne
     assert done.err == {"InstructionError": [1, {"Custom": 6015}]}
 
 
+def test_nullify__proof_of_another_leaf__is_refused(network: Network) -> None:
+    facts = recorded("v1_txs")["nullify"]
+    leaves = [bytes.fromhex(leaf) for leaf in facts["leaves"]]
+    queue_nullifier(network, leaves)
+    tree = MerkleTree(26)
+    tree.append([*reversed(leaves), *leaves])
+    places = {"changelog_index": facts["changelog_index"], "queue_index": facts["queue_index"]}
+    instruction = registry.nullify(
+        FORESTER.pubkey(),
+        addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
+        addresses.STATE_TREE_V1,
+        addresses.NULLIFIER_QUEUE_V1,
+        leaf_index=facts["leaf_index"],
+        siblings=tree.proof(facts["leaf_index"]),
+        **places,
+    )
+    wait_for_turn(network, addresses.NULLIFIER_QUEUE_V1)
+    done = send(network, [set_compute_unit_limit(400_000), instruction], FORESTER)
+    assert done.err == {"InstructionError": [1, {"Custom": 10010}]}
+    assert current_root(network, addresses.STATE_TREE_V1) == facts["old_root"]
+
+
 def test_update_address_merkle_tree__recorded_transaction__inserts_the_address(network: Network) -> None:
     facts = recorded("v1_txs")["update_address_merkle_tree"]
     inserter = registered_inserter(network)
