@@ -33,7 +33,9 @@ async def test_requests__equal_at_once__share_one_proof(serve: Serve, published_
     client = await serve(published_keys, proving={"max_concurrency": 1, "merkle_deadline_s": 120})
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
-        tasks = [asyncio.ensure_future(client.post("/prove", data=BODY)) for _ in range(8)]
+        # Whether a client names its request, and how, makes no difference.
+        headers = [{}, *({"Idempotency-Key": f"client-{number}"} for number in range(7))]
+        tasks = [asyncio.ensure_future(client.post("/prove", data=BODY, headers=names)) for names in headers]
         await until(lambda: sample(state, "prover_shared_proofs_total", way="joined") == 7)
         assert len(state.flights.running) == 1
     responses = await asyncio.gather(*tasks)
