@@ -25,6 +25,9 @@ KEY_FILES = {
     "address-append": "address-append_40_10.key",
 }
 
+ROOT, A, C = 13, 45, 141
+"""Where a batch instruction has the new root and the first and last points of its proof (onchain.md section 4.2)."""
+
 
 @pytest.fixture(scope="module")
 def batch_keys() -> Path:
@@ -45,16 +48,23 @@ def test_batches__each_circuit_of_size_10__our_proofs_move_the_trees(batch_keys:
     forest.register()
     indices = forest.compress()
     append = forest.append_instruction()
-    stale = bytearray(append.data)
-    stale[13] ^= 1
-    tampered = Instruction(append.program_id, bytes(stale), append.accounts)
-    assert forest.work(tampered).err == {"InstructionError": [1, {"Custom": 13006}]}
-    assert forest.work(append).err is None
+    accept_only(forest, append)
     assert forest.spend(indices).err is None
-    assert forest.work(forest.nullify_instruction()).err is None
+    accept_only(forest, forest.nullify_instruction())
     assert forest.root() == forest.tree.root
-    forest.insert_addresses([bytes([0]) + number.to_bytes(31, "big") for number in range(5, 205, 20)])
-    assert forest.work(forest.address_instruction()).err is None
+    forest.insert_addresses([bytes([0]) + number.to_bytes(31, "big") for number in range(5, 405, 20)])
+    accept_only(forest, forest.address_instruction(), replayed=13006)  # ten more addresses wait for another proof
     assert forest.root(addresses.ADDRESS_TREE) == forest.address_tree.root
+
+
+def accept_only(forest: Forest, instruction: Instruction, replayed: int = 14301) -> None:
+    """The programs take an instruction once, and refuse it with another root and with another proof."""
+    data = bytes(instruction.data)
+    other_root = data[:ROOT] + bytes([data[ROOT] ^ 1]) + data[ROOT + 1 :]
+    other_proof = data[:C] + data[A : A + 32]  # a point of the curve, but not the proof's
+    for changed in (other_root, other_proof):
+        altered = Instruction(instruction.program_id, changed, instruction.accounts)
+        assert forest.work(altered).err == {"InstructionError": [1, {"Custom": 13006}]}
+    assert forest.work(instruction).err is None
     forest.network.advance()
-    assert forest.work(append).err == {"InstructionError": [1, {"Custom": 14301}]}
+    assert forest.work(instruction).err == {"InstructionError": [1, {"Custom": replayed}]}
