@@ -55,7 +55,7 @@ _MACHINE = (
         type=click.IntRange(0, 1024),
         envvar="PROVER_PROVING__MAX_CONCURRENCY",
         show_envvar=True,
-        show_default="one per two processors",
+        show_default="one per two processors, at least two",
         help="Proofs computed at once.",
     ),
     click.option(
