@@ -13,7 +13,7 @@ from circuit_inputs import KEY_FILES
 from gnark_conversion import key_sections
 from golden_vectors import vector_named
 from independent_groth16 import IndependentKey
-from reference_server import BATCH_VECTORS, MERKLE_VECTORS, assert_proves, reference_server
+from reference_server import BATCH_VECTORS, MERKLE_VECTORS, assert_proves, fill_up, reference_server
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.generation import GENERATION_08
@@ -38,21 +38,22 @@ def verifying_key(path: Path, wrapper: int) -> IndependentKey:
     return IndependentKey.read(key[at.proving_key_end : at.verifying_key_end])
 
 
+@pytest.mark.timeout(1200)
 def test_reference__merkle_keys_with_our_constraint_systems__proves(
     reference_prover: Path, reference_keys_dir: Path, tmp_path: Path
 ) -> None:
-    for path in reference_keys_dir.glob("*.key"):
-        (tmp_path / path.name).symlink_to(path)
     vectors = [vector_named(name) for name in MERKLE_VECTORS]
     for vector in vectors:
         file = KEY_FILES[vector.circuit]
         replace_constraint_system(reference_keys_dir / file, tmp_path / file, vector.circuit, wrapper=16)
+    fill_up(tmp_path, KEY_FILES.values(), reference_keys_dir / "inclusion_32_1.key")
     with reference_server(reference_prover, tmp_path, tmp_path / "log", "--run-mode", "local-rpc") as port:
         for vector in vectors:
             key = verifying_key(reference_keys_dir / KEY_FILES[vector.circuit], wrapper=16)
             assert_proves(port, vector, key)
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("name", BATCH_VECTORS)
 def test_reference__batch_key_with_our_constraint_system__proves(

@@ -6,11 +6,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from circuit_inputs import KEY_FILES
 from conformance import Answer, Outcome, faults, report, run
 from conformance_cases import DIFFERENCES, all_cases
 from golden_vectors import VECTORS
 from in_process_service import Listen
-from reference_server import reference_server
+from reference_server import fill_up, reference_server
 from rich.console import Console
 
 from prover.keys.store import KeyStore
@@ -27,11 +28,11 @@ def one_key_dir(reference_keys_dir: Path, tmp_path: Path) -> Path:
     """The smallest key under all 18 names, without which the reference does not start; loading all takes minutes."""
     folder = tmp_path / "keys"
     folder.mkdir()
-    for path in reference_keys_dir.glob("*.key"):
-        (folder / path.name).symlink_to(reference_keys_dir / ONE_KEY)
+    fill_up(folder, KEY_FILES.values(), reference_keys_dir / ONE_KEY)
     return folder
 
 
+@pytest.mark.timeout(1200)
 async def test_suite__against_ours_and_the_reference__finds_no_difference_that_is_not_meant(
     listen: Listen, published_keys: KeyStore, reference_prover: Path, one_key_dir: Path, tmp_path: Path
 ) -> None:
