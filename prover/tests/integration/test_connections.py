@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import resource
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from golden_vectors import vector_named
@@ -90,12 +90,24 @@ async def test_connection__silent_or_idle__is_closed_in_time(listen: Listen, pub
     await until(lambda: sample(state, "prover_http_connections") == 0)
 
 
-async def test_connections__a_thousand_idle__leave_room_for_work(listen: Listen, published_keys: KeyStore) -> None:
+@pytest.fixture
+def many_files() -> Iterator[int]:
+    """As many descriptors as this process may open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_connections__thousands_idle__leave_room_for_work(
+    listen: Listen, published_keys: KeyStore, many_files: int
+) -> None:
+    idle = min(3000, (many_files - 512) // 2)  # both ends are in this process
     state, port = await listen(published_keys)
     async with contextlib.AsyncExitStack() as stack:
-        for _ in range(1000):
+        for _ in range(idle):
             await stack.enter_async_context(connection(port))
-        await until(lambda: sample(state, "prover_http_connections") == 1000)
+        await until(lambda: sample(state, "prover_http_connections") == idle)
         assert b"200 OK" in await ask(port)
         request = b"POST /prove HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY)
         assert b"200 OK" in await ask(port, request + BODY)
