@@ -160,19 +160,25 @@ async def test_circuit__switched_off__is_503_without_a_retry(serve: Serve, publi
     assert (await client.post("/prove", data=vector_named("prover/v1_inclusion_26_1").body)).status == 200
 
 
-async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
-    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loading = threading.Event()
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Keys stay in loading until this is set."""
+    loaded = threading.Event()
     lease = KeyStore.lease
 
     @contextmanager
     def slow_lease(store: KeyStore, wanted: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
-        loading.wait(60)
+        loaded.wait(120)
         with lease(store, wanted, cancel) as key:
             yield key
 
     monkeypatch.setattr(KeyStore, "lease", slow_lease)
+    return loaded
+
+
+async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
+    serve: Serve, published_keys: KeyStore, loading: threading.Event
+) -> None:
     client = await serve(published_keys, proving={"key_wait_s": 0.2, "merkle_deadline_s": 60})
     response = await client.post("/prove", data=BODY)
     problem = await response.json()
@@ -186,18 +192,8 @@ async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
 
 
 async def test_requests__more_than_there_are_threads__are_refused(
-    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, published_keys: KeyStore, loading: threading.Event
 ) -> None:
-    loading = threading.Event()
-    lease = KeyStore.lease
-
-    @contextmanager
-    def slow_lease(store: KeyStore, wanted: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
-        loading.wait(120)
-        with lease(store, wanted, cancel) as key:
-            yield key
-
-    monkeypatch.setattr(KeyStore, "lease", slow_lease)
     client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 1, "merkle_deadline_s": 120})
     tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(2)]
     await until(lambda: len(state_of(client).flights.running) == 2)
