@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -42,6 +43,12 @@ def test_start__as_the_launcher_calls_it__proves_and_reports(service: Service) -
     assert finished[-1]["request_id"]
 
 
+def bodies_read(service: Service) -> int:
+    _, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
+    counts = re.findall(rb"^prover_circuit_input_size_bytes_count\{.*\} (\S+)$", metrics, re.MULTILINE)
+    return int(sum(map(float, counts)))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_start__stopped_by_a_signal__finishes_what_runs(service: Service, number: int) -> None:
     service.ask("POST", "/prove", LARGE)  # loads the key
@@ -49,11 +56,11 @@ def test_start__stopped_by_a_signal__finishes_what_runs(service: Service, number
     threads = [threading.Thread(target=lambda: answers.append(service.ask("POST", "/prove", LARGE))) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(0.1)
+    service.until(lambda: bodies_read(service) == 4)
     service.process.send_signal(number)
     for thread in threads:
         thread.join()
-    assert service.process.wait(30) == 0
+    assert service.process.wait(60) == 0
     assert [(status, len(body)) for status, body in answers] == [(200, 579)] * 3
     events = [line["event"] for line in service.lines()]
     assert events[-1] == "stopped"

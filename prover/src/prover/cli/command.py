@@ -1,5 +1,6 @@
 """Commands whose help ends with examples, and whose failures become one line and an exit code."""
 
+import signal
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -55,12 +56,14 @@ class Group(click.Group):
         super().format_epilog(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a ProverError ends the process with its exit code."""
+        """Run the command; a ProverError ends the process with its exit code, Ctrl-C as shells expect."""
         try:
             return super().invoke(ctx)
         except ProverError as error:
             click.echo(f"error: {error.detail}", err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)
 
 
 def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
