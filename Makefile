@@ -24,7 +24,7 @@ LOCALNET := shared/localnet
 
 ##@ Start
 
-.PHONY: help setup up down demo localnet reference-fixtures reference-batch-keys
+.PHONY: help setup up down demo localnet redis-server reference-fixtures reference-batch-keys
 help: ## Print this list
 	@awk -f shared/scripts/help.awk $(firstword $(MAKEFILE_LIST))
 
@@ -42,6 +42,9 @@ demo: native ## Build everything, prove and verify on a published key, by comman
 
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C ends it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
+
+redis-server: ## See to it that redis-server and openssl are installed (Debian, as root; else says how)
+	@prover/scripts/provide-redis
 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
 	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
@@ -80,7 +83,7 @@ lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE
 ##@ Check
 
 .PHONY: test check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
-test: native reference-fixtures lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
+test: native reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
 	@shared/scripts/run-tests gate
 
 check: regenerate-check test ## The gate and the check of generated files
@@ -88,22 +91,22 @@ check: regenerate-check test ## The gate and the check of generated files
 lint: native ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
 	@shared/scripts/lint
 
-test-unit: native ## Unit tests
+test-unit: native redis-server ## Unit tests
 	@shared/scripts/run-tests unit
 
-test-integration: native reference-fixtures ## Tests against published keys, the reference prover and real sockets
+test-integration: native reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
-test-acceptance: native reference-fixtures ## Whole-service tests
+test-acceptance: native reference-fixtures redis-server ## Whole-service tests
 	@shared/scripts/run-tests acceptance
 
-test-vectors: native reference-fixtures ## Tests against recorded answers
+test-vectors: native reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
 
 test-gpu: ## Tests of the CUDA backend
 	$(not_built) "CPU and GPU proofs compared"
 
-sanitize: native native-checked ## Native tests against the checked build
+sanitize: native native-checked redis-server ## Native tests against the checked build
 	@shared/scripts/run-tests sanitize
 
 fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
@@ -124,7 +127,7 @@ bench-compare: ## Compare two benchmark runs
 bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
 	@$(PYTHON_BIN) prover/bench/compare_service.py
 
-soak: native reference-fixtures ## 10,000 good, bad, abandoned and broken requests with flat memory (minutes)
+soak: native reference-fixtures redis-server ## 10,000 good, bad, abandoned and broken requests with flat memory (minutes)
 	@$(PYTHON_BIN) prover/bench/soak_http.py
 
 ##@ Keys

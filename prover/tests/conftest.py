@@ -1,21 +1,25 @@
-"""Fixtures that bring the reference's artefacts, and the promise that a gate never skips them.
+"""Fixtures that bring the reference's artefacts and Redis, and the promise that a gate never skips them.
 
 A test that asks for one of the `reference_*` fixtures fetches what it needs on first use (see
-prover/scripts/reference_fixtures.py). When that is impossible the test is skipped with the reason, except under
-ZKC_REQUIRE_REFERENCE=1, where it fails.
+prover/scripts/reference_fixtures.py); one that asks for a `redis_*` fixture needs redis-server. When that is
+impossible the test is skipped with the reason, except under ZKC_REQUIRE_REFERENCE=1, where it fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import py_ecc  # noqa: F401 - see the next statement
 import pytest
+import redis_server
 import reference_batch_keys
 import reference_fixtures
+from redis_server import Certificates, RedisServer, StartRedis, running_redis
 
 # Importing py_ecc raises the recursion limit of the process to 100000, deep enough for C code under test to run off
 # its stack before Python stops it. Its own pairing needs fewer than 5000 frames.
@@ -69,6 +73,48 @@ def reference_batch_keys_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def redis_needed() -> None:
+    """Redis can be started here."""
+    reason = redis_server.missing()
+    if reason and REFERENCE_REQUIRED:
+        pytest.fail(reason, pytrace=False)
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def redis_shared(redis_needed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """The server of all tests that do not harm it."""
+    with running_redis(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_database(redis_shared: RedisServer) -> RedisServer:
+    """An empty server, for tests that leave it running and configured as it is."""
+    redis_shared.flush()
+    return redis_shared
+
+
+@pytest.fixture
+def redis_start(redis_needed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartRedis]:
+    """Starts servers for this test alone, to kill, pause or configure: see RedisServer for what it takes."""
+    with contextlib.ExitStack() as servers:
+
+        def start(*options: str, **settings: Any) -> RedisServer:
+            folder = tmp_path_factory.mktemp("redis")
+            return servers.enter_context(running_redis(folder, *options, **settings))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def redis_certificates(redis_needed: None, tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates for servers with TLS."""
+    return Certificates.make(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
 def testing_library() -> Path:
     """libgroth16_testing.so: the kernel with its test hooks; $PROVER_TESTING_LIBRARY chooses another build."""
     path = Path(os.environ.get("PROVER_TESTING_LIBRARY") or PROVER / "build/dev/libgroth16_testing.so")
@@ -86,6 +132,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 NEEDS_REFERENCE = ("needs_reference", True)
+PREFIXES = ("reference_", "redis_")
 skipped: list[str] = []
 
 
@@ -93,9 +140,9 @@ skipped: list[str] = []
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Marks the reports of tests that asked for an artefact of the reference; a mark travels between processes."""
+    """Marks the reports of tests that asked for the reference or for Redis; a mark travels between processes."""
     report = yield
-    if any(name.startswith("reference_") for name in getattr(item, "fixturenames", ())):
+    if any(name.startswith(PREFIXES) for name in getattr(item, "fixturenames", ())):
         report.user_properties.append(NEEDS_REFERENCE)
     return report
 

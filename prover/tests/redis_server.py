@@ -1,0 +1,208 @@
+"""Real redis-server processes for tests: each with a folder of its own and a port that survives its restarts.
+
+A server ends with the thread that started it, so a test run that is killed leaves none behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import redis
+
+BINARY = "redis-server"
+START_SECONDS = 60
+PORTS = range(12_000, 32_000)
+"""Below the ports of outgoing connections: a client that calls a dead server again and again must not get through to
+itself, and no other process may take the port while the server restarts."""
+
+
+def missing() -> str | None:
+    """What keeps servers from running here; None when nothing does."""
+    if shutil.which(BINARY) is None:
+        return f"{BINARY} is not installed; `make redis-server` installs it or says how"
+    return None
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """A certificate authority made for a test, and what it issued for 127.0.0.1 and localhost."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Certificates:
+        """Make both certificates with the openssl command."""
+        made = cls(folder / "ca.crt", folder / "redis.crt", folder / "redis.key")
+        authority_key, request, names = folder / "ca.key", folder / "redis.csr", folder / "names.txt"
+        names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        _openssl("req", "-x509", *curve, "-keyout", authority_key, "-out", made.authority, "-subj", "/CN=test CA")
+        _openssl("req", *curve, "-keyout", made.key, "-out", request, "-subj", "/CN=localhost")
+        signing = ("-CA", made.authority, "-CAkey", authority_key, "-CAcreateserial", "-extfile", names)
+        _openssl("x509", "-req", "-in", request, *signing, "-out", made.certificate, "-days", "2")
+        return made
+
+
+def _openssl(*words: str | Path) -> None:
+    answer = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+class RedisServer:
+    """A redis-server that can be killed, stopped for a while and started again on the same data and port."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        appendonly: bool = False,
+        password: str = "",
+        certificates: Certificates | None = None,
+    ) -> None:
+        self.folder = folder
+        self.password = password
+        self.certificates = certificates
+        self.port = free_port()
+        self._options = options
+        self._appendonly = appendonly
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The address as clients take it."""
+        scheme = "rediss" if self.certificates else "redis"
+        credentials = f":{quote(self.password, safe='')}@" if self.password else ""
+        return f"{scheme}://{credentials}127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the server wrote, over all its starts."""
+        path = self.folder / "redis.log"
+        return path.read_text() if path.exists() else ""
+
+    def start(self) -> RedisServer:
+        """Start on the port and the data of before; returns when commands are answered."""
+        assert self._process is None, "the server runs already"
+        command = [BINARY, *self._words()]
+        if shutil.which("setpriv"):
+            command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
+        with (self.folder / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            assert self._process.poll() is None, self.log
+            assert time.monotonic() < deadline, self.log
+            time.sleep(0.02)
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL: what the append-only file has is there at the next start."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL when that is not enough."""
+        self._end(signal.SIGTERM)
+
+    def restart(self) -> None:
+        """SIGKILL and start."""
+        self.kill()
+        self.start()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """SIGSTOP meanwhile: connections stay open, nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def client(self, **options: Any) -> Iterator[redis.Redis]:
+        """A blocking client."""
+        if self.certificates:
+            options["ssl_ca_certs"] = str(self.certificates.authority)
+        with contextlib.closing(redis.Redis.from_url(self.url, **options)) as client:
+            yield client
+
+    def flush(self) -> None:
+        """Delete all data and the statistics of commands."""
+        with self.client() as client:
+            client.flushall()
+            client.config_resetstat()
+
+    def _words(self) -> list[str]:
+        words = ["--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
+        if self.certificates:
+            words += ["--port", "0", "--tls-port", str(self.port), "--tls-auth-clients", "no"]
+            words += ["--tls-cert-file", str(self.certificates.certificate)]
+            words += ["--tls-key-file", str(self.certificates.key)]
+        else:
+            words += ["--port", str(self.port)]
+        if self._appendonly:
+            words += ["--appendonly", "yes", "--appendfsync", "always"]
+        if self.password:
+            words += ["--requirepass", self.password]
+        return [*words, *self._options]
+
+    def _answers(self) -> bool:
+        with self.client(socket_timeout=5) as client:
+            try:
+                return bool(client.ping())
+            except (redis.ConnectionError, redis.TimeoutError):
+                return False
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
+StartRedis = Callable[..., RedisServer]
+"""What the fixture `redis_start` gives; takes what RedisServer takes after the folder."""
+
+
+@contextlib.contextmanager
+def running_redis(folder: Path, *options: str, **settings: Any) -> Iterator[RedisServer]:
+    """A server that is there meanwhile."""
+    server = RedisServer(folder, *options, **settings).start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    source = random.SystemRandom()
+    while True:
+        port = source.choice(PORTS)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
