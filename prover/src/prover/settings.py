@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.errors import SettingsInvalid
@@ -128,6 +128,59 @@ class ProvingSettings(_Group):
         return self.max_concurrency or max(2, len(os.sched_getaffinity(0)) // 2)
 
 
+class QueueSettings(_Group):
+    """The job queue in Redis. Times without another word are seconds."""
+
+    url: SecretStr = SecretStr("")
+    """Where Redis is (REDIS_URL): redis://, rediss:// (TLS), unix://, or redis+sentinel://; empty is no queue."""
+    http: bool = True
+    """Whether this instance has the HTTP API; without it only metrics and probes are served."""
+    workers: bool = True
+    """Whether this instance proves jobs of the queue."""
+    slots: int = Field(default=0, ge=0, le=100)
+    """Jobs of each lane proved at once; 0 follows from the total memory, as in the reference, or is 1."""
+    depth_limit: int = Field(default=20_000, gt=0)
+    """Jobs that may wait in a lane before further ones are refused with 503."""
+    memory_limit_bytes: int = Field(default=8 * 2**30, gt=0)
+    """Bodies of waiting and running jobs of a lane together, before further ones are refused with 503."""
+    wait_limit_s: float = Field(default=600, gt=0)
+    """A job that was not started for so long fails with ``job expired``."""
+    request_age_s: float = Field(default=3600, gt=0)
+    """Age at which what remains of a request that is not being worked on is removed."""
+    failure_age_s: float = Field(default=3600, gt=0)
+    """Age at which failed jobs are removed."""
+    result_age_s: float = Field(default=3600, gt=0)
+    """Age at which results are removed."""
+    attempts: int = Field(default=3, ge=1, le=100)
+    """How often a job is begun before it fails for good."""
+    lease_s: float = Field(default=10, ge=1)
+    """A job whose worker gave no sign of life for so long is given to another."""
+    heartbeat_s: float = Field(default=2.5, gt=0)
+    """How often a worker gives signs of life."""
+    job_deadline_s: float = Field(default=1800, gt=0)
+    """Limit for one attempt at a job, loading its key included."""
+    sweep_stuck_s: float = Field(default=10, gt=0)
+    """How often jobs whose worker is gone are put back."""
+    sweep_requests_s: float = Field(default=600, gt=0)
+    """How often old requests are removed."""
+    sweep_failures_s: float = Field(default=1800, gt=0)
+    """How often old failed jobs are removed."""
+    sweep_results_s: float = Field(default=1800, gt=0)
+    """How often old results are removed."""
+    poll_s: float = Field(default=0.1, ge=0.01)
+    """How often a worker with a free slot looks for a job."""
+    connection_limit: int = Field(default=64, ge=4)
+    """Connections of this instance to Redis."""
+    timeout_s: float = Field(default=5, gt=0)
+    """How long Redis may take to accept a connection or to answer."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.heartbeat_s * 2 > self.lease_s:
+            raise ValueError("heartbeat_s must be at most half of lease_s")
+        return self
+
+
 class LogSettings(_Group):
     """Logs."""
 
@@ -145,6 +198,7 @@ class Settings(BaseSettings):
     http: HttpSettings = HttpSettings()
     keys: KeySettings = KeySettings()
     proving: ProvingSettings = ProvingSettings()
+    queue: QueueSettings = QueueSettings()
     log: LogSettings = LogSettings()
 
 
