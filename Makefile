@@ -82,9 +82,12 @@ lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE
 
 ##@ Check
 
-.PHONY: test check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
+.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
 test: native reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
 	@shared/scripts/run-tests gate
+
+coverage: native reference-fixtures ## Lines and branches that the tests reach
+	@shared/scripts/run-tests coverage
 
 check: regenerate-check test ## The gate and the check of generated files
 

@@ -37,11 +37,13 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
     const int any = choice == G16_BACKEND_AUTO;
 #if defined(__x86_64__)
     const int adx = processor_has_adx() && __builtin_cpu_supports("bmi2");
+#if !defined(G16_WITHOUT_LANES)
     const int avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                        __builtin_cpu_supports("avx512vl");
     const int ifma = avx512 && __builtin_cpu_supports("avx512ifma");
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;
+#endif
     if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;
 #endif
     return any || choice == G16_BACKEND_PORTABLE ? &g16_backend_portable : NULL;
