@@ -4,13 +4,16 @@ ProverError                      unexpected_error    500  exit 70
 ├── RequestRejected              proving_error       400  exit 1    the request is to blame
 │   ├── MalformedRequest         malformed_body      400  exit 65
 │   │   ├── BodyTooLarge         body_too_large      413  exit 65
-│   │   └── BodyTooSlow          request_timeout     408  exit 65
+│   │   ├── BodyTooSlow          request_timeout     408  exit 65
+│   │   └── CircuitUnknown       malformed_body      400  exit 65
 │   ├── CircuitNotPublished      proving_error       400  exit 65
 │   ├── ShapeMismatch            proving_error       400  exit 65
 │   ├── WitnessRejected          proving_error       400  exit 1
 │   ├── Unauthorized             unauthorized        401  exit 1
 │   ├── Forbidden                forbidden           403  exit 1
 │   ├── IdempotencyKeyReused     idempotency_key_reused 422  exit 1
+│   ├── InvalidJobId             invalid_job_id      400  exit 65
+│   ├── JobNotFound              job_not_found       404  exit 1
 │   └── RateLimited              rate_limited        429  exit 75
 ├── ProofFailed                  proof_rejected      400  exit 1    a proof that was handed in
 │   ├── MalformedProof           malformed_proof     400  exit 1
@@ -27,6 +30,8 @@ ProverError                      unexpected_error    500  exit 70
 │   ├── OutOfMemory              out_of_memory       503  exit 75
 │   │   └── MemoryBudgetExceeded out_of_memory       503  exit 75
 │   ├── DeviceUnavailable        device_unavailable  503  exit 75
+│   ├── QueueUnavailable         queue_unavailable   503  exit 69
+│   ├── QueueFull                queue_full          503  exit 75
 │   └── ShuttingDown             shutting_down       503  exit 75
 ├── ProofTimedOut                proof_timeout       408  exit 75
 ├── Cancelled                    cancelled           503  exit 130
@@ -89,6 +94,14 @@ class BodyTooSlow(MalformedRequest):
     retryable = True
 
 
+class CircuitUnknown(MalformedRequest):
+    """The circuit type names no circuit; ``circuit_type`` is what the request says, cut short."""
+
+    def __init__(self, detail: str | None = None, *, circuit_type: str = "") -> None:
+        super().__init__(detail, path="$.circuitType")
+        self.circuit_type = circuit_type
+
+
 class CircuitNotPublished(RequestRejected):
     """No circuit of this shape is published."""
 
@@ -128,6 +141,20 @@ class IdempotencyKeyReused(RequestRejected):
 
     code = "idempotency_key_reused"
     status = 422
+
+
+class InvalidJobId(RequestRejected):
+    """Invalid job ID format. Job ID must be a valid UUID."""
+
+    code = "invalid_job_id"
+    exit_code = 65
+
+
+class JobNotFound(RequestRejected):
+    """There is no job with this ID. It may have expired or never existed."""
+
+    code = "job_not_found"
+    status = 404
 
 
 class RateLimited(RequestRejected):
@@ -243,6 +270,23 @@ class DeviceUnavailable(TryAgainLater):
     """The operating system refused random bytes or threads."""
 
     code = "device_unavailable"
+
+
+class QueueUnavailable(TryAgainLater):
+    """The job queue cannot be reached."""
+
+    code = "queue_unavailable"
+    exit_code = 69
+
+
+class QueueFull(TryAgainLater):
+    """Too many jobs wait for a proof of this kind."""
+
+    code = "queue_full"
+
+    def __init__(self, detail: str | None = None, *, retry_after_s: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class ShuttingDown(TryAgainLater):

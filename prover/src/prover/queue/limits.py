@@ -1,0 +1,25 @@
+"""Bounds and times of the queue."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class QueueLimits:
+    """Bounds and times of the queue; every process on one Redis should use the same. Times are seconds."""
+
+    lane_jobs: int = 20_000
+    """Jobs that may wait in a lane."""
+    lane_bytes: int = 8 * 2**30
+    """Bodies of waiting and running jobs of a lane, together."""
+    max_wait_s: float = 600
+    """A job that waited so long for a worker fails."""
+    lease_s: float = 10
+    """A job whose worker gave no sign of life for so long goes back."""
+    attempts: int = 3
+    """Attempts that a job gets."""
+    result_s: float = 3600
+    """How long results are kept."""
+    failure_s: float = 3600
+    """How long failures are kept."""
+    request_s: float = 3600
+    """Age at which whatever is left of a waiting request is removed."""
