@@ -13,7 +13,7 @@ from circuit_inputs import KEY_FILES
 from gnark_conversion import key_sections
 from golden_vectors import vector_named
 from independent_groth16 import IndependentKey
-from reference_server import BATCH_VECTORS, MERKLE_VECTORS, assert_proves, fill_up, reference_server
+from reference_server import BATCH_VECTORS, FULL, MERKLE_VECTORS, assert_proves, fill_up, reference_server
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.generation import GENERATION_08
@@ -55,7 +55,7 @@ def test_reference__merkle_keys_with_our_constraint_systems__proves(
 
 @pytest.mark.timeout(1200)
 @pytest.mark.reference_batch_keys
-@pytest.mark.parametrize("name", BATCH_VECTORS)
+@pytest.mark.parametrize("name", BATCH_VECTORS if FULL else ["prover/batch_update_32_10"])
 def test_reference__batch_key_with_our_constraint_system__proves(
     name: str, reference_prover: Path, reference_batch_keys_dir: Path, tmp_path: Path
 ) -> None:

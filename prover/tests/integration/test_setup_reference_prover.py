@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from circuit_inputs import KEY_FILES
 from golden_vectors import vector_named
 from in_process_service import circuit
 from independent_groth16 import IndependentKey
-from reference_server import BATCH_VECTORS, assert_proves, fill_up, reference_server
+from reference_server import BATCH_VECTORS, FULL, assert_proves, fill_up, reference_server
 
 from prover.kernel.engine import Engine
 
@@ -33,7 +32,7 @@ FLAGS = {
 
 def chosen_circuits() -> list[str]:
     """One published circuit of each kind and version, by the seed of the run; all of them with ZKC_FULL=1."""
-    if os.environ.get("ZKC_FULL") == "1":
+    if FULL:
         return list(KEY_FILES)
     families: dict[tuple[str, int], list[str]] = {}
     for name in KEY_FILES:
@@ -70,7 +69,7 @@ def test_reference__our_keys_of_published_circuits__prove(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", BATCH_VECTORS)
+@pytest.mark.parametrize("name", BATCH_VECTORS if FULL else ["prover/batch_append_32_10"])
 def test_reference__our_batch_key__proves(name: str, reference_prover: Path, tmp_path: Path) -> None:
     vector = vector_named(name)
     file, chosen = BATCH_VECTORS[name]
