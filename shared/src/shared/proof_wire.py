@@ -32,6 +32,14 @@ class WireError(ValueError):
         self.path = path
 
 
+class UnknownCircuitType(WireError):
+    """``circuitType`` names none of the circuit families; ``circuit_type`` is what it says, cut short."""
+
+    def __init__(self, circuit_type: str) -> None:
+        super().__init__(f"unknown circuit type: {circuit_type}", "$.circuitType")
+        self.circuit_type = circuit_type
+
+
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """Base of all bodies. Unknown members are ignored, the last of duplicates wins."""
 
@@ -170,6 +178,7 @@ class _EnvelopeMembers(_Wire, frozen=True):
     public_input_hash: Any = None
     input_compressed_accounts: msgspec.Raw = msgspec.Raw(b"null")
     new_addresses: msgspec.Raw = msgspec.Raw(b"null")
+    batch_size: Any = None
     tree_id: Any = None
     batch_index: Any = None
 
@@ -181,11 +190,14 @@ _PROOF_ENCODER = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first pass learns. Heights and counts are 0 when absent or unusable."""
+    """What the first pass learns. Heights, counts and sizes are 0 when absent or unusable."""
 
     kind: CircuitKind
     state_tree_height: int
     address_tree_height: int
+    batch_height: int
+    """``treeHeight`` of an address-append request, ``height`` of other batches."""
+    batch_size: int
     has_public_input_hash: bool
     accounts: int
     addresses: int
@@ -207,13 +219,16 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         try:
             kind = CircuitKind(circuit_type)
         except ValueError:
-            shown = circuit_type[:_SHOWN_CHARACTERS]
-            raise WireError(f"unknown circuit type: {shown}", "$.circuitType") from None
+            raise UnknownCircuitType(circuit_type[:_SHOWN_CHARACTERS]) from None
         public_input_hash = members.public_input_hash
         return cls(
             kind=kind,
             state_tree_height=int(state_height),
             address_tree_height=int(address_height),
+            batch_height=int(
+                _height(members.tree_height if kind is CircuitKind.BATCH_ADDRESS_APPEND else members.height)
+            ),
+            batch_size=int(_height(members.batch_size)),
             has_public_input_hash=isinstance(public_input_hash, str) and bool(public_input_hash),
             accounts=_length(members.input_compressed_accounts),
             addresses=_length(members.new_addresses),
@@ -229,6 +244,13 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind in (CircuitKind.NON_INCLUSION, CircuitKind.COMBINED):
             return 2 if self.address_tree_height == 40 else 1
         return 2
+
+    @property
+    def circuit(self) -> CircuitId:
+        """The circuit of the request, published or not; what the strict pass refuses may not have it."""
+        if self.kind.is_batch:
+            return CircuitId(self.kind, 2, (self.batch_height,), (self.batch_size,))
+        return self.merkle_circuit()
 
     def merkle_circuit(self) -> CircuitId:
         """Return the circuit of an inclusion, non-inclusion or combined request, published or not."""

@@ -7,11 +7,18 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
-from prover.errors import CircuitNotPublished, MalformedRequest
+from prover.errors import CircuitNotPublished, CircuitUnknown, MalformedRequest
 from prover.proving.assignment import Assignment, draft
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.logs import get_logger
-from shared.proof_wire import Envelope, MerkleRequest, WireError, batch_circuit, decode_request
+from shared.proof_wire import (
+    Envelope,
+    MerkleRequest,
+    UnknownCircuitType,
+    WireError,
+    batch_circuit,
+    decode_request,
+)
 
 _log = get_logger(__name__)
 
@@ -37,11 +44,13 @@ class ProofTask:
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Find out which circuit family a body is for; raises MalformedRequest."""
+    """Find out which circuit family a body is for; raises MalformedRequest, CircuitUnknown for a family of no name."""
     if body.count(b",") >= MOST_VALUES:  # every value but the first of its container follows a comma
         raise MalformedRequest(f"the body has more than {MOST_VALUES} values", path="$")
     try:
         return Envelope.read(body)
+    except UnknownCircuitType as error:
+        raise CircuitUnknown(str(error), circuit_type=error.circuit_type) from error
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
 
