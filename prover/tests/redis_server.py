@@ -35,6 +35,11 @@ def missing() -> str | None:
     return None
 
 
+def tied(command: list[str]) -> list[str]:
+    """The command of a process that ends with the thread that starts it, where the system has what that takes."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *command] if shutil.which("setpriv") else command
+
+
 @dataclass(frozen=True)
 class Certificates:
     """A certificate authority made for a test, and what it issued for 127.0.0.1 and localhost."""
@@ -103,9 +108,7 @@ class RedisServer:
     def start(self) -> RedisServer:
         """Start on the port and the data of before; returns when commands are answered."""
         assert self._process is None, "the server runs already"
-        command = [BINARY, *self._words()]
-        if shutil.which("setpriv"):
-            command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
+        command = tied([BINARY, *self._words()])
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)
         deadline = time.monotonic() + START_SECONDS
