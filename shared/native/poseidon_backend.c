@@ -26,6 +26,7 @@
 
 #include "poseidon.h"
 #include "poseidon_impl.h"
+#include "poseidon_wide.h"
 #if defined(POSEIDON_LANES)
 #include "poseidon_lanes_impl.h"
 #endif
@@ -33,7 +34,7 @@
 /* Groups first .. count - 1 one by one. */
 static size_t hash_each(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t first, size_t count) {
     for (size_t i = first; i < count; i++) {
-        fr elements[POSEIDON_MAX_INPUTS], result;
+        fr elements[POSEIDON_MAX_NARROW_INPUTS], result;
         for (uint32_t j = 0; j < width; j++) {
             if (!fr_from_bytes(&elements[j], inputs + 32 * (i * width + j))) return i * width + j + 1;
         }
@@ -51,6 +52,7 @@ static size_t hash_each(uint8_t *out, const uint8_t *inputs, uint32_t width, siz
 
 static size_t hash_many(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t count) {
     size_t done = 0;
+    if (width > POSEIDON_MAX_NARROW_INPUTS) return poseidon_wide_hash_many(out, inputs, width, count);
 #if defined(POSEIDON_LANES)
     for (size_t i = 0; i < count * width; i++) {
         uint64_t limbs[4];

@@ -179,7 +179,7 @@ static void fr8_to_words(uint64_t words[LANES][4], const fr8 *a) {
 
 /* hash_many of poseidon.h for 1 to 8 groups of elements below r: places without a group repeat the first. */
 static void poseidon_lanes_hash(uint8_t *out, const uint8_t *inputs, uint32_t width, size_t count) {
-    fr8 elements[POSEIDON_MAX_INPUTS], result;
+    fr8 elements[POSEIDON_MAX_NARROW_INPUTS], result;
     uint64_t words[LANES][4];
     for (uint32_t j = 0; j < width; j++) {
         for (size_t i = 0; i < LANES; i++) {

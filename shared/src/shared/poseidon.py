@@ -6,18 +6,18 @@ Source: circuits.md section 1; the computation is C (shared/native/poseidon.h) a
 from shared._native import ffi, lib
 
 ELEMENT_BYTES = 32
-MAX_INPUTS = 3
+MAX_INPUTS = 7
 
 _FASTEST = lib.poseidon_runnable(0)
 
 
 def hash_many(inputs: bytes, width: int) -> bytes:
-    """Hash consecutive groups of ``width`` elements (1 to 3), 32 bytes out per group.
+    """Hash consecutive groups of ``width`` elements (1 to 7), 32 bytes out per group.
 
     Raises ValueError for a wrong length and for an element that is not below the field order.
     """
     if not 1 <= width <= MAX_INPUTS:
-        message = f"Poseidon takes 1 to {MAX_INPUTS} inputs here, not {width}"
+        message = f"Poseidon takes 1 to {MAX_INPUTS} inputs, not {width}"
         raise ValueError(message)
     count, rest = divmod(len(inputs), width * ELEMENT_BYTES)
     if rest:

@@ -63,7 +63,9 @@ def hash_with(backend: str, values: list[int], width: int) -> bytes:
     return bytes(ffi.buffer(out))
 
 
-@pytest.mark.parametrize("entry", [e for e in load("poseidon.json")["hash"] if len(e["inputs"]) <= 3])
+@pytest.mark.parametrize(
+    "entry", [entry for entry in load("poseidon.json")["hash"] if len(entry["inputs"]) <= poseidon.MAX_INPUTS]
+)
 def test_hash__golden_inputs__equals_the_reference(entry: dict[str, Any]) -> None:
     values = [number(text) for text in entry["inputs"]]
     expected = number(entry["output"]).to_bytes(32, "big")
@@ -73,7 +75,7 @@ def test_hash__golden_inputs__equals_the_reference(entry: dict[str, Any]) -> Non
 
 
 @settings(max_examples=40, deadline=None)
-@given(values=st.lists(elements, min_size=1, max_size=3))
+@given(values=st.lists(elements, min_size=1, max_size=poseidon.MAX_INPUTS))
 def test_hash__any_inputs__every_backend_equals_the_definition(values: list[int]) -> None:
     expected = definition.naive_hash(values).to_bytes(32, "big")
     assert poseidon.hash_many(to_bytes(values), len(values)) == expected
@@ -87,7 +89,7 @@ def test_backends__of_this_processor__end_with_the_portable_one() -> None:
 
 
 @any_backend
-@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7])
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_hash_many__batch_of_any_size__equals_the_portable_backend(
@@ -132,7 +134,7 @@ def test_hash3__golden_nullifiers__equal_the_reference(entry: dict[str, Any]) ->
 def test_hash_many__many_groups__equal_one_by_one() -> None:
     generator = random.Random(1)
     values = [generator.randrange(R) for _ in range(60)]
-    for width in (1, 2, 3):
+    for width in (1, 2, 3, 4, 5, 6):
         single = [poseidon.hash_many(to_bytes(values[i : i + width]), width) for i in range(0, 60, width)]
         assert poseidon.hash_many(to_bytes(values), width) == b"".join(single)
     assert poseidon.hash_many(b"", 2) == b""
@@ -155,9 +157,17 @@ def test_hash_many__ragged_input__is_refused(length: int, width: int) -> None:
         poseidon.hash_many(bytes(length), width)
 
 
-@pytest.mark.parametrize("width", [0, 4, -1])
+def test_hash_many__wide_element_not_below_the_order__is_named() -> None:
+    for place in (0, 6, 7, 13):
+        values = [R - 1] * 14
+        values[place] = R
+        with pytest.raises(ValueError, match=f"element {place} is not below"):
+            poseidon.hash_many(to_bytes(values), 7)
+
+
+@pytest.mark.parametrize("width", [0, 8, -1])
 def test_hash_many__unknown_width__is_refused(width: int) -> None:
-    with pytest.raises(ValueError, match="1 to 3"):
+    with pytest.raises(ValueError, match="1 to 7"):
         poseidon.hash_many(bytes(128), width)
 
 
@@ -175,11 +185,11 @@ def test_hash_many__several_threads__agree() -> None:
 
 def test_constants__regenerated__equal_the_committed_headers(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(GENERATOR), str(tmp_path)], check=True)
-    for name in ("poseidon_constants.h", "poseidon_lane_constants.h"):
+    for name in ("poseidon_constants.h", "poseidon_lane_constants.h", "poseidon_wide_constants.h"):
         assert (tmp_path / name).read_text() == (SHARED / "native" / name).read_text()
 
 
-@pytest.mark.parametrize("width", [2, 3, 4])
+@pytest.mark.parametrize("width", definition.PARTIAL_ROUNDS)
 def test_parameters__from_the_lfsr__have_the_golden_digest_ends(width: int) -> None:
     golden = load("poseidon.json")["parameters"][str(width)]
     constants, matrix = definition.parameters(width)

@@ -8,9 +8,8 @@ from typing import Literal
 from Crypto.Hash import keccak
 
 from localnet.indexer.programs import TreeType
-from localnet.indexer.wide_poseidon import hash_elements
 from shared.field import FIELD_BYTES, ZERO
-from shared.poseidon import hash3, hash_chain
+from shared.poseidon import hash3, hash_chain, hash_many
 
 _LAMPORTS_MARK = 1
 _DATA_MARK = 2
@@ -57,7 +56,7 @@ def account_hash(account: CompressedAccount, tree: bytes, tree_type: TreeType, l
         elements.append(account.address)
     if account.data is not None:
         elements += [_marked(_DATA_MARK, account.data.discriminator), account.data.data_hash]
-    return hash_elements(elements)
+    return hash_many(b"".join(elements), len(elements))
 
 
 def nullifier_hash(leaf: bytes, leaf_index: int, tx_hash: bytes) -> bytes:
