@@ -174,10 +174,18 @@ class QueueSettings(_Group):
     timeout_s: float = Field(default=5, gt=0)
     """How long Redis may take to accept a connection or to answer."""
 
+    def slots_of(self, total_memory_gib: float) -> int:
+        """Jobs of each lane proved at once, with 0 resolved by the reference's rule; 0 GiB is unknown."""
+        return self.slots or min(100, max(1, int((total_memory_gib - 20) // 15 // 3)))
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.heartbeat_s * 2 > self.lease_s:
             raise ValueError("heartbeat_s must be at most half of lease_s")
+        if not self.http and not self.url:
+            raise ValueError("an instance without the API needs a queue: give --redis-url or set REDIS_URL")
+        if not self.http and not self.workers:
+            raise ValueError("an instance without the API and without workers would do nothing")
         return self
 
 

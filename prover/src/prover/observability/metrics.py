@@ -8,8 +8,13 @@ UNKNOWN_CIRCUIT = "unknown"
 CIRCUIT_TYPES = (*(kind.value for kind in CircuitKind), UNKNOWN_CIRCUIT)
 BATCH_TYPES = tuple(kind.value for kind in CircuitKind if kind.is_batch)
 QUEUES = ("zk_update_queue", "zk_append_queue", "zk_address_append_queue")
-STATUSES = ("ok", "client_error", "error", "timeout", "rejected")
+STATUSES = ("ok", "client_error", "error", "timeout", "rejected", "queued")
 JOB_STATUSES = ("completed", "failed")
+SUBMISSIONS = ("new", "duplicate", "refused")
+RETRY_REASONS = ("lease_ended", "fault", "handed_back")
+"""Why a job is begun again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
+
+SWEEPS = ("stuck", "old_requests", "failed", "results")
 
 _FAST = (0.005, 0.01, 0.025, 0.05)
 DURATION_BUCKETS = (*_FAST, *(0.1 * 2**k for k in range(15)))
@@ -149,9 +154,24 @@ class Metrics:
                 self.requests.labels(kind, status)
 
     def _declare_queue(self, registry: CollectorRegistry) -> None:
-        """Metrics of jobs; without a queue they stay at zero."""
+        """Metrics of jobs; without a queue they stay at zero. Gauges tell of all instances, counters of this one."""
+        lane = ("queue",)
         self.queue_depth = Gauge(
             "prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",), registry=registry
+        )
+        self.queue_processing = Gauge(
+            "prover_queue_processing_jobs", "Jobs that some instance works on.", lane, registry=registry
+        )
+        self.queue_oldest_age_seconds = Gauge(
+            "prover_queue_oldest_age_seconds", "Age of the job that waits for longest.", lane, registry=registry
+        )
+        self.queue_trees = Gauge("prover_queue_trees", "Trees with waiting jobs.", lane, registry=registry)
+        self.queue_bytes = Gauge(
+            "prover_queue_payload_bytes", "Bodies of waiting and running jobs.", lane, registry=registry
+        )
+        self.queue_stuck = Gauge("prover_queue_stuck_jobs", "Jobs begun more than two minutes ago.", registry=registry)
+        self.queue_kept = Gauge(
+            "prover_queue_kept_jobs", "Ended jobs whose outcome is kept, by outcome.", ("status",), registry=registry
         )
         self.queue_wait_seconds = Histogram(
             "prover_queue_wait_time_seconds",
@@ -160,16 +180,57 @@ class Metrics:
             buckets=QUEUE_WAIT_BUCKETS,
             registry=registry,
         )
+        self.jobs_submitted = Counter(
+            "prover_jobs_submitted_total",
+            "Submissions to the queue: new jobs, duplicates of known ones, and refused ones.",
+            (*lane, "outcome"),
+            registry=registry,
+        )
         self.jobs_processed = Counter(
             "prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",), registry=registry
         )
         self.expired_jobs = Counter(
-            "prover_expired_jobs_total", "Jobs that waited too long to be started.", ("queue",), registry=registry
+            "prover_expired_jobs_total", "Jobs that waited too long to be started.", lane, registry=registry
         )
-        for kind in BATCH_TYPES:
+        self.job_retries = Counter(
+            "prover_job_retries_total", "Jobs put back to be begun again, by reason.", ("reason",), registry=registry
+        )
+        self.quarantined_jobs = Counter(
+            "prover_quarantined_jobs_total", "Jobs that failed for good after too many attempts.", registry=registry
+        )
+        self.lease_losses = Counter(
+            "prover_lease_losses_total",
+            "Jobs taken from this instance, which seemed dead.",
+            lane,
+            registry=registry,
+        )
+        self.sweeps = Counter("prover_queue_sweeps_total", "Sweeps of the queue.", ("kind",), registry=registry)
+        self.swept_jobs = Counter(
+            "prover_queue_swept_jobs_total", "Jobs put back or removed by sweeps.", ("kind",), registry=registry
+        )
+        self.sweeps_here = Gauge(
+            "prover_queue_sweeper", "1 on the instance whose turn it is to sweep the queue.", registry=registry
+        )
+        self.redis_up = Gauge("prover_redis_up", "Whether Redis answered last; 0 without a queue.", registry=registry)
+        self.worker_restarts = Counter(
+            "prover_queue_worker_restarts_total", "Workers begun again after a failure.", lane, registry=registry
+        )
+        for kind in CIRCUIT_TYPES:
             self.queue_depth.labels(kind)
+        for kind in BATCH_TYPES:
             self.queue_wait_seconds.labels(kind)
         for status in JOB_STATUSES:
             self.jobs_processed.labels(status)
+            self.queue_kept.labels(status)
+        for reason in RETRY_REASONS:
+            self.job_retries.labels(reason)
+        for kind in SWEEPS:
+            self.sweeps.labels(kind)
+            self.swept_jobs.labels(kind)
         for queue in QUEUES:
-            self.expired_jobs.labels(queue)
+            for gauge in (self.queue_processing, self.queue_oldest_age_seconds, self.queue_trees, self.queue_bytes):
+                gauge.labels(queue)
+            for counter in (self.expired_jobs, self.lease_losses, self.worker_restarts):
+                counter.labels(queue)
+            for outcome in SUBMISSIONS:
+                self.jobs_submitted.labels(queue, outcome)

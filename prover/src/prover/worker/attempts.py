@@ -1,0 +1,199 @@
+"""One attempt at a claimed job: its body is read and proved in a thread, then the queue is told how that ended."""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+from prover.errors import (
+    Cancelled,
+    CircuitDisabled,
+    KeyUnavailable,
+    ProofTimedOut,
+    ProverError,
+    QueueUnavailable,
+    RequestRejected,
+    ShuttingDown,
+    TryAgainLater,
+)
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.selection import CircuitSelection
+from prover.observability.metrics import CIRCUIT_TYPES, UNKNOWN_CIRCUIT, Metrics
+from prover.proving.request import read_envelope, read_task
+from prover.proving.service import Proof, ProvingService
+from prover.queue.jobs import Claim
+from prover.queue.store import JobStore
+from prover.worker.backoff import backoff_delays
+from prover.worker.running import RunningJob, RunningJobs, Stop
+from shared.logs import bind, get_logger
+
+_log = get_logger(__name__)
+
+_LONGEST_PAUSE_S = 30
+CANCELLED_TEXT = "cancelled"
+
+
+class Attempts:
+    """Makes attempts at jobs, for all lanes of an instance. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        service: ProvingService,
+        selection: CircuitSelection,
+        metrics: Metrics,
+        running: RunningJobs,
+        executor: ThreadPoolExecutor,
+        deadline_s: float,
+    ) -> None:
+        """``executor`` has a thread for every job that may run at once; ``deadline_s`` limits an attempt."""
+        self._store = store
+        self._service = service
+        self._selection = selection
+        self._metrics = metrics
+        self._running = running
+        self._executor = executor
+        self._deadline_s = deadline_s
+        self._leaving = asyncio.Event()
+        self._gone = asyncio.Event()
+
+    def leave(self) -> None:
+        """End the pauses after failures: nothing new is begun."""
+        self._leaving.set()
+
+    def give_up(self) -> None:
+        """Report no more outcomes to a Redis that does not answer; their leases end."""
+        self._gone.set()
+
+    async def make(self, claim: Claim) -> None:
+        """Prove a job and report how that ended; never raises for what a job or Redis may do."""
+        with bind(job_id=claim.job_id, attempt=claim.attempt), self._running.working_on(claim) as job:
+            _log.info(
+                "job_started",
+                circuit_type=claim.circuit_type,
+                circuit=claim.circuit,
+                tree=claim.tree_id,
+                batch_index=claim.batch_index,
+                waited_s=round(claim.waited_s, 3),
+            )
+            in_trouble = await self._attempt(job)
+        if in_trouble:
+            # The next job would meet the same trouble, and another instance may be better off with this one.
+            await _sleep_unless(self._leaving, min(2**claim.attempt, _LONGEST_PAUSE_S))
+
+    async def _attempt(self, job: RunningJob) -> bool:
+        """Return whether this instance should pause before it begins another job."""
+        try:
+            proof = await self._prove(job)
+        except Cancelled:
+            return await self._stopped(job)
+        except RequestRejected as error:
+            await self._failed(job, error)
+            return False
+        except ProverError as error:
+            # What says "not now" is no fault of the job. Running out of memory may be.
+            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | CircuitDisabled)
+            await self._put_back(job, error, count_attempt=not blameless)
+            return error.retryable and not isinstance(error, KeyUnavailable)
+        except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
+            _log.exception("unexpected_error")
+            self._metrics.panics.labels(_kind(job.claim)).inc()
+            await self._put_back(job, ProverError(), count_attempt=True)
+            return True
+        await self._finished(job, proof)
+        return False
+
+    async def _prove(self, job: RunningJob) -> Proof:
+        loop = asyncio.get_running_loop()
+        limit = loop.call_later(self._deadline_s, job.stop, Stop.TIMED_OUT)
+        context = contextvars.copy_context()
+        try:
+            return await loop.run_in_executor(self._executor, partial(context.run, self._work, job))
+        finally:
+            limit.cancel()
+
+    def _work(self, job: RunningJob) -> Proof:
+        body = job.claim.body
+        task = read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
+        if not self._selection.includes(task.circuit):
+            raise CircuitDisabled(f"{task.circuit.name} is switched off on this instance")
+        job.cancel.check()
+        return self._service.prove(task, job.cancel)
+
+    async def _finished(self, job: RunningJob, proof: Proof) -> None:
+        timings = proof.timings
+        duration_ms = round((timings.key_s + timings.prove_s + timings.verify_s) * 1000)
+        if await self._tell(lambda: self._store.finish(job.claim, proof.body, duration_ms)):
+            self._count(job.claim, "ok")
+            self._metrics.proof_bytes.labels(_kind(job.claim)).observe(len(proof.body))
+            _log.info(
+                "job_finished",
+                circuit=proof.circuit.name,
+                duration_ms=duration_ms,
+                key_ms=round(timings.key_s * 1000, 1),
+                wait_ms=round(timings.wait_s * 1000, 1),
+                prove_ms=round(timings.prove_s * 1000, 1),
+            )
+
+    async def _failed(self, job: RunningJob, error: RequestRejected) -> None:
+        if await self._tell(lambda: self._store.fail(job.claim, error.detail, deterministic=True)):
+            self._count(job.claim, "client_error", error)
+            _log.info("job_failed", code=error.code, error=error.detail)
+
+    async def _stopped(self, job: RunningJob) -> bool:
+        """Report an attempt that was told to stop."""
+        if job.stopped is Stop.LEASE_LOST:
+            return False  # somebody else reports
+        if job.stopped is Stop.CANCELLED:
+            if await self._tell(lambda: self._store.fail(job.claim, CANCELLED_TEXT, deterministic=False)):
+                self._count(job.claim, "rejected", Cancelled())
+                _log.info("job_cancelled")
+            return False
+        if job.stopped is Stop.DRAINED:
+            await self._put_back(job, ShuttingDown(), count_attempt=False)
+            return False
+        late = ProofTimedOut(f"Proof generation timed out after {self._deadline_s:g} seconds.")
+        await self._put_back(job, late, count_attempt=True)
+        return False
+
+    async def _put_back(self, job: RunningJob, error: ProverError, *, count_attempt: bool) -> None:
+        told = await self._tell(
+            lambda: self._store.requeue(job.claim, count_attempt=count_attempt, reason=error.detail)
+        )
+        if told:
+            self._metrics.job_retries.labels("fault" if count_attempt else "handed_back").inc()
+            if count_attempt:
+                self._count(job.claim, "timeout" if isinstance(error, ProofTimedOut) else "error", error)
+            _log.warning("job_put_back", code=error.code, error=error.detail, counted=count_attempt)
+
+    async def _tell(self, report: Callable[[], Awaitable[bool]]) -> bool:
+        """Report until Redis answers; False when the job was not this instance's any more, or nobody waits longer."""
+        for delay_s in backoff_delays():
+            try:
+                told = await report()
+            except QueueUnavailable as error:
+                if self._gone.is_set():
+                    _log.warning("outcome_not_reported", error=error.detail)
+                    return False
+                await _sleep_unless(self._gone, delay_s)
+            else:
+                if not told:
+                    _log.warning("outcome_ignored", detail="the lease was lost")
+                return told
+        return False
+
+    def _count(self, claim: Claim, status: str, error: ProverError | None = None) -> None:
+        self._metrics.requests.labels(_kind(claim), status).inc()
+        if error is not None:
+            self._metrics.generation_errors.labels(_kind(claim), error.code).inc()
+
+
+async def _sleep_unless(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+
+
+def _kind(claim: Claim) -> str:
+    return claim.circuit_type if claim.circuit_type in CIRCUIT_TYPES else UNKNOWN_CIRCUIT

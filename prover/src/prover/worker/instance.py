@@ -1,0 +1,142 @@
+"""What one instance does for the queue besides answering requests: jobs, signs of life, sweeps, figures."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from prover.keys.selection import CircuitSelection
+from prover.observability.metrics import Metrics
+from prover.proving.service import ProvingService
+from prover.queue.connection import RedisConnection
+from prover.queue.lanes import Lane
+from prover.queue.store import JobStore
+from prover.settings import QueueSettings
+from prover.worker.attempts import Attempts
+from prover.worker.lane_worker import LaneListener
+from prover.worker.monitor import QueueMonitor
+from prover.worker.places import Places
+from prover.worker.running import RunningJobs, Stop
+from prover.worker.supervisor import keep_running
+from prover.worker.sweeper import Sweeper
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_LAST_REPORTS_S = 10.0
+"""How long cancelled proofs may take to stop, and Redis to hear of it, before their leases are left to end."""
+
+
+class QueueInstance:
+    """One process in the queue. ``start`` it; ``leave``, ``drain`` and ``close`` end it in this order."""
+
+    def __init__(self, connection: RedisConnection, store: JobStore, settings: QueueSettings, metrics: Metrics) -> None:
+        self._connection = connection
+        self._store = store
+        self._settings = settings
+        self._metrics = metrics
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._running = RunningJobs(store, metrics)
+        self._sweeper = Sweeper(store, self._owner, settings, metrics)
+        self._listeners: list[LaneListener] = []
+        self._listening: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
+        self._attempts: Attempts | None = None
+        self._executor: ThreadPoolExecutor | None = None
+
+    def start(self) -> None:
+        """Begin signs of life, sweeps and figures; Redis need not be there yet."""
+        monitor = QueueMonitor(self._store, self._metrics)
+        self._background = [
+            _kept("monitor", monitor.run),
+            _kept("heartbeats", partial(self._running.beat, self._settings.heartbeat_s)),
+            _kept("sweeper", self._sweeper.run),
+        ]
+
+    def work(self, service: ProvingService, selection: CircuitSelection, slots: int, in_all: int) -> None:
+        """Prove jobs: at most ``slots`` of each lane and ``in_all`` together, of the selected circuits alone."""
+        lanes = lanes_of(selection)
+        places = Places(slots, in_all)
+        self._executor = ThreadPoolExecutor(in_all, thread_name_prefix="job")
+        self._attempts = Attempts(
+            self._store,
+            service,
+            selection,
+            self._metrics,
+            self._running,
+            self._executor,
+            self._settings.job_deadline_s,
+        )
+        names = claimable(selection)
+        for lane in lanes:
+            listener = LaneListener(lane, self._store, self._owner, names, places, self._attempts.make)
+            listen = partial(listener.listen, self._connection, slots, self._settings.poll_s)
+            restarted = self._metrics.worker_restarts.labels(lane.queue_name).inc
+            self._listeners.append(listener)
+            self._listening.append(_kept(lane.queue_name, listen, restarted))
+        _log.info("working", queues=[lane.queue_name for lane in lanes], slots=slots, in_all=in_all, owner=self._owner)
+
+    def leave(self) -> None:
+        """Begin no more jobs."""
+        for listener in self._listeners:
+            listener.leave()
+        if self._attempts is not None:
+            self._attempts.leave()
+
+    async def drain(self, deadline_s: float) -> None:
+        """Let running jobs end until the deadline, then cancel them and hand them back."""
+        self.leave()
+        await _cancelled(self._listening)
+        if self._attempts is None or await self._settled(deadline_s):
+            return
+        self._running.stop_all(Stop.DRAINED)
+        if not await self._settled(_LAST_REPORTS_S):
+            self._attempts.give_up()
+            await self._settled(_LAST_REPORTS_S)
+
+    async def close(self) -> None:
+        """End everything; jobs that still run lose their leases."""
+        self._running.stop_all(Stop.DRAINED)
+        if self._attempts is not None:
+            self._attempts.give_up()
+        await _cancelled([*self._listening, *self._background])
+        await self._sweeper.step_down()
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    async def _settled(self, seconds: float) -> bool:
+        everything = asyncio.gather(*(listener.settle() for listener in self._listeners))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(everything, seconds)
+            return True
+        return False
+
+
+def lanes_of(selection: CircuitSelection) -> list[Lane]:
+    """Return the lanes that have jobs of a selected circuit."""
+    if selection.circuits is None:
+        return list(Lane)
+    wanted = {Lane.of(circuit.kind) for circuit in selection.circuits}
+    return [lane for lane in Lane if lane in wanted]
+
+
+def claimable(selection: CircuitSelection) -> frozenset[str] | None:
+    """Return the names of circuits whose jobs are claimed, None for all; jobs of no known circuit can only fail."""
+    return None if selection.circuits is None else frozenset(circuit.name for circuit in selection.circuits) | {""}
+
+
+def _kept(
+    name: str, work: Callable[[], Coroutine[Any, Any, None]], on_failure: Callable[[], None] = lambda: None
+) -> asyncio.Task[None]:
+    return asyncio.create_task(keep_running(name, work, on_failure), name=name)
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

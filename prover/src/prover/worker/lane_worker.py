@@ -1,0 +1,156 @@
+"""arq workers: each listens to the wake-ups of one lane and begins a job for each, as far as there are places.
+
+arq only wakes. Which job is done is decided by the store at that moment, and the work goes on in a task of its own:
+when arq stumbles over a lost connection, proofs in progress are not disturbed.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
+from arq.worker import Retry, Worker, func
+
+from prover.errors import QueueUnavailable
+from prover.queue import wake_ups
+from prover.queue.connection import RedisConnection
+from prover.queue.jobs import Claim
+from prover.queue.keys import Keys
+from prover.queue.lanes import Lane
+from prover.queue.store import JobStore
+from prover.worker.places import Places
+
+_CLAIM_TIMEOUT_S = 10
+"""A wake-up whose worker died is usable again ten seconds after this."""
+_HEALTH_PERIOD_S = 60
+_WITHOUT_LIMIT = 2**31
+
+
+class LaneWorker(Worker):
+    """arq's worker, without results and without the keys of arq that would lie in other slots of a cluster."""
+
+    async def finish_job(
+        self,
+        job_id: str,
+        finish: bool,
+        result_data: bytes | None,  # noqa: ARG002
+        result_timeout_s: float | None,  # noqa: ARG002
+        keep_result_forever: bool,  # noqa: ARG002
+        incr_score: int | None,  # noqa: ARG002
+        keep_in_progress: float | None,  # noqa: ARG002
+    ) -> None:
+        """Remove a wake-up, or let it go back to the queue at once when it is not ``finish``ed."""
+        if finish:
+            await self.finish_failed_job(job_id, None)
+        else:
+            await self.pool.delete(in_progress_key_prefix + job_id)
+
+    async def finish_failed_job(self, job_id: str, result_data: bytes | None) -> None:  # noqa: ARG002
+        """Remove a wake-up."""
+        async with self.pool.pipeline(transaction=True) as pipe:
+            pipe.delete(*(prefix + job_id for prefix in (retry_key_prefix, in_progress_key_prefix, job_key_prefix)))
+            pipe.zrem(self.queue_name, job_id)
+            await pipe.execute()
+
+    async def abandon(self) -> None:
+        """Cancel what is going on; the wake-ups go back."""
+        tasks = [task for task in (self.main_task, *self.tasks.values()) if task is not None and not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class LaneListener:
+    """Begins jobs of one lane until told to leave."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        store: JobStore,
+        owner: str,
+        circuits: frozenset[str] | None,
+        places: Places,
+        begin: Callable[[Claim], Coroutine[Any, Any, None]],
+    ) -> None:
+        """``begin`` makes an attempt at a job; ``circuits`` are the names of those that may be claimed."""
+        self.lane = lane
+        self._store = store
+        self._owner = owner
+        self._circuits = circuits
+        self._places = places
+        self._begin = begin
+        self._worker: LaneWorker | None = None
+        self._leaving = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        places.watch(self._allow)
+
+    async def listen(self, connection: RedisConnection, slots: int, poll_s: float) -> None:
+        """Listen until cancelled; raises what Redis does."""
+        self._worker = worker = LaneWorker(
+            [func(cast("Any", self._wake), name=wake_ups.FUNCTION)],
+            queue_name=Keys().wake_queue(self.lane),
+            redis_pool=connection.redis,
+            handle_signals=False,
+            job_serializer=wake_ups.encode,
+            job_deserializer=wake_ups.decode,
+            max_jobs=slots,
+            job_timeout=_CLAIM_TIMEOUT_S,
+            max_tries=_WITHOUT_LIMIT,
+            keep_result=0,
+            poll_delay=poll_s,
+            health_check_interval=_HEALTH_PERIOD_S,
+            log_results=False,
+        )
+        self._allow()
+        try:
+            await worker.async_run()
+        finally:
+            await worker.abandon()
+
+    def leave(self) -> None:
+        """Begin no more jobs."""
+        self._leaving = True
+        self._allow()
+
+    async def settle(self) -> None:
+        """Wait until every job that was begun is over."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _wake(self, _: dict[Any, Any], __: str) -> None:
+        """What arq calls: begin a job, if there is one."""
+        if self._leaving or not self._places.take(self.lane):
+            raise Retry  # somebody else may use the wake-up
+        # arq may give up, and the answer of Redis still bring a job.
+        if not await asyncio.shield(self._spawn(self._take())):
+            raise Retry
+
+    async def _take(self) -> bool:
+        """Claim a job and begin it; False when Redis did not answer."""
+        claim: Claim | None = None
+        try:
+            claim = await self._store.claim(self.lane, self._owner, self._circuits)
+        except QueueUnavailable:
+            return False
+        finally:
+            if claim is None:
+                self._places.give_back(self.lane)
+        if claim is not None:
+            self._spawn(self._work(claim))
+        return True
+
+    async def _work(self, claim: Claim) -> None:
+        try:
+            await self._begin(claim)
+        finally:
+            self._places.give_back(self.lane)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _allow(self) -> None:
+        if self._worker is not None:
+            self._worker.allow_pick_jobs = not self._leaving and self._places.is_free(self.lane)

@@ -1,0 +1,82 @@
+"""What metrics and probes tell about the queue: counts of all instances, events of this one, whether Redis answers."""
+
+import asyncio
+
+from prover.errors import QueueUnavailable
+from prover.observability.metrics import CIRCUIT_TYPES, Metrics
+from prover.queue.jobs import EventKind, JobEvent, QueueStats
+from prover.queue.store import JobStore
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_PERIOD_S = 5.0
+_PERIOD_WITHOUT_REDIS_S = 1.0
+
+_FAILURES = (EventKind.FAILED, EventKind.CANCELLED, EventKind.EXPIRED, EventKind.QUARANTINED)
+_SUBMISSIONS = {EventKind.SUBMITTED: "new", EventKind.DEDUPLICATED: "duplicate", EventKind.REFUSED: "refused"}
+
+
+class QueueMonitor:
+    """Keeps the gauges of the queue up to date."""
+
+    def __init__(self, store: JobStore, metrics: Metrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._up: bool | None = None
+
+    async def run(self) -> None:
+        """Read the counts again and again, until cancelled."""
+        while True:
+            try:
+                stats = await self._store.stats()
+            except QueueUnavailable as error:
+                self._note(up=False, reason=error.detail)
+            else:
+                self._note(up=True)
+                self._show(stats)
+            await asyncio.sleep(_PERIOD_S if self._up else _PERIOD_WITHOUT_REDIS_S)
+
+    def _note(self, *, up: bool, reason: str = "") -> None:
+        if up != self._up and not up:
+            _log.warning("redis_unreachable", error=reason)
+        elif up != self._up:
+            _log.info("redis_reached")
+        self._up = up
+        self._metrics.redis_up.set(up)
+
+    def _show(self, stats: QueueStats) -> None:
+        metrics = self._metrics
+        depth = dict.fromkeys(CIRCUIT_TYPES, 0)
+        for lane, counts in stats.lanes.items():
+            for kind, waiting in counts.waiting_by_type.items():
+                depth[kind] += waiting
+            metrics.queue_processing.labels(lane.queue_name).set(counts.processing)
+            metrics.queue_oldest_age_seconds.labels(lane.queue_name).set(counts.oldest_waiting_s)
+            metrics.queue_trees.labels(lane.queue_name).set(counts.trees)
+            metrics.queue_bytes.labels(lane.queue_name).set(counts.payload_bytes)
+        for kind, waiting in depth.items():
+            metrics.queue_depth.labels(kind).set(waiting)
+        metrics.queue_stuck.set(stats.stuck)
+        metrics.queue_kept.labels("completed").set(stats.results)
+        metrics.queue_kept.labels("failed").set(stats.failed)
+
+
+def count_event(metrics: Metrics, event: JobEvent) -> None:
+    """Count what a call of this instance did to a job."""
+    if event.kind in _SUBMISSIONS:
+        metrics.jobs_submitted.labels(event.lane.queue_name, _SUBMISSIONS[event.kind]).inc()
+    elif event.kind is EventKind.CLAIMED and event.waited_s is not None:
+        metrics.queue_wait_seconds.labels(event.lane.label).observe(event.waited_s)
+    elif event.kind is EventKind.COMPLETED:
+        metrics.jobs_processed.labels("completed").inc()
+    elif event.kind in _FAILURES:
+        metrics.jobs_processed.labels("failed").inc()
+    if event.kind is EventKind.EXPIRED:
+        metrics.expired_jobs.labels(event.lane.queue_name).inc()
+    elif event.kind is EventKind.QUARANTINED:
+        metrics.quarantined_jobs.inc()
+        _log.error("job_quarantined", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)
+    elif event.kind is EventKind.LEASE_LOST:
+        metrics.job_retries.labels("lease_ended").inc()
+        _log.warning("job_taken_back", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)

@@ -1,0 +1,34 @@
+"""Endless tasks that are begun again when they fail, waiting longer after every failure in a row."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from redis.exceptions import RedisError
+
+from prover.worker.backoff import backoff_delays
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_HEALTHY_AFTER_S = 30.0
+
+
+async def keep_running(
+    name: str, work: Callable[[], Awaitable[None]], on_failure: Callable[[], None] = lambda: None
+) -> None:
+    """Run ``work`` until cancelled, again after every failure. Those of a Redis that is away need no traceback."""
+    delays = backoff_delays()
+    while True:
+        started = time.monotonic()
+        try:
+            await work()
+            _log.error("task_ended", task=name)
+        except (RedisError, OSError) as error:
+            _log.warning("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
+        except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, begun again
+            _log.exception("task_failed", task=name)
+        on_failure()
+        if time.monotonic() - started > _HEALTHY_AFTER_S:
+            delays = backoff_delays()
+        await asyncio.sleep(next(delays))
