@@ -1,0 +1,261 @@
+"""The life of one epoch as decisions about what was read from the chain; no I/O.
+
+``decide`` says what to do now, ``after`` takes in what became of it. What the chain tells (registration, finalised
+weight, report) is never remembered here, so a restart in any phase goes on where the chain stands. Progress keeps what
+it does not tell: failed attempts, and what the programs will not accept any more. Source: forester.md 3.2 to 3.9.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+
+from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
+
+PAGE_AFTER_ATTEMPTS = 5
+MOST_BACKOFF_SLOTS = 64
+SETTLING_SLOTS = 8
+"""After a success, the time that a lagging node has to show it before the same thing is done again."""
+
+REFINALIZE_SLOTS = 75
+"""Half a minute between finalisations on account of a changed weight, unless work was refused."""
+
+
+class RegistryCode(enum.IntEnum):
+    """Codes of the registry program on which the life of an epoch depends (forester.md C.2)."""
+
+    INVALID_FORESTER = 6000
+    NOT_IN_REPORT_WORK_PHASE = 6001
+    FORESTER_NOT_ELIGIBLE = 6004
+    NOT_IN_REGISTRATION_PERIOD = 6005
+    WEIGHT_INSUFFICIENT = 6006
+    FORESTER_ALREADY_REGISTERED = 6007
+    INVALID_EPOCH = 6009
+    NOT_IN_ACTIVE_PHASE = 6011
+    FORESTER_ALREADY_REPORTED_WORK = 6012
+    FINALIZE_COUNTER_EXCEEDED = 6014
+    REGISTRATION_NOT_FINALIZED = 6017
+    FORESTER_UNDEFINED = 6023
+
+
+_MISCONFIGURED = {
+    RegistryCode.INVALID_FORESTER,
+    RegistryCode.WEIGHT_INSUFFICIENT,
+    RegistryCode.FORESTER_UNDEFINED,
+}
+_REFUSED_SHARE = {RegistryCode.FORESTER_NOT_ELIGIBLE, RegistryCode.REGISTRATION_NOT_FINALIZED}
+
+
+class EpochState(enum.Enum):
+    """Where an epoch stands for us."""
+
+    DETECTED = "detected"
+    REGISTERING = "registering"
+    REGISTERED = "registered"
+    FINALIZING = "finalizing"
+    ACTIVE = "active"
+    WAIT_REPORT = "wait_report"
+    REPORTING = "reporting"
+    DONE = "done"
+    MISSED = "missed"
+    """The epoch passes without us; nothing more is sent for it."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to do."""
+        return self in (EpochState.DONE, EpochState.MISSED)
+
+
+class Action(enum.Enum):
+    """What the runner of an epoch has to do next."""
+
+    WAIT = "wait"
+    """Come back at ``until_slot``, or when an account of the epoch changes."""
+    REGISTER = "register"
+    FINALIZE = "finalize"
+    WORK = "work"
+    """Forest with the finalised share until ``until_slot`` or until the share changes."""
+    REPORT = "report"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Our account of the epoch. ``total_weight`` is None until the registration was finalised."""
+
+    index: int
+    weight: int
+    total_weight: int | None
+    finalize_count: int
+    has_reported: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read from the chain, all at about ``slot``.
+
+    ``registered_weight`` is that of the epoch's account, None if the account does not exist. ``finalize_limit`` is the
+    number of finalisations that the protocol allows.
+    """
+
+    slot: int
+    registration: Registration | None
+    registered_weight: int | None
+    finalize_limit: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known beyond the chain; begins empty."""
+
+    failures: int = 0
+    retry_slot: int = 0
+    finalized_slot: int | None = None
+    share_refused: bool = False
+    closed: frozenset[Action] = frozenset()
+    """What the programs refuse for the rest of the epoch, and a report once it is made."""
+    problem: str = ""
+    """Why the last attempt failed; empty after a success."""
+    misconfigured: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do. ``page`` is the reason to alert somebody, empty if there is none (or no longer)."""
+
+    state: EpochState
+    action: Action
+    until_slot: int | None = None
+    page: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an action: done, refused by the program with ``code``, or failed on the way there."""
+
+    done: bool
+    code: int | None = None
+    text: str = ""
+
+
+DONE = Outcome(done=True)
+
+
+def decide(phases: EpochPhases, progress: Progress, seen: Seen) -> Decision:
+    """Choose the next action of an epoch."""
+    registration = seen.registration
+    if registration is not None and registration.has_reported:
+        return Decision(EpochState.DONE, Action.STOP)
+    if seen.slot >= phases.post_first:
+        reported = Action.REPORT in progress.closed
+        return Decision(EpochState.DONE if reported else EpochState.MISSED, Action.STOP, page=progress.problem)
+    if registration is None:
+        return _decide_registration(phases, progress, seen)
+    phase = phases.phase_at(seen.slot)
+    if phase in (Phase.WAITING, Phase.REGISTRATION):
+        return Decision(EpochState.REGISTERED, Action.WAIT, phases.active.first)
+    if phase is Phase.ACTIVE:
+        return _decide_active(phases, progress, seen, registration)
+    return _decide_report(progress, seen, registration)
+
+
+def _decide_registration(phases: EpochPhases, progress: Progress, seen: Seen) -> Decision:
+    page = _page(progress)
+    if seen.slot > phases.registrable.last or Action.REGISTER in progress.closed:
+        return Decision(EpochState.MISSED, Action.STOP, page=page)
+    if seen.slot < phases.registration.first:
+        return Decision(EpochState.DETECTED, Action.WAIT, phases.registration.first)
+    return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, page)
+
+
+def _decide_active(phases: EpochPhases, progress: Progress, seen: Seen, registration: Registration) -> Decision:
+    page = _page(progress)
+    if phases.active.remaining(seen.slot) < CONFIRMATION_SLOTS:
+        return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
+    unfinalized = registration.total_weight is None
+    if unfinalized or _weight_moved(progress, seen, registration):
+        exhausted = registration.finalize_count >= seen.finalize_limit or Action.FINALIZE in progress.closed
+        if not exhausted:
+            return _attempt(EpochState.FINALIZING, Action.FINALIZE, progress, seen.slot, page)
+        page = page or "the protocol allows no further finalisation of the epoch"
+        if unfinalized:
+            return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
+    return Decision(EpochState.ACTIVE, Action.WORK, phases.active.last, page)
+
+
+def _weight_moved(progress: Progress, seen: Seen, registration: Registration) -> bool:
+    if seen.registered_weight is None or seen.registered_weight == registration.total_weight:
+        return False
+    rested = progress.finalized_slot is None or seen.slot >= progress.finalized_slot + REFINALIZE_SLOTS
+    return rested or progress.share_refused
+
+
+def _decide_report(progress: Progress, seen: Seen, registration: Registration) -> Decision:
+    page = _page(progress)
+    if registration.total_weight is None:
+        # Without a finalised share no work was accepted.
+        return Decision(EpochState.MISSED, Action.STOP, page=page)
+    if Action.REPORT in progress.closed:
+        return Decision(EpochState.DONE, Action.STOP, page=page)
+    return _attempt(EpochState.REPORTING, Action.REPORT, progress, seen.slot, page)
+
+
+def _attempt(state: EpochState, action: Action, progress: Progress, slot: int, page: str) -> Decision:
+    if slot < progress.retry_slot:
+        return Decision(state, Action.WAIT, progress.retry_slot, page)
+    return Decision(state, action, page=page)
+
+
+def _page(progress: Progress) -> str:
+    if progress.misconfigured or progress.failures >= PAGE_AFTER_ATTEMPTS:
+        return progress.problem
+    return ""
+
+
+def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outcome, slot: int) -> Progress:
+    """Take in what became of an action at ``slot``; the chain is read again before the next decision.
+
+    A refusal that says that the thing is done already counts as done.
+    """
+    if outcome.done or outcome.code in _DONE_ALREADY.get(action, ()):
+        return Progress(
+            retry_slot=slot + SETTLING_SLOTS,
+            finalized_slot=slot if action is Action.FINALIZE else progress.finalized_slot,
+            closed=progress.closed | {Action.REPORT} if action is Action.REPORT else progress.closed,
+        )
+    if action is Action.WORK:
+        return replace(progress, share_refused=progress.share_refused or outcome.code in _REFUSED_SHARE)
+    failures = progress.failures + 1
+    closed = progress.closed | {action} if _refused_for_good(phases, action, outcome.code, slot) else progress.closed
+    return replace(
+        progress,
+        failures=failures,
+        retry_slot=slot + min(2 ** min(failures, 16), MOST_BACKOFF_SLOTS),
+        closed=closed,
+        problem=_problem(action, outcome),
+        misconfigured=outcome.code in _MISCONFIGURED,
+    )
+
+
+_DONE_ALREADY: dict[Action, tuple[RegistryCode, ...]] = {
+    Action.REGISTER: (RegistryCode.FORESTER_ALREADY_REGISTERED,),
+    Action.REPORT: (RegistryCode.FORESTER_ALREADY_REPORTED_WORK,),
+}
+
+
+def _refused_for_good(phases: EpochPhases, action: Action, code: int | None, slot: int) -> bool:
+    match action, code:
+        case Action.REGISTER, RegistryCode.NOT_IN_REGISTRATION_PERIOD:
+            # Before that our clock may run ahead of the chain.
+            return slot > phases.registration.last
+        case Action.FINALIZE, RegistryCode.FINALIZE_COUNTER_EXCEEDED:
+            return True
+        case Action.REPORT, RegistryCode.NOT_IN_REPORT_WORK_PHASE:
+            return True
+        case _:
+            return False
+
+
+def _problem(action: Action, outcome: Outcome) -> str:
+    known = {code.value: code.name.lower() for code in RegistryCode}
+    refusal = f"the program answered {outcome.code} {known.get(outcome.code or 0, '')}".rstrip()
+    reason = outcome.text or (refusal if outcome.code is not None else "no reason given")
+    return f"{action.value} failed: {reason}"

@@ -1,0 +1,164 @@
+"""Slots of the phases of an epoch, and the time that a light slot leaves; no I/O.
+
+Source: forester.md 3.1 and 3.7, onchain.md 3. Active phases tile the time after the first registration: the
+registration of epoch e + 1 lies inside the active phase of e, the report of e at the beginning of that of e + 1.
+All ranges of slots are inclusive at both ends.
+"""
+
+import enum
+from dataclasses import dataclass
+
+SLOT_SECONDS = 0.4
+"""Nominal length of a Solana slot; deadlines are estimated with it."""
+
+CONFIRMATION_SLOTS = 4
+"""With fewer slots left a transaction is not sent: it would hardly be confirmed in time."""
+
+V1_RESERVE_SECONDS = 2.0
+V1_LEAST_SECONDS = 1.6
+"""A V1 batch keeps the reserve for its confirmations, and is not begun with less than this beyond it."""
+
+
+class BeforeGenesis(ValueError):
+    """No epoch has begun at a slot."""
+
+
+class Phase(enum.Enum):
+    """What an epoch is in at a slot."""
+
+    WAITING = "waiting"
+    REGISTRATION = "registration"
+    ACTIVE = "active"
+    REPORT_WORK = "report_work"
+    POST = "post"
+
+
+@dataclass(frozen=True)
+class SlotRange:
+    """Slots ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    def __contains__(self, slot: int) -> bool:
+        return self.first <= slot <= self.last
+
+    @property
+    def length(self) -> int:
+        """Number of slots; a phase of length zero has none."""
+        return max(0, self.last - self.first + 1)
+
+    def remaining(self, slot: int) -> int:
+        """Slots after ``slot`` that belong to the range; all of them before it begins."""
+        return max(0, self.last - max(slot, self.first - 1))
+
+
+@dataclass(frozen=True)
+class ProtocolTimes:
+    """The part of the protocol configuration that says when; all lengths in slots.
+
+    Raises ValueError, naming the field, for values with which no epoch could be computed.
+    """
+
+    genesis_slot: int
+    slot_length: int
+    registration_phase_length: int
+    active_phase_length: int
+    report_work_phase_length: int
+
+    def __post_init__(self) -> None:
+        for name in ("slot_length", "active_phase_length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1 slot, not {getattr(self, name)}")
+        for name in ("genesis_slot", "registration_phase_length", "report_work_phase_length"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+
+    def registering_epoch(self, slot: int) -> int:
+        """The latest epoch that has been opened for registration; BeforeGenesis if there is none."""
+        if slot < self.genesis_slot:
+            raise BeforeGenesis(f"slot {slot} lies before the genesis slot {self.genesis_slot}")
+        return (slot - self.genesis_slot) // self.active_phase_length
+
+    def active_epoch(self, slot: int) -> int:
+        """The epoch whose active phase contains the slot; BeforeGenesis before the first."""
+        first = self.genesis_slot + self.registration_phase_length
+        if slot < first:
+            raise BeforeGenesis(f"slot {slot} lies before the first active slot {first}")
+        return (slot - first) // self.active_phase_length
+
+    def phases(self, epoch: int) -> "EpochPhases":
+        """The phases of an epoch."""
+        opened = self.genesis_slot + epoch * self.active_phase_length
+        active = opened + self.registration_phase_length
+        report = active + self.active_phase_length
+        return EpochPhases(
+            epoch=epoch,
+            slot_length=self.slot_length,
+            registration=SlotRange(opened, active - 1),
+            registrable=SlotRange(opened, opened + self.active_phase_length - 1),
+            active=SlotRange(active, report - 1),
+            report_work=SlotRange(report, report + self.report_work_phase_length - 1),
+        )
+
+
+@dataclass(frozen=True)
+class EpochPhases:
+    """Phases of one epoch.
+
+    ``registrable`` is the time in which the programs take the epoch for the latest one: releases that do not enforce
+    the end of the registration phase accept registrations in all of it.
+    """
+
+    epoch: int
+    slot_length: int
+    registration: SlotRange
+    registrable: SlotRange
+    active: SlotRange
+    report_work: SlotRange
+
+    @property
+    def post_first(self) -> int:
+        """The first slot after the report phase."""
+        return self.report_work.last + 1
+
+    @property
+    def light_slots(self) -> int:
+        """Number of light slots; the last is shorter when the active phase is no multiple of their length."""
+        return -(-self.active.length // self.slot_length)
+
+    def phase_at(self, slot: int) -> Phase:
+        """The phase of the epoch at a slot."""
+        if slot < self.registration.first:
+            return Phase.WAITING
+        if slot in self.registration:
+            return Phase.REGISTRATION
+        if slot in self.active:
+            return Phase.ACTIVE
+        return Phase.REPORT_WORK if slot in self.report_work else Phase.POST
+
+    def light_slot_at(self, slot: int) -> int:
+        """The light slot of a slot of the active phase; ValueError outside it."""
+        if slot not in self.active:
+            raise ValueError(f"slot {slot} is not in the active phase {self.active.first} to {self.active.last}")
+        return (slot - self.active.first) // self.slot_length
+
+    def light_slot_range(self, light_slot: int) -> SlotRange:
+        """The slots of a light slot; ValueError for one that the epoch does not have."""
+        if not 0 <= light_slot < self.light_slots:
+            raise ValueError(f"epoch {self.epoch} has light slots 0 to {self.light_slots - 1}, not {light_slot}")
+        first = self.active.first + light_slot * self.slot_length
+        return SlotRange(first, min(first + self.slot_length - 1, self.active.last))
+
+
+def v1_batch_seconds(remaining_slots: int) -> float | None:
+    """Time that a V1 batch may take when so many slots are left; None if it should not begin."""
+    seconds = remaining_slots * SLOT_SECONDS - V1_RESERVE_SECONDS
+    # Slots are 0.4 s: rounding keeps nine slots, exactly 1.6 s, from falling below the bound.
+    seconds = round(seconds, 6)
+    return seconds if seconds >= V1_LEAST_SECONDS else None
+
+
+def confirmation_seconds(remaining_slots: int) -> float | None:
+    """Time until a transaction must be confirmed; None if it should not be sent any more."""
+    return round(remaining_slots * SLOT_SECONDS, 6) if remaining_slots >= CONFIRMATION_SLOTS else None

@@ -1,0 +1,100 @@
+"""Which light slots of a tree are ours; no I/O.
+
+Source: forester.md 3.5, onchain.md 3. A light slot belongs to whoever's share of the registered weight contains the
+hash of (key, epoch, light slot). The key is the tree of V2 trees, the queue of V1 trees, and zero for compression work.
+Schedules are made of the finalised weight only: everyone but the last to register would compute wrong ones earlier.
+"""
+
+import hashlib
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from forester.epoch.phases import EpochPhases, SlotRange
+
+KEY_BYTES = 32
+COMPRESSION_KEY = bytes(KEY_BYTES)
+
+
+class RegistrationNotFinalized(ValueError):
+    """The weight of an epoch is not settled, or nobody has any."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Our part of the registered weight: ``weight`` parts from ``index`` on, of ``total_weight``."""
+
+    index: int
+    weight: int
+    total_weight: int
+
+    def __post_init__(self) -> None:
+        if self.total_weight < 1:
+            raise RegistrationNotFinalized("the total weight of the epoch is not finalised")
+        if self.index < 0 or self.weight < 0:
+            raise ValueError(f"index {self.index} and weight {self.weight} must not be negative")
+
+    def owns(self, part: int) -> bool:
+        """Whether a part is ours."""
+        return self.index <= part < self.index + self.weight
+
+
+def chosen_part(key: bytes, epoch: int, light_slot: int, total_weight: int) -> int:
+    """The part of the weight, 0 to ``total_weight`` - 1, to which a light slot of a key belongs."""
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"an eligibility key has {KEY_BYTES} bytes, not {len(key)}")
+    if total_weight < 1:
+        raise RegistrationNotFinalized("the total weight of the epoch is not finalised")
+    digest = hashlib.sha256(key + epoch.to_bytes(8, "big") + light_slot.to_bytes(8, "big")).digest()
+    return int.from_bytes(digest[:8], "big") % total_weight
+
+
+@dataclass(frozen=True)
+class TreeSchedule:
+    """Light slots of one tree in one epoch that are ours, from the one in which the schedule was made."""
+
+    phases: EpochPhases
+    owned: tuple[int, ...]
+
+    @classmethod
+    def make(cls, phases: EpochPhases, key: bytes, share: Share, from_slot: int) -> Self:
+        """The schedule from ``from_slot`` on; empty after the active phase."""
+        if from_slot > phases.active.last:
+            return cls(phases, ())
+        first = phases.light_slot_at(max(from_slot, phases.active.first))
+        return cls(
+            phases,
+            tuple(
+                light_slot
+                for light_slot in range(first, phases.light_slots)
+                if share.owns(chosen_part(key, phases.epoch, light_slot, share.total_weight))
+            ),
+        )
+
+    @cached_property
+    def windows(self) -> tuple[SlotRange, ...]:
+        """The runs of consecutive light slots, in order; V2 work goes on to the end of a run."""
+        runs: list[SlotRange] = []
+        for light_slot in self.owned:
+            slots = self.phases.light_slot_range(light_slot)
+            if runs and runs[-1].last + 1 == slots.first:
+                runs[-1] = SlotRange(runs[-1].first, slots.last)
+            else:
+                runs.append(slots)
+        return tuple(runs)
+
+    def next_window(self, slot: int) -> SlotRange | None:
+        """The run that contains ``slot``, else the first one after it; None if no more comes."""
+        place = bisect_left(self.windows, slot, key=lambda run: run.last)
+        return self.windows[place] if place < len(self.windows) else None
+
+    def window_at(self, slot: int) -> SlotRange | None:
+        """The run that contains ``slot``; None if the slot is not ours."""
+        run = self.next_window(slot)
+        return run if run is not None and slot in run else None
+
+    def owned_within(self, slot: int, lookahead_slots: int) -> bool:
+        """Whether a slot of ours comes within so many slots: proofs made until then are likely to be sent by us."""
+        run = self.next_window(slot)
+        return run is not None and run.first - slot <= lookahead_slots

@@ -1,0 +1,250 @@
+"""The life of an epoch: driven by a chain in memory that accepts and refuses as the registry program does."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from forester.epoch.machine import (
+    DONE,
+    MOST_BACKOFF_SLOTS,
+    PAGE_AFTER_ATTEMPTS,
+    Action,
+    Decision,
+    EpochState,
+    Outcome,
+    Progress,
+    Registration,
+    RegistryCode,
+    Seen,
+    after,
+    decide,
+)
+from forester.epoch.phases import ProtocolTimes
+
+TIMES = ProtocolTimes(
+    genesis_slot=200,
+    slot_length=10,
+    registration_phase_length=100,
+    active_phase_length=1000,
+    report_work_phase_length=100,
+)
+PHASES = TIMES.phases(1)
+REGISTERED = Registration(index=0, weight=1, total_weight=None, finalize_count=0, has_reported=False)
+FINALIZED = Registration(index=0, weight=1, total_weight=1, finalize_count=1, has_reported=False)
+
+
+def seen(slot: int, registration: Registration | None = None, weight: int | None = 1, limit: int = 100) -> Seen:
+    return Seen(slot, registration, weight, limit)
+
+
+@dataclass
+class Chain:
+    """The registry's rules for one epoch and several foresters."""
+
+    enforce_registration_end: bool = True
+    limit: int = 100
+    weight: int = 0
+    accounts: dict[str, Registration] = field(default_factory=dict)
+
+    def seen(self, who: str, slot: int) -> Seen:
+        return Seen(slot, self.accounts.get(who), self.weight if self.accounts else None, self.limit)
+
+    def execute(self, who: str, action: Action, slot: int) -> Outcome:
+        code = self._refusal(who, action, slot)
+        if code is not None:
+            return Outcome(done=False, code=code)
+        if action is Action.REGISTER:
+            self.accounts[who] = Registration(self.weight, 1, None, 0, has_reported=False)
+            self.weight += 1
+            return DONE
+        old = self.accounts[who]
+        self.accounts[who] = Registration(
+            old.index,
+            old.weight,
+            self.weight if action is Action.FINALIZE else old.total_weight,
+            old.finalize_count + (action is Action.FINALIZE),
+            has_reported=old.has_reported or action is Action.REPORT,
+        )
+        return DONE
+
+    def _refusal(self, who: str, action: Action, slot: int) -> int | None:
+        if action is Action.REGISTER:
+            allowed = PHASES.registration if self.enforce_registration_end else PHASES.registrable
+            if slot not in allowed:
+                return RegistryCode.NOT_IN_REGISTRATION_PERIOD
+            return RegistryCode.FORESTER_ALREADY_REGISTERED if who in self.accounts else None
+        if action is Action.FINALIZE:
+            if slot not in PHASES.active:
+                return RegistryCode.INVALID_EPOCH
+            full = self.accounts[who].finalize_count >= self.limit
+            return RegistryCode.FINALIZE_COUNTER_EXCEEDED if full else None
+        if slot not in PHASES.report_work:
+            return RegistryCode.NOT_IN_REPORT_WORK_PHASE
+        return RegistryCode.FORESTER_ALREADY_REPORTED_WORK if self.accounts[who].has_reported else None
+
+
+def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], Decision]:
+    """Run one forester from slot to slot; what it sent, and its last decision."""
+    progress, sent, slot = Progress(), [], first
+    decision = decide(PHASES, progress, chain.seen(who, slot))
+    while slot <= last:
+        decision = decide(PHASES, progress, chain.seen(who, slot))
+        if decision.action is Action.STOP:
+            break
+        if decision.action in (Action.WAIT, Action.WORK):
+            assert decision.until_slot is not None
+            slot = max(slot + 1, decision.until_slot)
+            continue
+        sent.append(decision.action)
+        progress = after(PHASES, progress, decision.action, chain.execute(who, decision.action, slot), slot)
+        slot += 1
+    return sent, decision
+
+
+@pytest.mark.parametrize("start", [0, 1199, 1200, 1299])
+def test_epoch__lived_from_before_the_active_phase__registers_finalises_and_reports_once(start: int) -> None:
+    sent, decision = live(Chain(), "a", start, 3000)
+    assert sent == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
+    assert (decision.state, decision.action, decision.page) == (EpochState.DONE, Action.STOP, "")
+
+
+@pytest.mark.parametrize(
+    ("stop", "restart", "sent_after"),
+    [
+        (1250, 1260, [Action.FINALIZE, Action.REPORT]),
+        (1299, 1500, [Action.FINALIZE, Action.REPORT]),
+        (1400, 1500, [Action.REPORT]),
+        (2299, 2300, [Action.REPORT]),
+        (2350, 2360, []),
+        (2350, 5000, []),
+    ],
+)
+def test_epoch__restart_in_each_phase__goes_on_where_the_chain_stands(
+    stop: int, restart: int, sent_after: list[Action]
+) -> None:
+    chain = Chain()
+    live(chain, "a", 1200, stop)
+    sent, decision = live(chain, "a", restart, 3000)
+    assert sent == sent_after
+    assert decision.state is EpochState.DONE
+
+
+@pytest.mark.parametrize("start", [2200, 2300, 2350, 2400, 9000])
+def test_epoch__started_too_late_to_register__is_missed_without_a_transaction_or_a_page(start: int) -> None:
+    sent, decision = live(Chain(), "a", start, 9001)
+    assert sent == []
+    assert decision == Decision(EpochState.MISSED, Action.STOP)
+
+
+def test_epoch__started_in_the_active_phase__registers_where_the_program_still_accepts_it() -> None:
+    sent, decision = live(Chain(enforce_registration_end=False), "a", 1500, 3000)
+    assert sent == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
+    sent, decision = live(Chain(), "a", 1500, 3000)
+    assert sent == [Action.REGISTER], "a refusal after the end of the phase is final"
+    assert decision.state is EpochState.MISSED
+
+
+def test_epoch__three_foresters_one_after_another__end_up_with_the_same_total_weight() -> None:
+    chain = Chain(enforce_registration_end=False)
+    progress = {"a": Progress(), "b": Progress(), "c": Progress()}
+    begins = {"a": 1200, "b": 1295, "c": 1400}
+    for slot in range(1200, 1700):
+        for who, begin in begins.items():
+            if slot < begin:
+                continue
+            decision = decide(PHASES, progress[who], chain.seen(who, slot))
+            if decision.action not in (Action.WAIT, Action.WORK):
+                outcome = chain.execute(who, decision.action, slot)
+                progress[who] = after(PHASES, progress[who], decision.action, outcome, slot)
+    assert {account.total_weight for account in chain.accounts.values()} == {3}
+    assert [chain.accounts[who].index for who in "abc"] == [0, 1, 2]
+    assert [chain.accounts[who].finalize_count for who in "abc"] == [2, 2, 1], "no needless finalisation"
+
+
+def test_weight__changed_soon_after_a_finalisation__waits_unless_work_was_refused() -> None:
+    progress = after(PHASES, Progress(), Action.FINALIZE, DONE, 1300)
+    moved = seen(1320, FINALIZED, weight=2)
+    assert decide(PHASES, progress, moved).action is Action.WORK
+    refused = after(PHASES, progress, Action.WORK, Outcome(done=False, code=RegistryCode.FORESTER_NOT_ELIGIBLE), 1320)
+    assert decide(PHASES, refused, moved).action is Action.FINALIZE
+    assert decide(PHASES, refused, seen(1320, FINALIZED, weight=1)).action is Action.WORK, "the weight is the same"
+    assert decide(PHASES, progress, seen(1375, FINALIZED, weight=2)).action is Action.FINALIZE
+
+
+def test_weight__finalised_by_a_racing_call__is_not_finalised_again() -> None:
+    progress = after(PHASES, Progress(), Action.FINALIZE, DONE, 1300)
+    stale = decide(PHASES, progress, seen(1301, REGISTERED))
+    assert (stale.action, stale.until_slot) == (Action.WAIT, 1308), "a lagging node is given time"
+    assert decide(PHASES, progress, seen(1302, FINALIZED)).action is Action.WORK
+
+
+def test_finalise__counter_used_up__works_on_with_the_old_weight_and_pages() -> None:
+    decision = decide(PHASES, Progress(), seen(1400, FINALIZED, weight=2, limit=1))
+    assert decision.action is Action.WORK
+    assert "no further finalisation" in decision.page
+    refused = after(
+        PHASES, Progress(), Action.FINALIZE, Outcome(done=False, code=RegistryCode.FINALIZE_COUNTER_EXCEEDED), 1400
+    )
+    assert decide(PHASES, refused, seen(1500, FINALIZED, weight=2)).action is Action.WORK
+    never = decide(PHASES, refused, seen(1500, REGISTERED))
+    assert (never.state, never.action) == (EpochState.WAIT_REPORT, Action.WAIT)
+
+
+def test_active_phase__last_slots__leave_no_time_for_a_transaction() -> None:
+    assert decide(PHASES, Progress(), seen(2295, FINALIZED)).action is Action.WORK
+    decision = decide(PHASES, Progress(), seen(2296, FINALIZED))
+    assert (decision.state, decision.action, decision.until_slot) == (EpochState.WAIT_REPORT, Action.WAIT, 2300)
+
+
+@pytest.mark.parametrize("code", [RegistryCode.FORESTER_ALREADY_REPORTED_WORK, RegistryCode.NOT_IN_REPORT_WORK_PHASE])
+def test_report__refused_as_made_or_too_late__is_over(code: RegistryCode) -> None:
+    progress = after(PHASES, Progress(), Action.REPORT, Outcome(done=False, code=code), 2310)
+    assert decide(PHASES, progress, seen(2311, FINALIZED)).state is EpochState.DONE
+
+
+def test_report__refused_as_too_early__is_tried_again_until_the_phase_ends() -> None:
+    progress, slot, attempts = Progress(), 2300, 0
+    while (decision := decide(PHASES, progress, seen(slot, FINALIZED))).action is not Action.STOP:
+        if decision.action is Action.WAIT:
+            slot = decision.until_slot or slot
+            continue
+        attempts += 1
+        outcome = Outcome(done=False, code=RegistryCode.NOT_IN_ACTIVE_PHASE)
+        progress = after(PHASES, progress, Action.REPORT, outcome, slot)
+    assert attempts >= 5
+    assert decision.state is EpochState.MISSED
+    assert "report failed: the program answered 6011 not_in_active_phase" in decision.page
+
+
+def test_report__never_finalised__has_nothing_to_report() -> None:
+    assert decide(PHASES, Progress(), seen(2310, REGISTERED)).state is EpochState.MISSED
+
+
+def test_attempts__failing_on_the_way__back_off_page_and_recover() -> None:
+    progress, slot, waits = Progress(), 1200, []
+    for attempt in range(1, 9):
+        assert decide(PHASES, progress, seen(slot)).action is Action.REGISTER
+        progress = after(PHASES, progress, Action.REGISTER, Outcome(done=False, text="connection refused"), slot)
+        waiting = decide(PHASES, progress, seen(slot))
+        assert waiting.until_slot is not None
+        waits.append(waiting.until_slot - slot)
+        assert bool(waiting.page) == (attempt >= PAGE_AFTER_ATTEMPTS)
+        slot = waiting.until_slot
+    assert waits == [2, 4, 8, 16, 32, *[MOST_BACKOFF_SLOTS] * 3]
+    assert after(PHASES, progress, Action.REGISTER, DONE, slot).problem == "", "the page is resolved"
+
+
+@pytest.mark.parametrize("code", [RegistryCode.INVALID_FORESTER, RegistryCode.WEIGHT_INSUFFICIENT])
+def test_registration__refused_for_its_configuration__pages_at_once_and_tries_on(code: RegistryCode) -> None:
+    progress = after(PHASES, Progress(), Action.REGISTER, Outcome(done=False, code=code), 1200)
+    decision = decide(PHASES, progress, seen(1201))
+    assert (decision.action, decision.until_slot) == (Action.WAIT, 1202)
+    assert str(code.value) in decision.page
+    assert decide(PHASES, progress, seen(1202)).action is Action.REGISTER
+
+
+def test_registration__account_there_already__is_taken_as_done() -> None:
+    outcome = Outcome(done=False, code=RegistryCode.FORESTER_ALREADY_REGISTERED)
+    progress = after(PHASES, Progress(), Action.REGISTER, outcome, 1250)
+    assert progress.failures == 0
+    assert decide(PHASES, progress, seen(1251, REGISTERED)).state is EpochState.REGISTERED

@@ -1,0 +1,86 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from solders.pubkey import Pubkey
+
+from forester.epoch.phases import ProtocolTimes, SlotRange
+from forester.epoch.schedule import (
+    COMPRESSION_KEY,
+    RegistrationNotFinalized,
+    Share,
+    TreeSchedule,
+    chosen_part,
+)
+
+VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "eligibility.json").read_text())
+TREE = bytes(Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU"))
+PHASES = ProtocolTimes(0, 10, 100, 200, 100).phases(3)
+
+
+@pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: f"weight {case['total_weight']}")
+def test_chosen_part__vectors_of_the_program__are_met(case: dict[str, object]) -> None:
+    key, epoch, weight = bytes(Pubkey.from_string(str(case["pubkey"]))), case["epoch"], case["total_weight"]
+    expected = case["light_slots"]
+    assert isinstance(epoch, int)
+    assert isinstance(weight, int)
+    assert isinstance(expected, list)
+    assert [chosen_part(key, epoch, light_slot, weight) for light_slot in range(len(expected))] == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "epoch", "weight", "parts"),
+    [
+        (TREE, 0, 3, [0, 1, 0, 2, 1, 2, 2, 0, 2, 2, 2, 0]),
+        (TREE, 7, 3, [1, 1, 0, 2, 2, 0, 1, 0, 0, 0, 0, 0]),
+        (COMPRESSION_KEY, 5, 2, [1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1]),
+    ],
+)
+def test_chosen_part__published_vectors__are_met(key: bytes, epoch: int, weight: int, parts: list[int]) -> None:
+    assert [chosen_part(key, epoch, light_slot, weight) for light_slot in range(12)] == parts
+
+
+def test_chosen_part__no_weight_or_a_wrong_key__is_refused() -> None:
+    with pytest.raises(RegistrationNotFinalized):
+        chosen_part(TREE, 0, 0, 0)
+    with pytest.raises(ValueError, match="32 bytes, not 31"):
+        chosen_part(TREE[1:], 0, 0, 1)
+    with pytest.raises(RegistrationNotFinalized):
+        Share(0, 1, 0)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.binary(min_size=32, max_size=32))
+def test_schedules__shares_of_all_foresters__divide_the_light_slots(weights: list[int], key: bytes) -> None:
+    total = sum(weights)
+    shares = [Share(sum(weights[:place]), weight, total) for place, weight in enumerate(weights)]
+    owned = [TreeSchedule.make(PHASES, key, share, 0).owned for share in shares]
+    assert sorted(light_slot for slots in owned for light_slot in slots) == list(range(PHASES.light_slots))
+
+
+def test_schedule__made_late__begins_with_the_current_light_slot() -> None:
+    whole = TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.first)
+    assert whole.owned == tuple(range(20))
+    assert whole.windows == (PHASES.active,)
+    late = TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.first + 15)
+    assert late.owned == tuple(range(1, 20))
+    assert TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last).owned == (19,)
+    assert TreeSchedule.make(PHASES, TREE, Share(0, 1, 1), PHASES.active.last + 1).owned == ()
+
+
+def test_windows__runs_of_light_slots__end_where_the_next_belongs_to_another() -> None:
+    first = PHASES.active.first
+    schedule = TreeSchedule(PHASES, (0, 1, 4, 6, 7))
+    assert schedule.windows == (
+        SlotRange(first, first + 19),
+        SlotRange(first + 40, first + 49),
+        SlotRange(first + 60, first + 79),
+    )
+    assert schedule.window_at(first + 19) == SlotRange(first, first + 19)
+    assert schedule.window_at(first + 20) is None
+    assert schedule.next_window(first + 20) == SlotRange(first + 40, first + 49)
+    assert schedule.next_window(first + 80) is None
+    assert schedule.owned_within(first + 20, 20)
+    assert not schedule.owned_within(first + 20, 19)
+    assert not schedule.owned_within(first + 80, 1000)
