@@ -2,39 +2,183 @@
 
 from __future__ import annotations
 
-from typing import Self
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 from arq.connections import ArqRedis
+from redis.asyncio import BlockingConnectionPool
+from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from prover.errors import SettingsInvalid
+from prover.queue import wake_ups
+from prover.queue.keys import Keys
+
+SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
+SENTINEL_PORT = 26379
+SCHEMES = ("redis", "rediss", "unix", *SENTINEL_SCHEMES)
+TLS_WORDS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+QUERY_WORDS = ("db", *TLS_WORDS)
+
+_HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+
+
+class AddressInvalid(ValueError):
+    """What is wrong with an address, in words that repeat none of it."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address that was read. ``options`` are redis-py's; they hold the credentials."""
+
+    redacted: str
+    options: Mapping[str, Any] = field(repr=False)
+    sentinels: tuple[tuple[str, int], ...] = ()
+    master: str = ""
+
+    @classmethod
+    def read(cls, url: str) -> Self:
+        """Read an address; raises SettingsInvalid, which does not repeat credentials."""
+        try:
+            parts = urlsplit(url.strip())
+            _check(parts)
+            return cls._sentinel(parts) if parts.scheme in SENTINEL_SCHEMES else cls._server(parts)
+        except ValueError as error:
+            reason = str(error) if isinstance(error, AddressInvalid) else "it is malformed"
+            raise SettingsInvalid(f"the Redis address {redacted(url)} cannot be used: {reason}") from None
+
+    @classmethod
+    def _server(cls, parts: SplitResult) -> Self:
+        url = urlunsplit(parts)
+        return cls(redacted(url), _options(url))
+
+    @classmethod
+    def _sentinel(cls, parts: SplitResult) -> Self:
+        before, at, hosts = parts.netloc.rpartition("@")
+        master, _, database = parts.path.strip("/").partition("/")
+        if not master or (database and not database.isdigit()):
+            raise AddressInvalid("its path is not /MASTER or /MASTER/DATABASE")
+        # redis-py reads the rest as it would for one server.
+        scheme = parts.scheme.removesuffix("+sentinel")
+        options = _options(urlunsplit((scheme, f"{before}{at}sentinel", f"/{database}", parts.query, "")))
+        del options["host"]
+        if options.pop("connection_class", None):
+            options["ssl"] = True
+        sentinels = tuple(_host_and_port(host, SENTINEL_PORT) for host in hosts.split(","))
+        return cls(redacted(urlunsplit(parts)), options, sentinels, unquote(master))
 
 
 class RedisConnection:
     """Connections of this process to one Redis.
 
-    Addresses are ``redis://[[user]:password@]host[:port][/database]``, ``rediss://`` for TLS,
-    ``unix://[[user]:password@]/path/of.sock[?db=N]`` and
-    ``redis+sentinel://[[user]:password@]host[:port][,host[:port]...]/master-name[/database]``.
+    Addresses are ``redis://[[user]:password@]host[:port][/database]``, ``rediss://`` for TLS (the certificate and
+    the host name are checked; ``?ssl_ca_certs=FILE``, ``ssl_certfile``, ``ssl_keyfile``), ``unix://[[user]:password@]
+    /path/of.sock[?db=N]`` and ``redis+sentinel://[[user]:password@]host[:port][,host[:port]...]/master-name[/database]``
+    or ``rediss+sentinel://``.
     """
+
+    def __init__(self, address: Address, redis: ArqRedis, keys: Keys) -> None:
+        self._address = address
+        self._redis = redis
+        self.keys = keys
 
     @classmethod
     def open(cls, url: str, *, max_connections: int = 64, timeout_s: float = 5, namespace: str = "zkc-prover") -> Self:
-        """Read the address; connects on first use. Raises SettingsInvalid for an address that cannot be one."""
-        raise NotImplementedError
+        """Read the address; connects on first use. Raises SettingsInvalid for an address that cannot be one.
+
+        At most ``max_connections`` are open; a command waits ``timeout_s`` for one, and as long for its answer.
+        """
+        address = Address.read(url)
+        options: dict[str, Any] = {
+            "socket_timeout": timeout_s,
+            "socket_connect_timeout": timeout_s,
+            "health_check_interval": 30,
+            # A server that restarted closed its connections: the second try makes a new one.
+            "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+            "retry_on_error": [RedisConnectionError],
+            **address.options,
+        }
+        if "path" not in options:
+            options["socket_keepalive"] = True
+        pool: BlockingConnectionPool | SentinelConnectionPool
+        if address.sentinels:
+            sentinel_options = {key: options[key] for key in ("socket_timeout", "socket_connect_timeout")}
+            sentinel = Sentinel(  # type: ignore[no-untyped-call]
+                address.sentinels, sentinel_kwargs=sentinel_options
+            )
+            pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
+                address.master, sentinel, max_connections=max_connections, **options
+            )
+        else:
+            pool = BlockingConnectionPool(max_connections=max_connections, timeout=math.ceil(timeout_s), **options)
+        redis = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
+        return cls(address, redis, Keys(namespace))
 
     @property
     def address(self) -> str:
         """The address for logs, without credentials."""
-        raise NotImplementedError
+        return self._address.redacted
 
     @property
     def redis(self) -> ArqRedis:
         """The client, with the wake-ups' serializer; an arq worker can use it as ``redis_pool``."""
-        raise NotImplementedError
+        return self._redis
 
     async def close(self) -> None:
         """Close all connections."""
-        raise NotImplementedError
+        await self._redis.aclose()
+        await self._redis.connection_pool.disconnect()
 
 
 def redacted(url: str) -> str:
-    """An address without user and password."""
-    raise NotImplementedError
+    """An address without user, password and query; of what is no address, nothing."""
+    scheme, separator, rest = re.split(r"[?#]", url.strip(), maxsplit=1)[0].partition("://")
+    if not separator or scheme not in SCHEMES:
+        return "***"
+    _, at, place = rest.rpartition("@")
+    hosts, slash, path = place.partition("/")
+    if not re.fullmatch(f"({_HOST}(,{_HOST})*)?", hosts):
+        return "***"
+    return f"{scheme}://{'***@' if at else ''}{hosts}{slash}{path}"
+
+
+def _options(url: str) -> dict[str, Any]:
+    options: dict[str, Any] = dict(parse_url(url))
+    if options.get("connection_class") is SSLConnection:
+        options.setdefault("ssl_check_hostname", True)
+    return options
+
+
+def _check(parts: SplitResult) -> None:
+    """Raises AddressInvalid for what redis-py would refuse late or read in a way that nobody meant."""
+    if parts.scheme not in SCHEMES:
+        raise AddressInvalid(f"it must begin with {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
+    if parse_qs(parts.query).keys() - {*QUERY_WORDS}:
+        raise AddressInvalid(f"only {', '.join(QUERY_WORDS)} may follow '?'")
+    if parts.scheme == "unix":
+        if not parts.path.strip("/"):
+            raise AddressInvalid("the path of the socket is missing")
+        return
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    if not all(re.fullmatch(_HOST, host) for host in hosts):
+        raise AddressInvalid("what follows '//' is not a host with a port")
+    if not all(0 < _host_and_port(host, 1)[1] < 2**16 for host in hosts):
+        raise AddressInvalid("a port is a number from 1 to 65535")
+    if parts.scheme not in SENTINEL_SCHEMES:
+        if len(hosts) > 1:
+            raise AddressInvalid("several hosts are for redis+sentinel://")
+        if not re.fullmatch("/?[0-9]*", parts.path):
+            raise AddressInvalid("its path is not the number of a database")
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    host, _, port = text[1:].partition("]") if text.startswith("[") else text.partition(":")
+    digits = port.removeprefix(":")
+    return host, int(digits or default)

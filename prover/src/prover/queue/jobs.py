@@ -117,7 +117,10 @@ class SweepKind(enum.Enum):
 
 
 class EventKind(enum.Enum):
-    """What happened to a job by a call of this process; each happening is reported by one process only."""
+    """What happened to a job by a call of this process; each happening is reported by one process only.
+
+    Final jobs that are removed after their time are not reported; ``JobStore.sweep`` counts them.
+    """
 
     SUBMITTED = "submitted"
     DEDUPLICATED = "deduplicated"
@@ -136,8 +139,6 @@ class EventKind(enum.Enum):
     """Its worker gave no sign of life; the job waits again, or is quarantined, which is reported too."""
     QUARANTINED = "quarantined"
     """Failed because it used up its attempts."""
-    REMOVED = "removed"
-    """Forgotten by a sweep after its time."""
 
 
 @dataclass(frozen=True)

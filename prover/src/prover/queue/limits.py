@@ -1,6 +1,10 @@
 """Bounds and times of the queue."""
 
 from dataclasses import dataclass
+from typing import Final
+
+STUCK_MS: Final = 120_000
+"""Running jobs older than this count as stuck in statistics, as in the reference."""
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,19 @@ class QueueLimits:
     """How long failures are kept."""
     request_s: float = 3600
     """Age at which whatever is left of a waiting request is removed."""
+
+    def milliseconds(self) -> dict[str, int]:
+        """The times as the scripts take them, and the attempts."""
+        return {
+            "max_wait_ms": _ms(self.max_wait_s),
+            "lease_ms": _ms(self.lease_s),
+            "result_ms": _ms(self.result_s),
+            "failure_ms": _ms(self.failure_s),
+            "request_ms": _ms(self.request_s),
+            "stuck_ms": STUCK_MS,
+            "attempts": self.attempts,
+        }
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,12 @@
+-- Ends a waiting job; asks the worker of a running one to stop, and lets an equal body be a new job at once.
+local job = read(args.id)
+if job and job.state == 'queued' then
+    dequeue(args.id, job, false)
+    settle_failed(args.id, job, 'cancelled', 'cancelled')
+    trim_wake_ups(job.lane)
+elseif job and job.state == 'processing' then
+    call('HSET', job_key(args.id), 'cancel', 1)
+    forget_digest(args.id, job)
+    announce(args.id)
+end
+return reply({})

@@ -1,0 +1,81 @@
+-- Gives a worker the job whose turn it is, with a lease. Answers "again" after as many expired jobs as one call may end.
+local lane = args.lane
+local pending, rings = lane_key(lane, 'pending'), lane_key(lane, 'rings')
+
+local function choose()
+    local circuits = args.circuits or all_circuits(lane)
+    local turn, group
+    for _, circuit in ipairs(circuits) do
+        local member = first(rings, circuit)
+        if member then
+            local its_turn, its_group = string.match(member, '^[^|]*|([^|]*)|(.*)$')
+            if not turn or its_turn < turn then turn, group = its_turn, its_group end
+        end
+    end
+    if not turn then return nil end
+    local rank, chosen
+    for _, circuit in ipairs(args.circuits or circuits_of(lane, group)) do
+        local member = first(pending, group .. '|' .. circuit)
+        if member then
+            local its_rank, id = string.match(member, '^[^|]*|[^|]*|([^|]*|[^|]*)|(.*)$')
+            if not rank or its_rank < rank then rank, chosen = its_rank, {id = id, member = member} end
+        end
+    end
+    return chosen
+end
+
+-- Other workers may be able to do what this one left: they are woken a little later, and not for each job.
+local function pass_on()
+    local waiting = call('ZCARD', pending) > 0
+    if waiting and call('SET', lane_key(lane, 'passed_on'), '1', 'NX', 'PX', 1000) then
+        add_wake_up(lane, now + 1000)
+    end
+end
+
+local function replace_wake_ups()
+    local missing = call('ZCARD', pending) + call('ZCARD', lane_key(lane, 'leases')) - call('ZCARD', root .. lane)
+    for _ = 1, math.min(missing, 16) do add_wake_up(lane) end
+end
+
+local function take(id, job, body)
+    dequeue(id, job, true)
+    local key = job_key(id)
+    local fence = call('HINCRBY', key, 'fence', 1)
+    local attempt = call('HINCRBY', key, 'attempt', 1)
+    call('HSET', key, 'state', 'processing', 'started', now, 'owner', args.owner)
+    if args.wake_up ~= '' then call('HSET', key, 'wake_up', args.wake_up) end
+    call('ZADD', lane_key(lane, 'leases'), now + args.lease_ms, id)
+    call('ZADD', lane_key(lane, 'running'), now, id)
+    replace_wake_ups()
+    announce(id)
+    tell('claimed', id, job, '', now - job.queued)
+    local answer = reply({
+        answer = 'job', id = id, fence = fence, type = job.type, circuit = job.circuit, tree = job.tree,
+        index = job.index, attempt = attempt, created = job.created, waited = now - job.queued
+    })
+    return {answer, body}
+end
+
+for _ = 1, 200 do
+    local chosen = choose()
+    if not chosen then
+        pass_on()
+        return {reply({answer = 'none'}), ''}
+    end
+    local id = chosen.id
+    local job = read(id)
+    local body = job and call('GET', body_key(id))
+    if not job then
+        local group, circuit, rank = string.match(chosen.member, '^([^|]*)|([^|]*)|([^|]*|[^|]*)|')
+        dequeue(id, {lane = lane, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)
+        call('DEL', body_key(id))
+    elseif now - job.queued >= args.max_wait_ms then
+        expire(id, job, args.max_wait_ms)
+    elseif not body then
+        dequeue(id, job, false)
+        settle_failed(id, job, 'failed', 'the body of this job was lost; submit it again')
+    else
+        return take(id, job, body)
+    end
+end
+return {reply({answer = 'again'}), ''}

@@ -1,0 +1,10 @@
+-- Hands a running job back.
+local job, found = held(args.id, args.fence)
+if not job then
+    return reply({done = found ~= nil and found.state ~= 'processing' and found.fence == args.fence})
+end
+if not args.count_attempt then
+    job.attempt = call('HINCRBY', job_key(args.id), 'attempt', -1)
+end
+give_back(args.id, job, 'requeued', args.reason)
+return reply({done = true})

@@ -1,0 +1,35 @@
+-- Finds the job of an equal body, or makes one: its digest, its hash, its body, its place in line and a wake-up.
+-- ARGV[2] is the body.
+local lane = args.lane
+local id = call('GET', digest_key(args.digest))
+if id and call('EXISTS', job_key(id)) == 1 then
+    if id ~= args.id then
+        tell('deduplicated', id, {lane = lane, type = args.type})
+    end
+    return reply({answer = id == args.id and 'new' or 'duplicate', id = id})
+end
+
+local size = #ARGV[2]
+local pending = lane_key(lane, 'pending')
+local bytes = tonumber(call('GET', lane_key(lane, 'bytes')) or 0)
+if call('ZCARD', pending) >= args.lane_jobs or bytes + size > args.lane_bytes then
+    tell('refused', args.id, {lane = lane, type = args.type})
+    return reply({answer = 'full', id = args.id})
+end
+
+local job = {
+    lane = lane, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
+    rank = args.order .. '|' .. string.format('%016d', sequence())
+}
+call('SET', digest_key(args.digest), args.id)
+call('SET', body_key(args.id), ARGV[2])
+call('INCRBY', lane_key(lane, 'bytes'), size)
+call(
+    'HSET', job_key(args.id), 'state', 'queued', 'lane', lane, 'type', args.type, 'label', args.label, 'circuit',
+    args.circuit, 'tree', args.tree, 'index', args.index, 'group', args.group, 'rank', job.rank, 'digest', args.digest,
+    'size', size, 'created', now, 'queued', now, 'attempt', 0, 'fence', 0
+)
+enqueue(args.id, job)
+add_wake_up(lane)
+tell('submitted', args.id, job)
+return reply({answer = 'new', id = args.id})

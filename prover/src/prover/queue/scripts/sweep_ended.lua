@@ -1,0 +1,12 @@
+-- Removes final jobs whose time is over: results, or failures.
+local index = root .. args.index
+local old = call('ZRANGEBYSCORE', index, '-inf', now - args.keep_ms, 'LIMIT', 0, 200)
+for _, id in ipairs(old) do
+    local job = read(id)
+    if job then
+        forget_digest(id, job)
+        call('DEL', job_key(id))
+    end
+    call('ZREM', index, id)
+end
+return reply({changed = #old})

@@ -1,0 +1,40 @@
+-- Gives back the jobs of dead workers, ends jobs that waited too long, and replaces wake-ups that dead workers hold.
+
+-- arq takes the lowest scores first, so wake-ups that workers hold are near the front.
+local function held_wake_ups(lane)
+    local count, free, from = 0, 0, 0
+    while free < 256 do
+        local ids = call('ZRANGE', root .. lane, from, from + 255)
+        if #ids == 0 then break end
+        for _, id in ipairs(ids) do
+            if call('EXISTS', 'arq:in-progress:' .. id) == 1 then
+                count, free = count + 1, 0
+            else
+                free = free + 1
+            end
+        end
+        from = from + 256
+    end
+    return count
+end
+
+hear()
+local changed = 0
+for _, lane in ipairs(LANES) do
+    changed = changed + reap(lane)
+    local overdue = call(
+        'ZRANGEBYSCORE', lane_key(lane, 'waiting'), '-inf', now - args.max_wait_ms, 'LIMIT', 0, 200
+    )
+    for _, id in ipairs(overdue) do
+        local job = read(id)
+        if job and job.state == 'queued' then
+            expire(id, job, args.max_wait_ms)
+            changed = changed + 1
+        else
+            call('ZREM', lane_key(lane, 'waiting'), id)
+        end
+    end
+    local free = call('ZCARD', root .. lane) - held_wake_ups(lane)
+    for _ = 1, math.min(call('ZCARD', lane_key(lane, 'pending')) - free, 1000) do add_wake_up(lane) end
+end
+return reply({changed = changed})

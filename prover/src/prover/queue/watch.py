@@ -1,0 +1,71 @@
+"""Waiting for jobs to change: one subscription per process, however many clients wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+RECONNECT_S = 1.0
+IDLE_S = 1.0
+
+
+class Watch:
+    """Tells who waits for a job that something happened to it, as long as Redis tells; see ``JobStore.wait``."""
+
+    def __init__(self, redis: Redis, channel: str) -> None:
+        self._redis = redis
+        self._channel = channel
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._listener: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def of(self, job_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the job may have changed."""
+        event = asyncio.Event()
+        self._waiting.setdefault(job_id, set()).add(event)
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.create_task(self._listen())
+        try:
+            yield event
+        finally:
+            others = self._waiting[job_id]
+            others.discard(event)
+            if not others:
+                del self._waiting[job_id]
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+
+    async def _listen(self) -> None:
+        """Pass messages on until nobody waits."""
+        while self._waiting:
+            try:
+                await self._pass_on()
+            except (RedisError, OSError) as error:
+                _log.debug("queue_watch_interrupted", error=str(error))
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _pass_on(self) -> None:
+        async with self._redis.pubsub() as subscription:
+            await subscription.subscribe(self._channel)
+            while self._waiting:
+                message = await subscription.get_message(timeout=IDLE_S)
+                if message is None:
+                    continue
+                # Once subscribed, whatever was missed before is looked up.
+                told = [message["data"].decode()] if message["type"] == "message" else list(self._waiting)
+                for job_id in told:
+                    for event in self._waiting.get(job_id, ()):
+                        event.set()
