@@ -1,0 +1,7 @@
+"""Settings: ``load_settings(flags).settings`` reads and validates them all at once."""
+
+from forester.settings.keys import SigningKey
+from forester.settings.model import Settings
+from forester.settings.sources import Loaded, load_settings, require
+
+__all__ = ["Loaded", "Settings", "SigningKey", "load_settings", "require"]

@@ -1,0 +1,108 @@
+"""Keys as they are written down: JSON arrays, base58, key files of the Solana command line."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.redaction import remember_secret
+
+_KEY_BYTES = 64
+_PUBKEY_BYTES = 32
+
+
+class SigningKey:
+    """A key pair that never shows its secret half: not in repr, not when pickled."""
+
+    __slots__ = ("_keypair",)
+
+    def __init__(self, keypair: Keypair) -> None:
+        self._keypair = keypair
+        remember_secret(str(keypair))
+
+    @property
+    def pubkey(self) -> Pubkey:
+        """Address of the key."""
+        return self._keypair.pubkey()
+
+    @property
+    def keypair(self) -> Keypair:
+        """The key pair, for signing; never print it: its text is the secret."""
+        return self._keypair
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.pubkey})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a signing key is not written anywhere")
+
+
+def parse_signing_key(text: str) -> SigningKey:
+    """Read a key pair: JSON array of 64 bytes, base58 of 64 bytes, or the path of a file that holds one of them.
+
+    Raises ValueError whose message has no part of the key.
+    """
+    text = text.strip()
+    if text.startswith("["):
+        raw = _byte_array(text, _KEY_BYTES)
+    elif "/" in text or text.endswith(".json"):
+        return parse_signing_key(_key_file(Path(text).expanduser()))
+    else:
+        raw = _base58(text, _KEY_BYTES)
+    keypair = Keypair.from_seed(raw[:_PUBKEY_BYTES])
+    if bytes(keypair.pubkey()) != raw[_PUBKEY_BYTES:]:
+        raise ValueError("bytes 32 to 63 are not the public key of bytes 0 to 31")
+    return SigningKey(keypair)
+
+
+def parse_pubkey(text: str) -> Pubkey:
+    """Read a public key: base58 or JSON array of 32 bytes. Raises ValueError."""
+    text = text.strip()
+    if text.startswith("["):
+        return Pubkey(_byte_array(text, _PUBKEY_BYTES))
+    return Pubkey(_base58(text, _PUBKEY_BYTES))
+
+
+def _byte_array(text: str, length: int) -> bytes:
+    try:
+        values = json.loads(text)
+    except ValueError:
+        raise ValueError(f"not a JSON array of {length} bytes") from None
+    if not isinstance(values, list) or any(type(value) is not int or not 0 <= value <= 255 for value in values):
+        raise ValueError(f"not a JSON array of {length} bytes")
+    if len(values) != length:
+        raise ValueError(f"{len(values)} bytes instead of {length}")
+    return bytes(values)
+
+
+_ALPHABET = {letter: value for value, letter in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
+
+
+def _base58(text: str, length: int) -> bytes:
+    expected = f"expected base58 of {length} bytes or a JSON array of {length} bytes"
+    if not text or len(text) > 2 * length or any(letter not in _ALPHABET for letter in text):
+        raise ValueError(expected)
+    number = 0
+    for letter in text:
+        number = number * 58 + _ALPHABET[letter]
+    zeros = len(text) - len(text.lstrip("1"))
+    raw = bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8)
+    if len(raw) != length:
+        raise ValueError(f"{expected}, found {len(raw)} bytes")
+    return raw
+
+
+def _key_file(path: Path) -> str:
+    try:
+        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
+            raise ValueError(f"everybody may read or write {path}; run: chmod 600 {path}")
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise ValueError(f"cannot read {path}: {reason}") from None
+    if not text.startswith("[") and "/" in text:
+        raise ValueError(f"{path} holds a path, not a key")
+    return text

@@ -1,0 +1,192 @@
+"""All settings, each with its default; ``sources`` says where values come from."""
+
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from solders.pubkey import Pubkey
+
+from forester.settings.keys import SigningKey, parse_pubkey, parse_signing_key
+
+ProcessorMode = Literal["v1", "v2", "all"]
+
+_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def _word(value: object) -> object:
+    if isinstance(value, str):
+        if value.strip().lower() not in _WORDS:
+            raise ValueError("expected true or false")
+        return _WORDS[value.strip().lower()]
+    return value
+
+
+def _url(*schemes: str) -> AfterValidator:
+    def check(value: SecretStr) -> SecretStr:
+        parts = urlsplit(value.get_secret_value())
+        if parts.scheme not in schemes or not parts.hostname:
+            raise ValueError(f"expected a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _signing_key(value: object) -> object:
+    return parse_signing_key(value) if isinstance(value, str) else value
+
+
+def _pubkey(value: object) -> object:
+    return parse_pubkey(value) if isinstance(value, str) else value
+
+
+def _pubkeys(value: object) -> object:
+    """All invalid entries are reported together; a list may be given by repetition and with commas."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple):
+        return value
+    found, wrong = [], []
+    for text in (part.strip() for item in texts for part in str(item).split(",")):
+        try:
+            if text:
+                found.append(parse_pubkey(text))
+        except ValueError:
+            wrong.append(text)
+    if wrong:
+        raise ValueError(f"not public keys: {', '.join(wrong)}")
+    return tuple(dict.fromkeys(found))
+
+
+HttpUrl = Annotated[SecretStr, _url("http", "https")]
+WebSocketUrl = Annotated[SecretStr, _url("ws", "wss")]
+Flag = Annotated[bool, BeforeValidator(_word)]
+Count = Annotated[int, Field(ge=1)]
+Key = Annotated[Pubkey, BeforeValidator(_pubkey)]
+Keys = Annotated[tuple[Pubkey, ...], BeforeValidator(_pubkeys)]
+Payer = Annotated[SigningKey, BeforeValidator(_signing_key)]
+
+
+class Settings(BaseModel):
+    """Settings of all commands; frozen. Commands ask for those that they need with ``sources.require``."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+    rpc_url: HttpUrl | None = None
+    """RPC node that reads and transactions go to."""
+    ws_rpc_url: WebSocketUrl | None = None
+    """WebSocket of the RPC node, for subscriptions."""
+    indexer_url: HttpUrl | None = None
+    """Indexer (Photon) for queues and Merkle proofs; a key is carried as its query parameter api-key."""
+    fallback_rpc_url: HttpUrl | None = None
+    """RPC node while the first one fails."""
+    fallback_indexer_url: HttpUrl | None = None
+    """Indexer while the first one fails."""
+    prover_url: HttpUrl | None = None
+    """Prover, for circuits without a URL of their own."""
+    prover_append_url: HttpUrl | None = None
+    """Prover of the append circuit."""
+    prover_update_url: HttpUrl | None = None
+    """Prover of the update (nullify) circuit."""
+    prover_address_append_url: HttpUrl | None = None
+    """Prover of the address-append circuit."""
+    prover_api_key: SecretStr | None = None
+    """Key that the prover asks for, sent as X-API-Key."""
+    prover_polling_interval_ms: Count = 1000
+    """How often the prover is asked for a proof that it queued."""
+    prover_max_wait_time_secs: Count = 600
+    """How long a proof may take before it is given up with `proof generation timed out`."""
+    payer: Payer | None = None
+    """Key pair that signs and pays: JSON array of 64 bytes, base58, or path of a key file."""
+    derivation: Key | None = None
+    """Public key that the forester is registered under: JSON array of 32 bytes or base58."""
+    push_gateway_url: HttpUrl | None = None
+    """Push gateway for metrics."""
+    pagerduty_routing_key: SecretStr | None = None
+    """Routing key of incident alerts."""
+    indexer_batch_size: Count = 50
+    """Elements per request to the indexer."""
+    indexer_max_concurrent_batches: Count = 10
+    """Requests to the indexer at once."""
+    legacy_ixs_per_tx: Literal[1] = 1
+    """V1 instructions per transaction; two never fit."""
+    transaction_max_concurrent_batches: Count = 20
+    """Batches of one tree in work at once."""
+    max_concurrent_sends: Count = 12
+    """Transactions in flight at once."""
+    max_batches_per_tree: Annotated[int, Field(ge=1, le=20)] = 4
+    """Batches of one tree per round."""
+    tx_cache_ttl_seconds: Count = 180
+    """How long work that was sent is not sent again."""
+    ops_cache_ttl_seconds: Count = 180
+    """How long an operation that was done is not prepared again."""
+    confirmation_max_attempts: Count = 60
+    """How often the status of a transaction is asked for."""
+    confirmation_poll_interval_ms: Count = 500
+    """How often the statuses of transactions are asked for."""
+    cu_limit: Annotated[int, Field(ge=1, le=1_400_000)] = 1_000_000
+    """Compute units that a transaction may use."""
+    enable_priority_fees: Flag = False
+    """Whether the price of compute units follows recent fees."""
+    priority_fee_microlamports: Count | None = None
+    """Fixed price of a compute unit."""
+    rpc_pool_size: Count = 100
+    """Connections to the RPC node."""
+    rpc_pool_connection_timeout_secs: Count = 15
+    """How long a connection may take."""
+    rpc_pool_idle_timeout_secs: Count = 300
+    """How long an unused connection is kept."""
+    rpc_pool_max_retries: Annotated[int, Field(ge=0)] = 100
+    """How often a read is tried again."""
+    rpc_pool_initial_retry_delay_ms: Count = 1000
+    """Longest pause before the first retry; it doubles."""
+    rpc_pool_max_retry_delay_ms: Count = 16_000
+    """Longest pause between retries."""
+    rpc_pool_failure_threshold: Count = 3
+    """Failures in a row that switch to the fallback."""
+    rpc_pool_primary_probe_interval_secs: Count = 30
+    """How often the failed first node is tried again."""
+    rpc_rate_limit: Count | None = None
+    """Reads per second sent to the RPC node."""
+    send_tx_rate_limit: Count | None = None
+    """Transactions per second sent to the RPC node."""
+    photon_rate_limit: Count | None = None
+    """Requests per second sent to the indexer."""
+    slot_update_interval_seconds: Count = 10
+    """How often the slot is read when no subscription tells it."""
+    tree_discovery_interval_seconds: Annotated[int, Field(ge=0)] = 60
+    """How often new trees are looked for; 0 only at the start."""
+    state_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """First cell of V1 nullifier queues that is considered."""
+    address_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """First cell of V1 address queues that is considered."""
+    processor_mode: ProcessorMode = "all"
+    """Generations of trees that are processed."""
+    tree_ids: Keys = ()
+    """Only these trees."""
+    group_authority: Key | None = None
+    """Only trees of this owner; unset is the group that the registry is in."""
+    lookup_table_address: Key | None = None
+    """Address lookup table for smaller transactions."""
+    api_server_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port of the monitoring API; unset is no API."""
+    api_server_public_bind: Flag = False
+    """Whether the monitoring API listens on all interfaces instead of 127.0.0.1."""
+    prometheus_url: HttpUrl | None = None
+    """Source of /metrics/json while the process has counted nothing."""
+
+    @model_validator(mode="after")
+    def _one_kind_of_fee(self) -> Self:
+        if self.enable_priority_fees and self.priority_fee_microlamports is not None:
+            raise ValueError("priority_fee: --enable-priority-fees and --priority-fee-microlamports exclude each other")
+        return self
+
+
+def is_secret(name: str) -> bool:
+    """Return whether values of a setting may grant access: they come from files, too, and are shown masked."""
+    annotation: Any = Settings.model_fields[name].annotation
+    return any(kind in str(annotation) for kind in ("SecretStr", "SigningKey"))

@@ -1,0 +1,150 @@
+"""Where settings come from: flag, environment, secret file, ``.env`` file, default, in this order.
+
+The variable of a setting is its name in capitals, as the reference has it (``RPC_URL``), or that with FORESTER_ before
+it, which comes first. A setting that may grant access is read from the file that ``<VARIABLE>_FILE`` names, too, or
+from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+from pydantic import SecretStr, ValidationError
+
+from forester.errors import SettingsInvalid
+from forester.redaction import remember_secret, remember_url
+from forester.settings.model import Settings, is_secret
+
+PREFIX = "FORESTER_"
+SECRETS_FOLDER = "FORESTER_SECRETS_DIR"
+_OTHER_VARIABLES = {
+    "derivation": "DERIVATION_PUBKEY",
+    "send_tx_rate_limit": "SEND_TRANSACTION_RATE_LIMIT",
+    "photon_rate_limit": "PHOTON_RATE_LIMIT",
+}
+_OTHER_FLAGS = {"tree_ids": "--tree-id"}
+
+
+class FlagInvalid(SettingsInvalid):
+    """A flag has an invalid value."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Settings with, for each, where its value came from: ``--flag``, ``VARIABLE``, a file, or ``default``."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting, as the reference spells it."""
+    return _OTHER_VARIABLES.get(name, name.upper())
+
+
+def flag(name: str) -> str:
+    """Return the command-line option of a setting."""
+    return _OTHER_FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    dotenv: Path | None = None,
+    only: tuple[str, ...] | None = None,
+) -> Loaded:
+    """Read the settings named in ``only`` (None: all); the rest keep their defaults.
+
+    ``flags`` are values of the command line, None where not given. Raises SettingsInvalid that lists every problem with
+    the place its value came from; with exit status 2 if all are flags.
+    """
+    environment = os.environ if environment is None else environment
+    from_file = {
+        name: value
+        for name, value in dotenv_values(dotenv or Path(".env")).items()
+        if value and name not in environment
+    }
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name in Settings.model_fields if only is None else only:
+        given = (flags or {}).get(name)
+        if given not in (None, ()):
+            values[name], origins[name] = given, flag(name)
+            continue
+        found = next(_candidates(name, environment, from_file), None)
+        if found is not None:
+            values[name], origins[name] = found
+        else:
+            origins[name] = "default"
+    settings = _validated(values, origins)
+    _remember(settings)
+    return Loaded(settings, origins)
+
+
+def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    names = (f"{PREFIX}{variable(name)}", variable(name))
+    for spelled in names:
+        if environment.get(spelled):
+            yield environment[spelled], spelled
+    if is_secret(name):
+        for spelled in names:
+            if environment.get(f"{spelled}_FILE"):
+                place = Path(environment[f"{spelled}_FILE"])
+                yield _read(place, f"{spelled}_FILE"), f"{spelled}_FILE ({place})"
+        if environment.get(SECRETS_FOLDER):
+            for spelled in names:
+                place = Path(environment[SECRETS_FOLDER]) / spelled.lower()
+                if place.is_file():
+                    yield _read(place, SECRETS_FOLDER), str(place)
+    for spelled in names:
+        if from_file.get(spelled):
+            yield from_file[spelled], f"{spelled} in .env"
+
+
+def _read(path: Path, origin: str) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise SettingsInvalid(f"{origin}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsInvalid(f"{origin}: {path} is not a text file") from None
+
+
+def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        problems, places = [], []
+        for item in error.errors(include_input=False, include_url=False, include_context=False):
+            name = str(item["loc"][0]) if item["loc"] else ""
+            place = origins.get(name, "")
+            places.append(place)
+            text = item["msg"].removeprefix("Value error, ")
+            problems.append(f"{place}: {text}" if place else text)
+        kind = FlagInvalid if all(place.startswith("--") for place in places) else SettingsInvalid
+        raise kind("; ".join(dict.fromkeys(problems))) from None
+
+
+def _remember(settings: Settings) -> None:
+    for name in Settings.model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, SecretStr):
+            if name.endswith("_url"):
+                remember_url(value.get_secret_value())
+            else:
+                remember_secret(value.get_secret_value())
+
+
+def require(settings: Settings, *names: str) -> None:
+    """Raise SettingsInvalid that names every missing setting, its option and its variable."""
+    missing = [name for name in names if getattr(settings, name) is None]
+    if missing:
+        raise SettingsInvalid(
+            "; ".join(f"missing {name}: give {flag(name)} or set {variable(name)}" for name in missing)
+        )
