@@ -80,6 +80,16 @@ class Member:
         finally:
             os.kill(pid, signal.SIGCONT)
 
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The JSON that its API answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.api_port, timeout=PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, dict(headers or {}))
+            answer: dict[str, Any] = json.load(connection.getresponse())
+            return answer
+
     def is_ready(self) -> bool:
         """What its readiness probe says."""
         connection = http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=10)
@@ -132,15 +142,28 @@ def moment(event: Mapping[str, Any]) -> float:
 
 @contextlib.contextmanager
 def running_fleet(
-    folder: Path, keys_dir: Path, redis_url: str, *, apis: int = 1, workers: int = 1, **variables: str
+    folder: Path,
+    keys_dir: Path,
+    redis_url: str,
+    variables: Mapping[str, str],
+    *,
+    apis: int = 1,
+    workers: int = 1,
+    own_variables: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[tuple[list[Member], list[Member]]]:
-    """API servers without workers, and workers without API, all ready; killed at the end unless they ended before."""
+    """API servers without workers, and workers without API, all ready; killed at the end unless they ended before.
+
+    ``variables`` of the environment are for all of them, ``own_variables`` for those named: api-0, worker-0.
+    """
     words = ["--keys-dir", str(keys_dir)]
-    shared = {"REDIS_URL": redis_url, **variables}
-    servers = [
-        Member(f"api-{number}", folder, words, {"PROVER_QUEUE__WORKERS": "false", **shared}) for number in range(apis)
-    ]
-    provers = [Member(f"worker-{number}", folder, [*words, "--queue-only"], shared) for number in range(workers)]
+
+    def made(name: str, more_words: list[str], more_variables: dict[str, str]) -> Member:
+        own = (own_variables or {}).get(name, {})
+        given = {"REDIS_URL": redis_url, **more_variables, **variables, **own}
+        return Member(name, folder, [*words, *more_words], given)
+
+    servers = [made(f"api-{number}", ["--no-workers"], {}) for number in range(apis)]
+    provers = [made(f"worker-{number}", ["--queue-only"], {}) for number in range(workers)]
     members = [*servers, *provers]
     try:
         for member in members:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import redis
@@ -107,16 +107,25 @@ class RedisServer:
 
     def start(self) -> RedisServer:
         """Start on the port and the data of before; returns when commands are answered."""
+        self.launch()
+        self.become_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start, and return at once."""
         assert self._process is None, "the server runs already"
         command = tied([BINARY, *self._words()])
         with (self.folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)
+
+    def become_ready(self) -> None:
+        """Wait until commands are answered."""
+        assert self._process is not None, "the server does not run"
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             assert self._process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.02)
-        return self
 
     def kill(self) -> None:
         """SIGKILL: what the append-only file has is there at the next start."""
@@ -147,6 +156,11 @@ class RedisServer:
             options["ssl_ca_certs"] = str(self.certificates.authority)
         with contextlib.closing(redis.Redis.from_url(self.url, **options)) as client:
             yield client
+
+    def info(self, section: str) -> dict[str, Any]:
+        """A section of INFO."""
+        with self.client() as client:
+            return cast("dict[str, Any]", client.info(section))
 
     def flush(self) -> None:
         """Delete all data and the statistics of commands."""
