@@ -27,7 +27,8 @@ class ForesterError(Exception):
     """Unexpected forester failure."""
 
     exit_code: ClassVar[int] = 70
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
+    """Whether the same thing may succeed later; some kinds of errors know it per error."""
 
     def __init__(self, detail: str | None = None) -> None:
         default = (inspect.getdoc(type(self)) or "").split("\n")[0].rstrip(".")
