@@ -1,4 +1,4 @@
-"""Digests of request bodies: the right ones, and not at the expense of other requests."""
+"""Looking at request bodies: the same result however large they are, and not at the expense of other requests."""
 
 from __future__ import annotations
 
@@ -7,26 +7,55 @@ import hashlib
 import threading
 
 import pytest
+from golden_vectors import vector_named
 
+from prover.errors import BodyTooLarge, MalformedRequest
 from prover.http import body
+from prover.proving.request import LONGEST_BYTES, MOST_VALUES, compact, read_envelope
 
-SHORT = b"short"
-LONG = bytes(1 << 20)
+SHORT = vector_named("prover/batch_append_32_10").body
+BLANKS = b" \n\t\r" * (1 << 20)
+LARGE = {
+    "blanks": SHORT.replace(b"{", b"{" + BLANKS, 1) + BLANKS,
+    "unknown member": SHORT.replace(b"{", b'{"x":{"leaves":[' + b"0," * MOST_VALUES + b"0]},", 1),
+}
 
 
-@pytest.mark.parametrize("data", [b"", SHORT, LONG])
-async def test_digest__of_any_body__is_its_sha256(data: bytes) -> None:
-    assert await body.digest_of(data) == hashlib.sha256(data).digest()
+async def test_body__however_large__has_its_digest_and_envelope() -> None:
+    for sent in (SHORT, *LARGE.values()):
+        examined = await body.examine(sent)
+        assert examined.digest == hashlib.sha256(sent).digest()
+        assert examined.envelope == read_envelope(SHORT)
 
 
-async def test_digest__of_a_large_body__lets_the_event_loop_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_body__small__is_kept_as_it_is() -> None:
+    assert (await body.examine(SHORT)).text == SHORT
+
+
+@pytest.mark.parametrize("sent", LARGE.values(), ids=LARGE)
+async def test_body__large__keeps_what_its_circuit_needs(sent: bytes) -> None:
+    assert (await body.examine(sent)).text == b"".join(SHORT.split())
+
+
+async def test_body__with_more_than_any_circuit_needs__is_too_large() -> None:
+    sent = SHORT.replace(b'"0x', b'"0x' + b"0" * LONGEST_BYTES, 1)
+    with pytest.raises(BodyTooLarge, match="larger than that of any circuit"):
+        await body.examine(sent)
+
+
+@pytest.mark.parametrize("sent", [BLANKS, BLANKS + b"{", b"[" * len(BLANKS), SHORT + BLANKS + b"x"])
+async def test_body__large_and_no_json__is_malformed(sent: bytes) -> None:
+    with pytest.raises(MalformedRequest, match="failed to parse JSON"):
+        await body.examine(sent)
+
+
+async def test_body__large__lets_the_event_loop_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     went_on = threading.Event()
-    sha256 = hashlib.sha256
 
-    def slow(data: bytes) -> object:
-        assert went_on.wait(60), "the event loop waits for the digest"
-        return sha256(data)
+    def slow(sent: bytes) -> bytes:
+        assert went_on.wait(60), "the event loop waits for the body"
+        return compact(sent)
 
-    monkeypatch.setattr(hashlib, "sha256", slow)
+    monkeypatch.setattr(body, "compact", slow)
     asyncio.get_running_loop().call_soon(went_on.set)
-    assert await body.digest_of(LONG) == sha256(LONG).digest()
+    assert (await body.examine(LARGE["blanks"])).envelope == read_envelope(SHORT)

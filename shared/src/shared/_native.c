@@ -579,6 +579,7 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 /************************************************************/
 
+#include "json_compact.h"
 #include "poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */
@@ -596,40 +597,147 @@ static size_t poseidon_hash_chain(const poseidon_backend *backend, uint8_t *out,
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // poseidon_backend const *()(uint32_t)
-/*  1 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
-/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 29), // poseidon_backend const *
-/*  5 */ _CFFI_OP(_CFFI_OP_POINTER, 32), // uint8_t *
-/*  6 */ _CFFI_OP(_CFFI_OP_POINTER, 32), // uint8_t const *
-/*  7 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 37), // int()(uint8_t *, size_t, size_t *, uint8_t const *, size_t, char const *, size_t *)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 41), // uint8_t *
+/*  2 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/*  3 */ _CFFI_OP(_CFFI_OP_POINTER, 2), // size_t *
+/*  4 */ _CFFI_OP(_CFFI_OP_POINTER, 41), // uint8_t const *
+/*  5 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/*  6 */ _CFFI_OP(_CFFI_OP_POINTER, 36), // char const *
+/*  7 */ _CFFI_OP(_CFFI_OP_NOOP, 3),
 /*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 10 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
-/* 11 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 12 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
-/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 14 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(uint8_t *, uint8_t const *, size_t)
-/* 17 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 18 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
-/* 19 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 20 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 21 */ _CFFI_OP(_CFFI_OP_FUNCTION, 7), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 22 */ _CFFI_OP(_CFFI_OP_NOOP, 5),
-/* 23 */ _CFFI_OP(_CFFI_OP_NOOP, 6),
-/* 24 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 25 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 28), // char const *
-/* 28 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 29 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
-/* 30 */ _CFFI_OP(_CFFI_OP_POINTER, 16), // size_t(*)(uint8_t *, uint8_t const *, size_t)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 21), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
-/* 32 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/*  9 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // poseidon_backend const *()(uint32_t)
+/* 10 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 12 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, size_t)
+/* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 38), // poseidon_backend const *
+/* 14 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 15 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 16 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 18 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(poseidon_backend const *, uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 19 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 20 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 23 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 24 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(uint8_t *, uint8_t const *, size_t)
+/* 26 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 28 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 2), // size_t()(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 4),
+/* 33 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 34 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 36 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 38 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // poseidon_backend
+/* 39 */ _CFFI_OP(_CFFI_OP_POINTER, 25), // size_t(*)(uint8_t *, uint8_t const *, size_t)
+/* 40 */ _CFFI_OP(_CFFI_OP_POINTER, 30), // size_t(*)(uint8_t *, uint8_t const *, uint32_t, size_t)
+/* 41 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
 };
+
+static int _cffi_d_json_compact(uint8_t * x0, size_t x1, size_t * x2, uint8_t const * x3, size_t x4, char const * x5, size_t * x6)
+{
+  return json_compact(x0, x1, x2, x3, x4, x5, x6);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_json_compact(PyObject *self, PyObject *args)
+{
+  uint8_t * x0;
+  size_t x1;
+  size_t * x2;
+  uint8_t const * x3;
+  size_t x4;
+  char const * x5;
+  size_t * x6;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  int result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+  PyObject *arg6;
+
+  if (!PyArg_UnpackTuple(args, "json_compact", 7, 7, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x1 = _cffi_to_c_int(arg1, size_t);
+  if (x1 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(3), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(3), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(4), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(4), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x4 = _cffi_to_c_int(arg4, size_t);
+  if (x4 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(6), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(6), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(3), arg6, (char **)&x6);
+  if (datasize != 0) {
+    x6 = ((size_t)datasize) <= 640 ? (size_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(3), arg6, (char **)&x6,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = json_compact(x0, x1, x2, x3, x4, x5, x6); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, int);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_json_compact _cffi_d_json_compact
+#endif
 
 static size_t _cffi_d_poseidon_hash_chain(poseidon_backend const * x0, uint8_t * x1, uint8_t const * x2, size_t x3)
 {
@@ -656,28 +764,28 @@ _cffi_f_poseidon_hash_chain(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(4), arg0, (char **)&x0);
+      _cffi_type(13), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(4), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(13), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(5), arg1, (char **)&x1);
+      _cffi_type(1), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(5), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(1), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(6), arg2, (char **)&x2);
+      _cffi_type(4), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(6), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(4), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -728,28 +836,28 @@ _cffi_f_poseidon_hash_many(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(4), arg0, (char **)&x0);
+      _cffi_type(13), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (poseidon_backend const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(4), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(13), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(5), arg1, (char **)&x1);
+      _cffi_type(1), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(5), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(1), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(6), arg2, (char **)&x2);
+      _cffi_type(4), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(6), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(4), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -800,7 +908,7 @@ _cffi_f_poseidon_runnable(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(4));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(13));
   return pyresult;
 }
 #else
@@ -819,30 +927,31 @@ static void _cffi_checkfld__poseidon_backend(poseidon_backend *p)
 struct _cffi_align__poseidon_backend { char x; poseidon_backend y; };
 
 static const struct _cffi_global_s _cffi_globals[] = {
-  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 3), (void *)_cffi_d_poseidon_hash_chain },
-  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 9), (void *)_cffi_d_poseidon_hash_many },
-  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_poseidon_runnable },
+  { "json_compact", (void *)_cffi_f_json_compact, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 0), (void *)_cffi_d_json_compact },
+  { "poseidon_hash_chain", (void *)_cffi_f_poseidon_hash_chain, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 12), (void *)_cffi_d_poseidon_hash_chain },
+  { "poseidon_hash_many", (void *)_cffi_f_poseidon_hash_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 18), (void *)_cffi_d_poseidon_hash_many },
+  { "poseidon_runnable", (void *)_cffi_f_poseidon_runnable, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 9), (void *)_cffi_d_poseidon_runnable },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(poseidon_backend, name),
             sizeof(((poseidon_backend *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 27) },
+            _CFFI_OP(_CFFI_OP_NOOP, 6) },
   { "hash_many", offsetof(poseidon_backend, hash_many),
                  sizeof(((poseidon_backend *)0)->hash_many),
-                 _CFFI_OP(_CFFI_OP_NOOP, 31) },
+                 _CFFI_OP(_CFFI_OP_NOOP, 40) },
   { "hash_chain", offsetof(poseidon_backend, hash_chain),
                   sizeof(((poseidon_backend *)0)->hash_chain),
-                  _CFFI_OP(_CFFI_OP_NOOP, 30) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 39) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "poseidon_backend", 29, _CFFI_F_CHECK_FIELDS,
+  { "poseidon_backend", 38, _CFFI_F_CHECK_FIELDS,
     sizeof(poseidon_backend), offsetof(struct _cffi_align__poseidon_backend, y), 0, 3 },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "poseidon_backend", 29 },
+  { "poseidon_backend", 38 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -852,12 +961,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   NULL,  /* no enums */
   _cffi_typenames,
-  3,  /* num_globals */
+  4,  /* num_globals */
   1,  /* num_struct_unions */
   0,  /* num_enums */
   1,  /* num_typenames */
   NULL,  /* no includes */
-  33,  /* num_types */
+  42,  /* num_types */
   0,  /* flags */
 };
 

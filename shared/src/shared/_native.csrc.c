@@ -1,3 +1,4 @@
+#include "json_compact.h"
 #include "poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */

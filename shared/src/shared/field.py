@@ -19,6 +19,9 @@ ZERO = bytes(FIELD_BYTES)
 
 _SCALAR_MODULUS_BYTES = SCALAR_MODULUS.to_bytes(FIELD_BYTES, "big")
 _NUMBER = re.compile(r"(?:0x)?([+-]?)([0-9A-Fa-f]+)", re.ASCII)
+_DIGITS = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
+_PIECE_DIGITS = 4096
+"""Digits that are read at once, so that a number of millions of them does not keep other threads waiting."""
 _PADDED_LENGTH = 2 + 2 * FIELD_BYTES
 _SHOWN_CHARACTERS = 80
 
@@ -56,9 +59,27 @@ def parse_scalar(text: str) -> tuple[bytes, bool]:
             data = b""
         if len(data) == FIELD_BYTES and data < _SCALAR_MODULUS_BYTES:
             return data, True
-    value = parse_number(text)
-    canonical = 0 <= value < SCALAR_MODULUS
-    return (value % SCALAR_MODULUS).to_bytes(FIELD_BYTES, "big"), canonical
+    value, canonical = _reduced(text)
+    return value.to_bytes(FIELD_BYTES, "big"), canonical
+
+
+def _reduced(text: str) -> tuple[int, bool]:
+    if len(text) <= _PIECE_DIGITS:
+        value = parse_number(text)
+        return value % SCALAR_MODULUS, 0 <= value < SCALAR_MODULUS
+    digits = text.removeprefix("0x")
+    start = 1 if digits[0] in "+-" else 0
+    value, canonical = 0, True
+    for place in range(start, len(digits), _PIECE_DIGITS):
+        piece = digits[place : place + _PIECE_DIGITS]
+        if _DIGITS.fullmatch(piece) is None:
+            raise InvalidNumber(text)
+        value = value << 4 * len(piece) | int(piece, 16)
+        canonical = canonical and value < SCALAR_MODULUS
+        value %= SCALAR_MODULUS
+    if digits[0] == "-" and value:
+        return SCALAR_MODULUS - value, False
+    return value, canonical
 
 
 def scalar_bytes(value: int) -> bytes:

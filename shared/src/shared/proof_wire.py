@@ -8,11 +8,12 @@ All errors are WireError: one sentence and the JSON path of the place.
 """
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import msgspec
 
 from shared.circuit_id import CircuitId, CircuitKind
+from shared.json_compact import JsonCompaction, MalformedJson
 
 U32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 # msgspec has no upper bound this large; decode_request checks it.
@@ -169,22 +170,32 @@ class ProofJson(msgspec.Struct, frozen=True):
     krs: tuple[str, str]
 
 
+_ABSENT = msgspec.Raw(b"null")
+
+
 class _EnvelopeMembers(_Wire, frozen=True):
-    circuit_type: Any = None
-    state_tree_height: Any = None
-    address_tree_height: Any = None
-    tree_height: Any = None
-    height: Any = None
-    public_input_hash: Any = None
-    input_compressed_accounts: msgspec.Raw = msgspec.Raw(b"null")
-    new_addresses: msgspec.Raw = msgspec.Raw(b"null")
-    batch_size: Any = None
-    tree_id: Any = None
-    batch_index: Any = None
+    """Raw, so that an array in place of a number costs nothing."""
+
+    circuit_type: msgspec.Raw = _ABSENT
+    state_tree_height: msgspec.Raw = _ABSENT
+    address_tree_height: msgspec.Raw = _ABSENT
+    tree_height: msgspec.Raw = _ABSENT
+    height: msgspec.Raw = _ABSENT
+    public_input_hash: msgspec.Raw = _ABSENT
+    input_compressed_accounts: msgspec.Raw = _ABSENT
+    new_addresses: msgspec.Raw = _ABSENT
+    batch_size: msgspec.Raw = _ABSENT
+    tree_id: msgspec.Raw = _ABSENT
+    batch_index: msgspec.Raw = _ABSENT
 
 
 _ENVELOPE_DECODER = msgspec.json.Decoder(_EnvelopeMembers)
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
+_COMPACTION = JsonCompaction(
+    field.encode_name
+    for model in (_EnvelopeMembers, *_REQUEST_TYPES.values(), InputCompressedAccount, NewAddress)
+    for field in msgspec.structs.fields(model)
+)
 _PROOF_DECODER = msgspec.json.Decoder(ProofJson)
 _PROOF_ENCODER = msgspec.json.Encoder()
 
@@ -208,32 +219,29 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     def read(cls, body: bytes) -> Self:
         """Make the first pass over a body; WireError when no circuit can be told from it."""
         members = _read_members(body)
-        circuit_type = members.circuit_type
-        if not isinstance(circuit_type, str) or not circuit_type:
+        circuit_type = _text(members.circuit_type)
+        if not circuit_type:
             raise WireError("missing or invalid 'circuitType'", "$.circuitType")
         state_height = _height(members.state_tree_height)
         address_height = _height(members.address_tree_height)
-        tree_height = _height(members.tree_height) or _height(members.height)
-        if not (state_height or address_height or tree_height):
+        tree_height, height = _height(members.tree_height), _height(members.height)
+        if not (state_height or address_height or tree_height or height):
             raise WireError("no positive 'addressTreeHeight', 'stateTreeHeight', 'treeHeight' or 'height'")
         try:
             kind = CircuitKind(circuit_type)
         except ValueError:
             raise UnknownCircuitType(circuit_type[:_SHOWN_CHARACTERS]) from None
-        public_input_hash = members.public_input_hash
         return cls(
             kind=kind,
             state_tree_height=int(state_height),
             address_tree_height=int(address_height),
-            batch_height=int(
-                _height(members.tree_height if kind is CircuitKind.BATCH_ADDRESS_APPEND else members.height)
-            ),
+            batch_height=int(tree_height if kind is CircuitKind.BATCH_ADDRESS_APPEND else height),
             batch_size=int(_height(members.batch_size)),
-            has_public_input_hash=isinstance(public_input_hash, str) and bool(public_input_hash),
+            has_public_input_hash=bool(_text(members.public_input_hash)),
             accounts=_length(members.input_compressed_accounts),
             addresses=_length(members.new_addresses),
-            tree_id=members.tree_id if isinstance(members.tree_id, str) and members.tree_id else None,
-            batch_index=int(members.batch_index) if _is_number(members.batch_index) else -1,
+            tree_id=_text(members.tree_id) or None,
+            batch_index=_index(members.batch_index),
         )
 
     @property
@@ -263,6 +271,17 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
         }[self.kind]
         heights, sizes = zip(*parts, strict=True)
         return CircuitId(self.kind, self.version, heights, sizes)
+
+
+def compact_body(body: bytes, limit: int) -> bytes:
+    """Leave out blanks and members that no request has, without holding the interpreter lock.
+
+    Raises WireError for what is not JSON, JsonTooLong when more than ``limit`` bytes are left.
+    """
+    try:
+        return _COMPACTION.compact(body, limit)
+    except MalformedJson as error:
+        raise WireError(f"failed to parse JSON: {error}") from error
 
 
 def batch_circuit(request: BatchRequest) -> CircuitId:
@@ -326,13 +345,35 @@ def _wire_error(error: ValueError | RecursionError) -> WireError:
     return WireError(f"failed to parse JSON: {text[: place.start()]}", place["path"])
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _plain(raw: msgspec.Raw) -> object:
+    """Read a string, number or word; None for an array or object, which is not built."""
+    if memoryview(raw)[0] in b"[{":
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:
+        raise _wire_error(error) from error
 
 
-def _height(value: Any) -> int | float:
+def _text(raw: msgspec.Raw) -> str:
+    value = _plain(raw)
+    return value if isinstance(value, str) else ""
+
+
+def _number(raw: msgspec.Raw) -> int | float | None:
+    value = _plain(raw)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _height(raw: msgspec.Raw) -> int | float:
     # Fractions and numbers beyond 32 bits pass here, the latter cut short, and are refused later.
-    return min(value, 2**32) if _is_number(value) and value > 0 else 0
+    value = _number(raw)
+    return min(value, 2**32) if value is not None and value > 0 else 0
+
+
+def _index(raw: msgspec.Raw) -> int:
+    value = _number(raw)
+    return -1 if value is None else int(value)
 
 
 def _length(raw: msgspec.Raw) -> int:

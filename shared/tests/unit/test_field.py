@@ -88,3 +88,23 @@ def test_coordinate__outside_the_field__is_refused(text: str) -> None:
 def test_scalar_bytes__outside_the_field__is_refused(value: int) -> None:
     with pytest.raises(ValueError, match="scalar"):
         scalar_bytes(value)
+
+
+@pytest.mark.parametrize("prefix", ["", "0x", "-", "0x-", "0x+"])
+@pytest.mark.parametrize(
+    "digits", ["0" * 5000 + "1f", "f" * 4097, "0" * 4096, "0" * 9000 + f"{SCALAR_MODULUS:x}", "1" + "0" * 20_000]
+)
+def test_scalar__of_thousands_of_digits__is_reduced_and_flagged(prefix: str, digits: str) -> None:
+    value = -int(digits, 16) if prefix.endswith("-") else int(digits, 16)
+    data, canonical = parse_scalar(prefix + digits)
+    assert int.from_bytes(data, "big") == value % SCALAR_MODULUS
+    assert canonical is (0 <= value < SCALAR_MODULUS)
+
+
+@pytest.mark.parametrize(
+    "text", ["0x" + "1" * 5000 + "g", "z" * 5000, "+-" + "1" * 5000, "0x0x" + "1" * 5000, "1" * 4096 + " "]
+)
+def test_scalar__of_thousands_of_characters_and_no_number__is_refused(text: str) -> None:
+    with pytest.raises(InvalidNumber, match="invalid number: ") as caught:
+        parse_scalar(text)
+    assert len(str(caught.value)) < 120

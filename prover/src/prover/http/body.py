@@ -1,16 +1,20 @@
-"""Request bodies: bounded one by one and all together, in bytes and in time."""
+"""Request bodies: bounded one by one and all together, in bytes and in time, also in the time that others wait."""
 
 import asyncio
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from prover.errors import BodyTooLarge, BodyTooSlow, MalformedRequest, TryAgainLater
+from prover.proving.request import compact, read_envelope
 from prover.settings import HttpSettings
+from shared.proof_wire import Envelope
 
-_HASHED_AT_ONCE_BYTES = 1 << 18
+_LARGE_BYTES = 1 << 16
+"""Bodies up to this are read by the event loop, in less time than a thread needs to begin."""
 
 
 class BodyBudget:
@@ -78,14 +82,35 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
         raise BodyTooSlow from error
     except web.RequestPayloadError as error:
         raise MalformedRequest("the request body cannot be read as its headers announce") from error
-    return b"".join(chunks)
+    if size <= _LARGE_BYTES:
+        return b"".join(chunks)
+    return await asyncio.to_thread(b"".join, chunks)
 
 
-async def digest_of(body: bytes) -> bytes:
-    """Return the SHA-256 of a body; large ones are hashed in a thread, so that other requests go on."""
-    if len(body) < _HASHED_AT_ONCE_BYTES:
-        return hashlib.sha256(body).digest()
-    return await asyncio.to_thread(lambda: hashlib.sha256(body).digest())
+@dataclass(frozen=True)
+class Examined:
+    """A body that was looked at: its SHA-256, its first members, and what is left to decode."""
+
+    digest: bytes
+    envelope: Envelope
+    text: bytes
+    """The body itself, or a large one without blanks and unknown members."""
+
+
+async def examine(body: bytes) -> Examined:
+    """Hash a body and read its envelope; large ones in a thread and mostly without the interpreter lock.
+
+    Raises MalformedRequest, BodyTooLarge.
+    """
+    if len(body) <= _LARGE_BYTES:
+        return Examined(hashlib.sha256(body).digest(), read_envelope(body), body)
+    return await asyncio.to_thread(_examine_large, body)
+
+
+def _examine_large(body: bytes) -> Examined:
+    text = compact(body)
+    envelope = read_envelope(text)
+    return Examined(hashlib.sha256(body).digest(), envelope, text)
 
 
 def _require_size(size: int, limits: HttpSettings) -> None:

@@ -13,13 +13,13 @@ from prover.errors import (
     TryAgainLater,
 )
 from prover.http import idempotency
-from prover.http.body import digest_of, read_body
+from prover.http.body import Examined, examine, read_body
 from prover.http.flights import Flight, Work
 from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.observability.metrics import UNKNOWN_CIRCUIT
-from prover.proving.request import read_envelope, read_task
+from prover.proving.request import read_task
 from prover.proving.service import OnPhase, Proof
 from shared.proof_wire import Envelope
 
@@ -51,37 +51,36 @@ async def prove(request: web.Request) -> web.Response:
 
 
 async def _answer(request: web.Request, state: ServerState, body: bytes) -> bytes:
-    envelope = read_envelope(body)
-    kind = envelope.kind.value
+    examined = await examine(body)
+    kind = examined.envelope.kind.value
     request[CIRCUIT_TYPE] = kind
     state.metrics.input_bytes.labels(kind).observe(len(body))
-    if envelope.kind.is_batch:
+    if examined.envelope.kind.is_batch:
         request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
-    digest = await digest_of(body)
-    with state.answers.claim(_idempotency_name(request), digest) as claim:
+    with state.answers.claim(_idempotency_name(request), examined.digest) as claim:
         if claim.answer is not None:
             state.metrics.shared_proofs.labels("replayed").inc()
             request[EXTRA_HEADERS] = {**request.get(EXTRA_HEADERS, {}), idempotency.REPLAYED_HEADER: "true"}
             request[FACTS] = {"circuit_type": kind, "replayed": True}
             return claim.answer
-        proof, joined = await _proof(state, digest, body, envelope)
+        proof, joined = await _proof(state, examined)
         claim.keep(proof.body)
     request[FACTS] = _facts(proof) | ({"joined": True} if joined else {})
     return proof.body
 
 
-async def _proof(state: ServerState, digest: bytes, body: bytes, envelope: Envelope) -> tuple[Proof, bool]:
+async def _proof(state: ServerState, examined: Examined) -> tuple[Proof, bool]:
     """Join the flight for this body or begin it; returns the proof and whether another request began it."""
     if state.draining:
         raise ShuttingDown
-    flight: Flight | None = state.flights.find(digest)
+    flight: Flight | None = state.flights.find(examined.digest)
     joined = flight is not None
     if flight is None:
-        flight = state.flights.begin(digest, _work(state, body, envelope))
+        flight = state.flights.begin(examined.digest, _work(state, examined.text, examined.envelope))
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
-    deadline_s = proving.batch_deadline_s if envelope.kind.is_batch else proving.merkle_deadline_s
+    deadline_s = proving.batch_deadline_s if examined.envelope.kind.is_batch else proving.merkle_deadline_s
     with flight.interest():
         return await flight.proof(deadline_s, proving.key_wait_s), joined
 

@@ -1,0 +1,52 @@
+"""JSON without blanks and without the members that nobody asks for, so that what is decoded then has a bounded length.
+
+The work is C (shared/native/json_compact.h) and runs without the interpreter lock; decoders hold it.
+"""
+
+from collections.abc import Iterable
+
+from shared._native import ffi, lib
+
+_MALFORMED, _TRUNCATED, _TRAILING, _TOO_DEEP, _TOO_LONG = range(1, 6)
+_FAULTS = {
+    _MALFORMED: "invalid character (byte {place})",
+    _TRUNCATED: "the text ends too early",
+    _TRAILING: "trailing characters (byte {place})",
+    _TOO_DEEP: "nested too deeply (byte {place})",
+}
+_new_buffer = ffi.new_allocator(should_clear_after_alloc=False)
+
+
+class MalformedJson(ValueError):
+    """A text is not JSON of RFC 8259."""
+
+
+class JsonTooLong(ValueError):
+    """What was asked for is longer than allowed."""
+
+
+class JsonCompaction:
+    """Keeps the members with some names, at most 64 of at most 63 characters, in every object."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = "".join(f"{name}\n" for name in sorted(set(names))).encode()
+
+    def compact(self, text: bytes, limit: int) -> bytes:
+        """Return what is left of a text, at most ``limit`` bytes.
+
+        Members written twice stay, and so do names written with escapes. Strings are not checked for valid UTF-8.
+        Raises MalformedJson that names the place, and JsonTooLong.
+        """
+        room = min(limit, len(text))
+        out = _new_buffer("uint8_t[]", room)
+        written, place = ffi.new("size_t *"), ffi.new("size_t *")
+        status = lib.json_compact(out, room, written, text, len(text), self._names, place)
+        if status == _TOO_LONG:
+            message = f"more than {limit} bytes are left without blanks and unknown members"
+            raise JsonTooLong(message)
+        if status in _FAULTS:
+            raise MalformedJson(_FAULTS[status].format(place=place[0]))
+        if status:
+            message = "too many names, or one too long"
+            raise ValueError(message)
+        return bytes(ffi.buffer(out, written[0]))
