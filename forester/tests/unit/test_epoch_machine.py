@@ -85,7 +85,8 @@ class Chain:
 
 def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], Decision]:
     """Run one forester from slot to slot; what it sent, and its last decision."""
-    progress, sent, slot = Progress(), [], first
+    sent: list[Action] = []
+    progress, slot = Progress(), first
     decision = decide(PHASES, progress, chain.seen(who, slot))
     while slot <= last:
         decision = decide(PHASES, progress, chain.seen(who, slot))

@@ -1,0 +1,44 @@
+"""How long to wait before another attempt; no I/O.
+
+Source: forester.md 9.5: doubling from 200 ms to 8 s with full jitter, a server's Retry-After comes first.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+LONGEST_RETRY_AFTER_S = 60.0
+"""Longer waits that a server asks for are cut to this: the deadline of the caller decides, not a header."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits that double from ``first_s`` to ``longest_s``."""
+
+    first_s: float = 0.2
+    longest_s: float = 8.0
+
+    def wait_s(self, failures: int, fraction: float) -> float:
+        """Seconds after ``failures`` attempts in a row; ``fraction`` in [0, 1) is drawn by the caller (full jitter)."""
+        doublings = min(max(failures - 1, 0), 32)
+        return min(self.first_s * math.ldexp(1.0, doublings), self.longest_s) * fraction
+
+
+def read_retry_after(text: str | None, now: datetime) -> float | None:
+    """Seconds that a Retry-After header asks for, at most LONGEST_RETRY_AFTER_S; None if it says nothing usable.
+
+    ``now`` needs a time zone.
+    """
+    if not text:
+        return None
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:9]), LONGEST_RETRY_AFTER_S)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, IndexError):
+        return None
+    if moment.tzinfo is None:
+        return None
+    return min(max((moment - now).total_seconds(), 0.0), LONGEST_RETRY_AFTER_S)

@@ -1,0 +1,161 @@
+"""The answers of a prover, read; no I/O.
+
+Forms: prover-service.md 2.10, 2.11 and 2.14. Both generations of provers are understood: results with and without
+their duration, problems of RFC 9457 and errors of two members, text that is no JSON at all.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
+from shared.proof_wire import ProofJson
+
+_T = TypeVar("_T")
+_SHOWN_CHARACTERS = 500
+_RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_UNPROVABLE = ("constraint", "is not satisfied")
+"""Words of failures that no repetition changes, whatever else an answer says."""
+_TRANSIENT_WORDS = ("timeout", "timed out", "500", "502", "503", "connection")
+
+
+@dataclass(frozen=True)
+class Proved:
+    """A proof and the milliseconds it took, 0 where the prover does not tell."""
+
+    proof: ProofJson
+    duration_ms: int
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A job was made, or an equal one was found (``deduplicated``)."""
+
+    job_id: str
+    deduplicated: bool
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A job is not finished; ``status`` as the prover names it."""
+
+    status: str
+
+
+class _Error(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+    retryable: bool | None = None
+
+
+class _Accepted(msgspec.Struct):
+    job_id: str
+    deduplicated: bool = False
+
+
+class _Timed(msgspec.Struct):
+    proof: ProofJson
+    proof_duration_ms: float = 0
+
+
+class _Job(msgspec.Struct):
+    status: str
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    message: str = ""
+    error: str = ""
+    retryable: bool | None = None
+
+
+_ERROR_DECODER = msgspec.json.Decoder(_Error)
+_ACCEPTED_DECODER = msgspec.json.Decoder(_Accepted)
+_TIMED_DECODER = msgspec.json.Decoder(_Timed)
+_PROOF_DECODER = msgspec.json.Decoder(ProofJson)
+_JOB_DECODER = msgspec.json.Decoder(_Job)
+
+
+def read_submission(status: int, body: bytes, retry_after_s: float | None = None) -> Proved | Accepted:
+    """Read the answer to a proof request; raises ProverRefused and AnswerUnusable."""
+    if status == 200:
+        return _read_result(body, "answer to a proof request")
+    if status == 202:
+        accepted = _decode(_ACCEPTED_DECODER, body, "acceptance of a proof request")
+        if not accepted.job_id:
+            raise AnswerUnusable("acceptance of a proof request", "$.job_id", "empty")
+        return Accepted(accepted.job_id, accepted.deduplicated)
+    raise _refusal(status, body, retry_after_s)
+
+
+def read_job(job_id: str, status: int, body: bytes, retry_after_s: float | None = None) -> Proved | Pending:
+    """Read the state of a job; raises ProofFailed, JobNotFound, ProverRefused and AnswerUnusable.
+
+    Words for states that we do not know mean that the job goes on.
+    """
+    if not 200 <= status < 300:
+        raise _refusal(status, body, retry_after_s)
+    what = f"state of proof job {job_id}"
+    job = _decode(_JOB_DECODER, body, what)
+    if job.status == "completed":
+        if bytes(job.result) == b"null":
+            raise AnswerUnusable(what, "$.result", "completed without a result")
+        return _read_result(bytes(job.result), what, "$.result")
+    if job.status == "failed":
+        message = job.message or job.error or "no reason given"
+        retryable = _may_pass(f"{message} {job.error}", default=False) if job.retryable is None else job.retryable
+        raise ProofFailed(job_id, _shortened(message), retryable=retryable)
+    return Pending(job.status)
+
+
+def _read_result(body: bytes, what: str, place: str = "$") -> Proved:
+    try:
+        timed = _TIMED_DECODER.decode(body)
+    except ValueError as error:
+        try:
+            proof = _PROOF_DECODER.decode(body)
+        except ValueError as bare:
+            named = bare if b'"ar"' in body and b'"proof"' not in body else error
+            raise _unusable(named, what, place) from bare
+        return Proved(proof, 0)
+    return Proved(timed.proof, max(0, int(min(timed.proof_duration_ms, 1e15))))
+
+
+def _refusal(status: int, body: bytes, retry_after_s: float | None) -> ProverRefused:
+    try:
+        error = _ERROR_DECODER.decode(body)
+    except ValueError:
+        error = _Error(message=body.decode("utf-8", "replace").strip())
+    message = _shortened(error.message or "no reason given")
+    code = error.code or "unknown"
+    if error.retryable is None:
+        retryable = status in _RETRYABLE_STATUSES and not _unprovable(message)
+    else:
+        retryable = error.retryable
+    kind = JobNotFound if code == "job_not_found" else ProverRefused
+    return kind(status, code, message, retryable=retryable, retry_after_s=retry_after_s)
+
+
+def _may_pass(text: str, *, default: bool) -> bool:
+    lowered = text.lower()
+    if _unprovable(lowered):
+        return False
+    return default or any(word in lowered for word in _TRANSIENT_WORDS)
+
+
+def _unprovable(text: str) -> bool:
+    return any(word in text for word in _UNPROVABLE)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
+    try:
+        return decoder.decode(body)
+    except ValueError as error:
+        raise _unusable(error, what, "$") from error
+
+
+def _unusable(error: ValueError, what: str, place: str) -> AnswerUnusable:
+    reason, found, path = str(error).partition(" - at `$")
+    return AnswerUnusable(what, place + path.rstrip("`") if found else place, reason)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

@@ -1,0 +1,199 @@
+"""Proofs from a prover: submit, wait, read; every wait ends with the deadline of the call.
+
+Source: prover-service.md 2.16 and forester.md 5.8, with the differences of forester.md 10.4: submissions are tried
+again by HTTP status, and Retry-After is honoured. Requests carry an Idempotency-Key, the digest of their body, so that
+a repetition after a lost connection meets the proof that is being made.
+"""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from forester.errors import EndpointUnreachable, ProofTimedOut
+from forester.limits.backoff import Backoff, read_retry_after
+from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
+from forester.prover_client.compression import CompressedProof, ProofUnusable, compress_proof
+from forester.prover_client.endpoints import ProverEndpoints
+from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProverRefused
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
+from shared.proof_wire import ProofRequest, encode_request
+
+_LONGEST_ANSWER = 1 << 20
+_BUSY = (429, 503)
+_CONNECT_S = 5.0
+_POLL_S = 10.0
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ProverTimes:
+    """How long and how often; seconds.
+
+    ``max_wait_s`` is the time for one proof, waits for a busy prover included. Submissions that fail are made
+    ``submit_attempts`` times; answers 429 and 503 do not count, they are waited out. ``poll_attempts`` faulty answers
+    in a row end the polling.
+    """
+
+    polling_interval_s: float = 1.0
+    max_wait_s: float = 600.0
+    first_poll_s: float = 0.2
+    submit_attempts: int = 3
+    poll_attempts: int = 10
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+@dataclass(frozen=True)
+class FinishedProof:
+    """A proof as instructions carry it; ``duration_ms`` is the prover's figure, 0 if it gave none."""
+
+    proof: CompressedProof
+    duration_ms: int
+
+
+class ProverClient:
+    """Asks provers for proofs over a session that belongs to the caller."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        endpoints: ProverEndpoints,
+        *,
+        api_key: str | None = None,
+        times: ProverTimes | None = None,
+    ) -> None:
+        self._session = session
+        self._endpoints = endpoints
+        self._times = times or ProverTimes()
+        self._headers = {"X-API-Key": api_key} if api_key else {}
+
+    async def prove(
+        self, request: ProofRequest, *, tree_id: str | None = None, batch_index: int | None = None
+    ) -> FinishedProof:
+        """Return the proof of a request; ``tree_id`` and ``batch_index`` order the work of the prover.
+
+        Raises ProofTimedOut at the deadline, and EndpointError of which ``retryable`` says whether another call may
+        succeed.
+        """
+        call = _Call(self, CircuitKind(request.circuit_type), encode_body(request, tree_id, batch_index))
+        try:
+            async with asyncio.timeout(self._times.max_wait_s):
+                proved = await call.result()
+        except TimeoutError as error:
+            raise ProofTimedOut(
+                f"proof generation timed out: no {call.kind} proof from {call.shown} within {self._times.max_wait_s:g} "
+                "s; raise --prover-max-wait-time-secs, and check the health and the capacity of the prover"
+            ) from error
+        try:
+            return FinishedProof(compress_proof(proved.proof), proved.duration_ms)
+        except ProofUnusable as error:
+            raise AnswerUnusable(f"a proof of {call.shown}", error.field, str(error)) from error
+
+
+def encode_body(request: ProofRequest, tree_id: str | None, batch_index: int | None) -> bytes:
+    """Write a request with the two members that serve fair queues."""
+    body = encode_request(request)
+    members = {"treeId": tree_id, "batchIndex": batch_index}
+    extra = {name: value for name, value in members.items() if value is not None}
+    return body[:-1] + b"," + msgspec.json.encode(extra)[1:] if extra else body
+
+
+class _Call:
+    """One request on its way."""
+
+    def __init__(self, client: ProverClient, kind: CircuitKind, body: bytes) -> None:
+        self.kind = kind
+        self.shown = client._endpoints.shown(kind)
+        self._endpoints = client._endpoints
+        self._session = client._session
+        self._times = client._times
+        self._body = body
+        self._headers = {**client._headers, "Idempotency-Key": hashlib.sha256(body).hexdigest()}
+
+    async def result(self) -> Proved:
+        """Submit, and poll if need be; a job that the prover has lost is submitted once more."""
+        answer = await self._submit()
+        if isinstance(answer, Proved):
+            return answer
+        try:
+            return await self._poll(answer.job_id)
+        except JobNotFound:
+            _log.warning("proof_job_lost", prover=self.shown, circuit=self.kind.value, job_id=answer.job_id)
+        await asyncio.sleep(self._times.first_poll_s)
+        answer = await self._submit()
+        return answer if isinstance(answer, Proved) else await self._poll(answer.job_id)
+
+    async def _submit(self) -> Proved | Accepted:
+        url, failures, faults = self._endpoints.prove_url(self.kind), 0, 0
+        headers = {**self._headers, "Content-Type": "application/json"}
+        while True:
+            try:
+                # A prover without a queue answers when the proof is made: only the deadline of the call ends this.
+                status, body, wait_s = await self._exchange("POST", url, headers, None)
+                return read_submission(status, body, wait_s)
+            except (ProverRefused, EndpointUnreachable) as error:
+                failures += 1
+                faults += not (isinstance(error, ProverRefused) and error.status in _BUSY)
+                if not error.retryable or faults >= self._times.submit_attempts:
+                    raise
+                await self._pause(error, failures, "proof_submission_failed")
+
+    async def _poll(self, job_id: str) -> Proved:
+        url, failures = self._endpoints.status_url(self.kind, job_id), 0
+        await asyncio.sleep(self._times.first_poll_s)
+        while True:
+            try:
+                status, body, wait_s = await self._exchange("GET", url, self._headers, _POLL_S)
+                answer = read_job(job_id, status, body, wait_s)
+            except (ProverRefused, EndpointUnreachable) as error:
+                failures += 1
+                if not error.retryable or isinstance(error, JobNotFound) or failures >= self._times.poll_attempts:
+                    raise
+                await self._pause(error, failures, "proof_poll_failed")
+                continue
+            if not isinstance(answer, Pending):
+                return answer
+            failures = 0
+            await asyncio.sleep(self._times.polling_interval_s)
+
+    async def _pause(self, error: ProverRefused | EndpointUnreachable, failures: int, event: str) -> None:
+        wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter
+        asked = error.retry_after_s if isinstance(error, ProverRefused) else None
+        # Jitter on top: clients that were refused together must not come back together.
+        wait_s = wait_s if asked is None else asked + wait_s
+        _log.warning(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
+        await asyncio.sleep(wait_s)
+
+    async def _exchange(
+        self, method: str, url: URL, headers: Mapping[str, str], limit_s: float | None
+    ) -> tuple[int, bytes, float | None]:
+        """One exchange: status, body, and the seconds of a Retry-After."""
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S)
+        data = self._body if method == "POST" else None
+        try:
+            async with self._session.request(
+                method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                body = await _read_at_most(response)
+                wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+                return response.status, body, wait_s
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise EndpointUnreachable(f"prover {self.shown} is unreachable: {reason}") from error
+
+
+async def _read_at_most(response: aiohttp.ClientResponse) -> bytes:
+    parts, length = [], 0
+    async for part in response.content.iter_chunked(1 << 16):
+        length += len(part)
+        if length > _LONGEST_ANSWER:
+            raise AnswerUnusable("an answer of the prover", "$", f"longer than {_LONGEST_ANSWER} bytes")
+        parts.append(part)
+    return b"".join(parts)

@@ -1,0 +1,35 @@
+"""Where proofs of each circuit are asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from shared.circuit_id import CircuitKind
+
+DEFAULT_URL = "http://127.0.0.1:3001"
+
+
+@dataclass(frozen=True)
+class ProverEndpoints:
+    """Base URLs: ``base`` for all circuits without one of their own in ``by_circuit``."""
+
+    base: str = DEFAULT_URL
+    by_circuit: Mapping[CircuitKind, str] = field(default_factory=dict)
+
+    def prove_url(self, kind: CircuitKind) -> URL:
+        """Where requests of a circuit go."""
+        return self._under(kind, "prove")
+
+    def status_url(self, kind: CircuitKind, job_id: str) -> URL:
+        """Where the job of such a request is asked for; jobs are known to the prover that accepted them."""
+        return self._under(kind, "prove/status").update_query(job_id=job_id)
+
+    def shown(self, kind: CircuitKind) -> str:
+        """The prover's URL without credentials and query, for messages."""
+        url = URL(self.by_circuit.get(kind, self.base))
+        return str(url.with_user(None).with_query(None).with_fragment(None))
+
+    def _under(self, kind: CircuitKind, path: str) -> URL:
+        url = URL(self.by_circuit.get(kind, self.base))
+        return url.with_path(url.path.rstrip("/") + "/" + path).with_query(url.query)

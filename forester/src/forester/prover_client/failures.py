@@ -1,0 +1,50 @@
+"""What a prover answers instead of a proof, beside the errors of all services (forester/errors.py).
+
+EndpointError
+├── ProverRefused        an error answer, with the prover's ``code``
+│   └── JobNotFound      the prover has forgotten a job
+├── ProofFailed          a job has ended without a proof
+└── MalformedAnswer
+    └── AnswerUnusable   names the member that is wrong
+"""
+
+from forester.errors import EndpointError, MalformedAnswer
+
+
+class ProverRefused(EndpointError):
+    """The prover answered with an error.
+
+    ``code`` and ``message`` are the prover's, ``retry_after_s`` is what it asks us to wait, None if it does not.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, *, retryable: bool, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(f"the prover answered {status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.retry_after_s = retry_after_s
+
+
+class JobNotFound(ProverRefused):
+    """The prover has no trace of a job: it was restarted without a queue, or the result was dropped."""
+
+
+class ProofFailed(EndpointError):
+    """A job has ended without a proof; ``message`` is the prover's."""
+
+    def __init__(self, job_id: str, message: str, *, retryable: bool) -> None:
+        super().__init__(f"proof job {job_id} failed: {message}")
+        self.job_id = job_id
+        self.message = message
+        self.retryable = retryable
+
+
+class AnswerUnusable(MalformedAnswer):
+    """An answer lacks what it should have; ``field`` is the JSON path of the place."""
+
+    def __init__(self, what: str, field: str, reason: str) -> None:
+        super().__init__(f"{what} is unusable: {reason} at {field}")
+        self.field = field
