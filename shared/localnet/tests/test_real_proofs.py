@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chains import USER, funded, send
-from forestry import inserted
+from chains import AUTHORITY, FORESTER, USER, funded, send
+from forestry import BATCH, Forest, inserted
 from indexer_service import FakeNode
+from invoking_program import PROGRAM
+from program_accounts import Derived, Held, call, install
 from prover_command import proof_under, run_prover
 from solders.account import Account
 from solders.compute_budget import set_compute_unit_limit
@@ -22,6 +24,7 @@ from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.artefacts import artefacts_folder, load_artefacts
 from localnet.chain.network import Network
+from localnet.chain.simulated_proofs import simulated_key
 from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key, with_verifying_keys
 from localnet.indexer.api.service import Service
 from localnet.indexer.follower import Follower
@@ -94,6 +97,7 @@ KEYS = {
     ("non-inclusion", 26): ("non-inclusion_26_1", "v1_non_inclusion_26_1"),
     ("combined", 26): ("combined_26_1_1", "v1_combined_26_26_1_1"),
     ("non-inclusion", 40): ("non-inclusion_40_1", "v2_non_inclusion_40_1"),
+    ("combined", 32): ("combined_32_40_1_1", "v2_combined_32_40_1_1"),
 }
 """Circuit and height of its first trees → published key, and its place in the programs of 0.28.3."""
 
@@ -109,13 +113,14 @@ class CommandProver:
 
 
 def programs_with(folder: Path, *circuits: tuple[str, int]) -> Network:
-    """A network whose programs know the published keys of some circuits."""
-    keys = {}
+    """A network whose programs know the published keys of some circuits; batches are proved by the trapdoor."""
+    published = load_artefacts().with_protocol_authority(AUTHORITY.pubkey())
+    keys = {name: simulated_key(1) for name in keys_in_programs(published) if name.startswith("batch_")}
     for file, name in map(KEYS.__getitem__, circuits):
         exported = folder / f"{file}.vkey"
         run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(exported))
         keys[name] = parse_verifying_key(exported.read_bytes())
-    return Network(with_verifying_keys(load_artefacts(), keys))
+    return Network(with_verifying_keys(published, keys))
 
 
 @asynccontextmanager
@@ -167,3 +172,40 @@ async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(
         assert spend(proof, other) == {"InstructionError": [1, {"Custom": 6043}]}
         assert spend(proof, made) is None
         assert spend(proof, made) == {"InstructionError": [1, {"Custom": 9002}]}
+
+
+async def test_combined_proof__v2_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
+    network = programs_with(tmp_path, ("combined", 32))
+    for key in (USER, AUTHORITY, FORESTER):
+        network.airdrop(key.pubkey(), 10**10)
+    install(network)
+    forest = Forest(network)
+    forest.register()
+    held = send(network, [call(USER.pubkey(), made=[None])], USER)
+    assert held.err is None, held.logs
+    [leaf] = inserted(held).leaves
+    forest.queued.append(leaf)
+    forest.compress(BATCH - 1)
+    assert forest.work(forest.append_instruction()).err is None
+    derived = Derived(b"\x2a" * 32)
+    async with indexed(network, tmp_path) as service:
+        absent = {"address": encode(derived.address), "tree": str(addresses.ADDRESS_TREE)}
+        wanted = {"hashes": [encode(leaf)], "newAddressesWithTrees": [absent]}
+        value = (await service.call("getValidityProofV2", wanted))["value"]
+        proof = b"".join(bytes(value["compressedProof"][name]) for name in "abc")
+        spent = Held(0, value["accounts"][0]["rootIndex"]["rootIndex"])
+        derived = replace(derived, root_index=value["addresses"][0]["rootIndex"])
+
+        def spend(spent: Held, derived: Derived) -> object:
+            network.advance()
+            made = call(USER.pubkey(), spent=[spent], made=[derived.address], new=[derived], proof=proof)
+            return send(network, [set_compute_unit_limit(1_000_000), made], USER).err
+
+        refused = {"InstructionError": [1, {"Custom": 6043}]}
+        assert spend(spent, replace(derived, seed=b"\x2b" * 32)) == refused
+        assert spend(replace(spent, root_index=0), derived) == refused
+        assert spend(spent, derived) is None
+        assert spend(spent, derived) == {"InstructionError": [1, {"Custom": 14307}]}
+        made = (await service.call("getCompressedAccountV2", {"address": encode(derived.address)}))["value"]
+        assert made["owner"] == str(PROGRAM)
+        assert (await service.call("getCompressedAccountV2", {"hash": encode(leaf)}))["value"] is None
