@@ -1,0 +1,37 @@
+/* fuzz_json_compact.c - texts that are meant to be JSON, from bytes that nobody vouches for.
+ *
+ * The first byte of an input says how much room there is. What is written must fit, be no longer than the text and stay
+ * as it is when it is read again.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_compact.c"
+
+#define REQUIRE(condition)                                                                                   \
+    do {                                                                                                     \
+        if (!(condition)) abort();                                                                           \
+    } while (0)
+
+static const char names[] = "circuitType\nheight\nleaves\nroot\na\n";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size == 0) return 0;
+    /* Buffers of the exact size, so that a byte too far is seen. */
+    const size_t length = size - 1, room = data[0] == 255 ? length : data[0];
+    uint8_t *text = malloc(length ? length : 1), *out = malloc(room ? room : 1), *again = malloc(room ? room : 1);
+    REQUIRE(text && out && again);
+    memcpy(text, data + 1, length);
+    size_t written, place, written_again;
+    const json_compact_status status = json_compact(out, room, &written, text, length, names, &place);
+    REQUIRE(status <= JSON_COMPACT_TOO_LONG && place <= length);
+    if (status == JSON_COMPACT_OK) {
+        REQUIRE(written <= room && written <= length && place == length);
+        REQUIRE(json_compact(again, room, &written_again, out, written, names, &place) == JSON_COMPACT_OK);
+        REQUIRE(written_again == written && memcmp(out, again, written) == 0);
+    }
+    free(text);
+    free(out);
+    free(again);
+    return 0;
+}
