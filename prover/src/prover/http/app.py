@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from functools import partial
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -11,8 +12,10 @@ from prover.errors import SettingsInvalid
 from prover.http.authentication import authenticate
 from prover.http.connections import ConnectionGuards
 from prover.http.cors import cross_origin
+from prover.http.framing import ProblemProtocol
 from prover.http.middleware import canonical_line, error_answers
 from prover.http.probes import probes
+from prover.http.responses import SERVER_NAME
 from prover.http.routes import ROUTES
 from prover.http.state import STATE, ServerState
 from prover.observability.memory import MemoryCollector
@@ -23,7 +26,6 @@ from shared.shutdown import Shutdown
 _log = get_logger(__name__)
 
 _BACKLOG = 1024
-_LINGER_S = 2
 _LAST_WORDS_S = 5
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - what an address without a host means
 _API_OPTION = "--prover-address"
@@ -35,6 +37,8 @@ def create_app(state: ServerState) -> web.Application:
     app = web.Application(middlewares=[canonical_line, cross_origin, error_answers, authenticate])
     app[STATE] = state
     for route in ROUTES:
+        if route.needs_queue and state.queue is None:
+            continue
         app.router.add_route(route.method, route.path, route.handler)
     app.on_response_prepare.append(_name_server)
     return app
@@ -45,9 +49,6 @@ def create_runner(state: ServerState) -> web.AppRunner:
     return web.AppRunner(
         create_app(state),
         handler_cancellation=True,
-        access_log=None,
-        keepalive_timeout=state.settings.http.idle_timeout_s,
-        lingering_time=_LINGER_S,
         shutdown_timeout=_LAST_WORDS_S,
     )
 
@@ -74,7 +75,8 @@ class Listener:
         await self._runner.setup()
         handlers = self._runner.server
         assert handlers is not None  # noqa: S101 - setup made it
-        guards = ConnectionGuards(handlers, settings, self._state.metrics)
+        make_protocol = partial(ProblemProtocol, handlers, settings, self._state.metrics)
+        guards = ConnectionGuards(make_protocol, settings, self._state.metrics)
         try:
             self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:
@@ -143,7 +145,7 @@ def _taken(option: str, address: str, error: OSError) -> SettingsInvalid:
 
 
 async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers["Server"] = "zkc-prover"
+    response.headers["Server"] = SERVER_NAME
 
 
 def _shown(address: tuple[str, int]) -> str:

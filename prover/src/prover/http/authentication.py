@@ -12,6 +12,11 @@ OPEN_PATHS = frozenset({"/", "/health"})
 """Paths that need no key: launchers and orchestrators poll them without one."""
 
 ADMIN_PREFIX = "/admin/"
+"""Paths for administrators alone; without any key nobody is one."""
+
+ADMIN_QUEUE_PATHS = frozenset({"/queue/add", "/queue/cleanup"})
+"""Paths for administrators where keys are configured, and for everybody otherwise, as the reference has them."""
+
 _BEARER = "Bearer "
 
 
@@ -28,7 +33,8 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     key = _key_of(request)
     state.rate_limiter.take(key.name)
-    if is_admin_path and key.role is not Role.ADMIN:
+    needs_admin = is_admin_path or (state.queue is not None and request.path in ADMIN_QUEUE_PATHS)
+    if needs_admin and key.role is not Role.ADMIN:
         raise Forbidden(f"API key {key.name!r} has no administrator role")
     request[API_KEY_NAME] = key.name
     with bind(api_key=key.name):

@@ -5,11 +5,11 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 
-from prover.errors import TryAgainLater
+from prover.errors import HeaderTooSlow, TryAgainLater
+from prover.http.framing import raw_answer
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
-from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 _log = get_logger(__name__)
 
@@ -18,18 +18,10 @@ _LONGEST_END = 4
 _RESERVED_DESCRIPTORS = 256
 """Descriptors for key files, logs and the metrics address."""
 
-_FULL_BODY = encode_problem(
-    problem(
-        code=TryAgainLater.code,
-        status=TryAgainLater.status,
-        detail="too many connections are open; try again later (503)",
-        retryable=True,
-    )
-)
-_FULL = (
-    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
-    f"Content-Type: {PROBLEM_CONTENT_TYPE}\r\nContent-Length: {len(_FULL_BODY)}\r\n\r\n"
-).encode() + _FULL_BODY
+_FULL = raw_answer(TryAgainLater("too many connections are open; try again later (503)"), "Retry-After: 1")
+_TOO_SLOW = raw_answer(HeaderTooSlow())
+_LAST_WORDS_S = 2
+"""How long a client may take to receive them."""
 
 
 class ConnectionGuards:
@@ -42,6 +34,7 @@ class ConnectionGuards:
         self.open = 0
         self._gauge = metrics.connections
         self._refused = metrics.rejected.labels("connections")
+        self._responses = metrics.responses
 
     def __call__(self) -> "ConnectionGuard":
         """Make the protocol of a new connection."""
@@ -55,6 +48,10 @@ class ConnectionGuards:
         self.open += 1
         self._gauge.set(self.open)
         return True
+
+    def refused_header(self) -> None:
+        """Count a header that did not end in time."""
+        self._responses.labels(str(HeaderTooSlow.status)).inc()
 
     def leave(self) -> None:
         """Count a connection that was closed."""
@@ -130,8 +127,11 @@ class ConnectionGuard(asyncio.Protocol):
             self._timer = loop.call_later(self._guards.header_timeout_s, self._give_up)
 
     def _give_up(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+        assert self._transport is not None  # noqa: S101 - data came in through it
+        self._guards.refused_header()
+        self._transport.write(_TOO_SLOW)
+        self._transport.close()
+        self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._transport.abort)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

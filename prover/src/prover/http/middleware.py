@@ -6,7 +6,15 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from prover.errors import KeyUnavailable, ProverError, RateLimited, ShuttingDown, TryAgainLater
+from prover.errors import (
+    KeyUnavailable,
+    ProverError,
+    QueueFull,
+    QueueUnavailable,
+    RateLimited,
+    ShuttingDown,
+    TryAgainLater,
+)
 from prover.http.responses import method_not_allowed, page_not_found, problem_response
 from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, REQUEST_ID, STATE
 from prover.http.tracing import REQUEST_ID_HEADER, TRACE_HEADER, request_id, trace_fields
@@ -73,9 +81,9 @@ async def error_answers(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 def _retry_after_s(request: web.Request, error: ProverError) -> int:
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited | QueueFull):
         return error.retry_after_s
-    if isinstance(error, TryAgainLater) and not isinstance(error, ShuttingDown):
+    if isinstance(error, TryAgainLater) and not isinstance(error, ShuttingDown | QueueUnavailable):
         kind = request.get(CIRCUIT_TYPE)
         return request.app[STATE].admission.retry_after_s(CircuitKind(kind) if kind else None)
     return _KEY_RETRY_S if isinstance(error, KeyUnavailable) else 1

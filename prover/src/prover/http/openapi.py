@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from prover.errors import ProverError
-from prover.http import about
-from prover.http.authentication import ADMIN_PREFIX, OPEN_PATHS
+from prover.http import about, queue_answers
+from prover.http.authentication import ADMIN_PREFIX, ADMIN_QUEUE_PATHS, OPEN_PATHS
+from prover.http.jobs import LONGEST_WAIT_S
 from prover.http.routes import ROUTES, Route
 from prover.versions import INTERFACE_VERSION
 from shared.problem import PROBLEM_CONTENT_TYPE, Problem
@@ -33,18 +34,28 @@ _REQUESTS = {
     "update": BatchUpdateRequest,
     "address-append": BatchAddressAppendRequest,
 }
-_ANSWERS = {
-    "/prove": ProofJson,
-    "/version": about.Version,
-    "/admin/keys": about.KeyStates,
-    "/admin/reload": about.Reloaded,
+_DONE = "Done."
+_QUEUED = "The request is in the queue, or an equal one was before: the job has the outcome."
+_UNFINISHED = "The job waits, is being proved, or has failed; `status` tells."
+_ANSWERS: dict[str, dict[int, tuple[str, type[msgspec.Struct]]]] = {
+    "/prove": {200: ("The proof.", ProofJson), 202: (_QUEUED, queue_answers.QueuedJob)},
+    "/prove/status": {200: ("The job is completed.", queue_answers.Job), 202: (_UNFINISHED, queue_answers.Job)},
+    "/queue/add": {202: (_QUEUED, queue_answers.QueuedJob)},
+    "/queue/stats": {200: (_DONE, queue_answers.QueueCounts)},
+    "/queue/health": {200: (_DONE, queue_answers.QueueHealth)},
+    "/queue/cleanup": {200: (_DONE, queue_answers.CleanupOutcome)},
+    "/version": {200: (_DONE, about.Version)},
+    "/admin/keys": {200: (_DONE, about.KeyStates)},
+    "/admin/reload": {200: (_DONE, about.Reloaded)},
 }
+_TAKE_REQUESTS = frozenset({"/prove", "/queue/add"})
 _REF = "#/components/schemas/{name}"
 
 _PROBLEMS = {
     400: "The request is to blame, and sending it again is useless. Plain text if the HTTP framing itself is broken.",
     401: "No API key, or a wrong one.",
     403: "The API key has not the role for this.",
+    404: "There is no such job.",
     408: "The proof or the body took too long.",
     413: "The body is larger than this server accepts (16 MiB unless configured).",
     422: "The Idempotency-Key was sent with another body before.",
@@ -52,18 +63,50 @@ _PROBLEMS = {
     500: "A defect; the answer tells nothing of it, the log does.",
     503: "This instance cannot prove it now. Retry-After is there when another try may succeed.",
 }
+
+
+def _parameter(name: str, description: str, place: str = "header") -> Json:
+    return {"name": name, "in": place, "required": False, "description": description, "schema": {"type": "string"}}
+
+
 _NEVER_ANSWERED = frozenset({"cancelled", "configuration", "malformed_proof", "proof_rejected"})
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
-_PARAMETERS = (
-    ("X-Request-Id", "Comes back in the answer and is on every log line of the request.", "^[A-Za-z0-9._:-]{1,128}$"),
-    ("traceparent", "W3C trace context; its trace id is on every log line of the request.", None),
-    ("Idempotency-Key", "Repetitions with the same key and body get the same proof for an hour.", "^[!-~]{1,255}$"),
+_TRACING: tuple[Json, ...] = (
+    {
+        **_parameter("X-Request-Id", "Comes back in the answer and is on every log line of the request."),
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+    },
+    _parameter("traceparent", "W3C trace context; its trace id is on every log line of the request."),
 )
+_CHOICES: tuple[Json, ...] = (
+    {
+        **_parameter("Idempotency-Key", "Repetitions with the same key and body get the same proof for an hour."),
+        "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    },
+    _parameter("X-Async", "`true`: answer with a job where there is a queue. Batches always get one there."),
+    _parameter("async", "The same as X-Async.", "query"),
+)
+_JOB_ID: Json = {
+    **_parameter("job_id", "As the answer to the submission has it.", "query"),
+    "required": True,
+    "schema": {"type": "string", "format": "uuid"},
+}
+_WAIT: Json = {
+    **_parameter("wait", "Seconds to wait for the state to change; longer waits are cut to the maximum.", "query"),
+    "schema": {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
+}
+_PARAMETERS: dict[tuple[str, str], tuple[Json, ...]] = {
+    ("POST", "/prove"): (*_TRACING, *_CHOICES),
+    ("POST", "/queue/add"): _TRACING,
+    ("GET", "/prove/status"): (_JOB_ID, _WAIT),
+    ("DELETE", "/prove/status"): (_JOB_ID,),
+}
 
 
 def document() -> Json:
     """Compose the document."""
-    types = (*_REQUESTS.values(), *_ANSWERS.values(), Problem)
+    answers = dict.fromkeys(model for answer in _ANSWERS.values() for _, model in answer.values())
+    types = (*_REQUESTS.values(), *answers, Problem)
     _, schemas = msgspec.json.schema_components(types, ref_template=_REF)
     for kind, model in _REQUESTS.items():
         _require_circuit_type(schemas[model.__name__], kind)
@@ -104,8 +147,10 @@ def _operation(route: Route) -> Json:
         "security": [] if route.path in OPEN_PATHS else [{"apiKey": []}, {"bearer": []}, {}],
         "responses": _responses(route),
     }
-    if route.path == "/prove":
-        operation["parameters"] = [_header(*parameter) for parameter in _PARAMETERS]
+    parameters = _PARAMETERS.get((route.method, route.path))
+    if parameters:
+        operation["parameters"] = list(parameters)
+    if route.path in _TAKE_REQUESTS:
         operation["requestBody"] = {
             "required": True,
             "content": {
@@ -127,24 +172,40 @@ def _responses(route: Route) -> Json:
     statuses = {400, 500}
     if route.path not in OPEN_PATHS:
         statuses |= {401, 429}
+    if route.path in _TAKE_REQUESTS:
+        statuses |= {408, 413, 503}
     if route.path == "/prove":
-        statuses |= {408, 413, 422, 503}
-    responses: Json = {"200": _success(route)}
-    for status in sorted(statuses):
-        responses[str(status)] = _problem(status)
+        statuses.add(422)
+    if route.path in ADMIN_QUEUE_PATHS or route.path.startswith(ADMIN_PREFIX):
+        statuses.add(403)
+    if route.needs_queue:
+        statuses.add(503)
+    if route.path == "/prove/status":
+        statuses.add(404)
+    responses = _successes(route) | {str(status): _problem(status) for status in sorted(statuses)}
     if route.path.startswith(ADMIN_PREFIX):
-        responses["403"] = _problem(403)
         responses["404"] = {"description": "No API key is configured, so nobody is an administrator."}
+    elif route.needs_queue:
+        missing = responses.setdefault("404", {"description": "", "content": {}})
+        missing["description"] = f"{missing['description']} This instance has no queue.".strip()
+        missing["content"]["text/plain"] = {"schema": {"type": "string"}}
     return responses
 
 
-def _success(route: Route) -> Json:
+def _successes(route: Route) -> Json:
     if route.path == "/health":
-        return {"description": "Alive.", "content": {"text/plain": {"schema": {"const": '{"status":"ok"}'}}}}
+        alive = {"description": "Alive.", "content": {"text/plain": {"schema": {"const": '{"status":"ok"}'}}}}
+        return {"200": alive}
     if route.path == "/openapi.json":
-        return {"description": "This document.", "content": {"application/json": {"schema": {"type": "object"}}}}
-    schema = {"$ref": _REF.format(name=_ANSWERS[route.path].__name__)}
-    return {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+        described = {"description": "This document.", "content": {"application/json": {"schema": {"type": "object"}}}}
+        return {"200": described}
+    return {
+        str(status): {
+            "description": description,
+            "content": {"application/json": {"schema": {"$ref": _REF.format(name=model.__name__)}}},
+        }
+        for status, (description, model) in _ANSWERS[route.path].items()
+    }
 
 
 def _problem(status: int) -> Json:
@@ -162,10 +223,3 @@ def _codes(root: type[ProverError] = ProverError) -> set[tuple[str, int]]:
     """Code and status of every error that may be answered."""
     own = set() if root.code in _NEVER_ANSWERED else {(root.code, root.status)}
     return own.union(*map(_codes, root.__subclasses__()))
-
-
-def _header(name: str, description: str, pattern: str | None) -> Json:
-    schema: Json = {"type": "string"}
-    if pattern:
-        schema["pattern"] = pattern
-    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}

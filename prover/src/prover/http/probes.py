@@ -1,11 +1,16 @@
 """Liveness on the API address, and the probes of the metrics address."""
 
+import asyncio
 from collections.abc import Mapping
 
 from aiohttp import web
 
+from prover.errors import QueueUnavailable
 from prover.http.state import ServerState
+from prover.queue.store import JobStore
 from shared.metrics import Probe
+
+_QUEUE_PATIENCE_S = 2.0
 
 
 async def health(_: web.Request) -> web.Response:
@@ -29,7 +34,10 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
 
 
 def what_is_missing(state: ServerState) -> list[str]:
-    """Say in words why this instance should get no requests now; empty if it should."""
+    """Say in words why this instance should get no requests now; empty if it should.
+
+    With a queue it waits for Redis, so it may not be called on the event loop of the server.
+    """
     if state.leaving or state.draining:
         return ["shutting down"]
     missing = [] if state.listening else ["not listening yet"]
@@ -39,4 +47,18 @@ def what_is_missing(state: ServerState) -> list[str]:
     problem = state.health.problem()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
+    if state.queue is not None and not _answers(state.queue, state.loop):
+        missing.append("the job queue does not answer; see --redis-url")
     return missing
+
+
+def _answers(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:
+    asked = asyncio.run_coroutine_threadsafe(queue.ping(), loop)
+    try:
+        asked.result(_QUEUE_PATIENCE_S)
+    except QueueUnavailable:
+        return False
+    except TimeoutError:
+        asked.cancel()
+        return False
+    return True

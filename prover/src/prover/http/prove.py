@@ -1,24 +1,16 @@
-"""``POST /prove``: one request, one proof, synchronously."""
-
-import asyncio
+"""``POST /prove``: one request, one proof; with a queue a job for batches and for who asks for one."""
 
 from aiohttp import web
 
-from prover.errors import (
-    Cancelled,
-    CircuitDisabled,
-    ProofTimedOut,
-    ProverError,
-    ShuttingDown,
-    TryAgainLater,
-)
+from prover.errors import CircuitDisabled, CircuitUnknown, ShuttingDown
 from prover.http import idempotency
+from prover.http.accounting import circuit_type, counted, note_input
 from prover.http.body import Examined, examine, read_body
 from prover.http.flights import Flight, Work
-from prover.http.state import API_KEY_NAME, CIRCUIT_TYPE, EXTRA_HEADERS, FACTS, STATE, ServerState
+from prover.http.state import API_KEY_NAME, EXTRA_HEADERS, FACTS, STATE, ServerState
+from prover.http.submit import as_job, submission_of, unknown_submission
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.observability.metrics import UNKNOWN_CIRCUIT
 from prover.proving.request import read_task
 from prover.proving.service import OnPhase, Proof
 from shared.proof_wire import Envelope
@@ -29,32 +21,29 @@ _HEAVY = (
 
 
 async def prove(request: web.Request) -> web.Response:
-    """Answer 200 with a verified proof; every failure is a problem (see prover.errors)."""
+    """Answer 200 with a verified proof, or 202 with a job; every failure is a problem (see prover.errors)."""
     state = request.app[STATE]
-    outcome = "error"
-    try:
-        with state.bodies.lease() as lease:
-            body = await read_body(request, state.settings.http, lease)
-            answer = await _answer(request, state, body)
-        outcome = "ok"
-    except asyncio.CancelledError:
-        outcome = "timeout"
-        raise
-    except ProverError as error:
-        outcome = _outcome(error)
-        _count_failure(state, _circuit_type(request), outcome, error)
-        raise
-    finally:
-        state.metrics.requests.labels(_circuit_type(request), outcome).inc()
-    state.metrics.proof_bytes.labels(_circuit_type(request)).observe(len(answer))
+    with counted(request) as count, state.bodies.lease() as lease:
+        body = await read_body(request, state.settings.http, lease)
+        try:
+            examined = await examine(body)
+        except CircuitUnknown as unknown:
+            job = await as_job(request, count, unknown_submission(unknown, body))
+            if job is None:
+                raise
+            return job
+        note_input(request, examined.envelope.kind, body)
+        job = await as_job(request, count, submission_of(examined))
+        if job is not None:
+            return job
+        answer = await _answer(request, state, examined)
+        count.outcome = "ok"
+    state.metrics.proof_bytes.labels(circuit_type(request)).observe(len(answer))
     return web.Response(body=answer, content_type="application/json", headers=request.get(EXTRA_HEADERS, {}))
 
 
-async def _answer(request: web.Request, state: ServerState, body: bytes) -> bytes:
-    examined = await examine(body)
+async def _answer(request: web.Request, state: ServerState, examined: Examined) -> bytes:
     kind = examined.envelope.kind.value
-    request[CIRCUIT_TYPE] = kind
-    state.metrics.input_bytes.labels(kind).observe(len(body))
     if examined.envelope.kind.is_batch:
         request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
     with state.answers.claim(_idempotency_name(request), examined.digest) as claim:
@@ -104,25 +93,6 @@ def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
 def _idempotency_name(request: web.Request) -> idempotency.Name | None:
     key = idempotency.read_key(request.headers.get(idempotency.HEADER))
     return None if key is None else (request.get(API_KEY_NAME, ""), key)
-
-
-def _count_failure(state: ServerState, kind: str, outcome: str, error: ProverError) -> None:
-    state.metrics.generation_errors.labels(kind, error.code).inc()
-    if outcome == "rejected":
-        state.metrics.rejected.labels(error.code).inc()
-
-
-def _outcome(error: ProverError) -> str:
-    if isinstance(error, ProofTimedOut | Cancelled):
-        return "timeout"
-    if isinstance(error, TryAgainLater | CircuitDisabled):
-        return "rejected"
-    return "client_error" if error.status < 500 else "error"
-
-
-def _circuit_type(request: web.Request) -> str:
-    circuit_type: str = request.get(CIRCUIT_TYPE, UNKNOWN_CIRCUIT)
-    return circuit_type
 
 
 def _facts(proof: Proof) -> dict[str, object]:

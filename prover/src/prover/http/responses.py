@@ -5,6 +5,7 @@ from aiohttp import web
 from prover.errors import ProverError, WitnessRejected
 from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
+SERVER_NAME = "zkc-prover"
 _RETRY_WORD = "503"
 _RETRY_STATUSES = (web.HTTPServiceUnavailable.status_code, web.HTTPTooManyRequests.status_code)
 

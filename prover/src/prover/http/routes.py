@@ -1,11 +1,14 @@
-"""Every route of the API address. Paths match exactly; other methods answer 405, other paths 404."""
+"""Every route of the API address. Paths match exactly; other methods answer 405, other paths 404.
+
+Without a queue its routes are not there: 404, as for any other path.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from prover.http import about
+from prover.http import about, jobs, queue_routes, submit
 from prover.http.probes import health
 from prover.http.prove import prove
 
@@ -18,10 +21,17 @@ class Route:
     path: str
     handler: Callable[[web.Request], Awaitable[web.Response]]
     purpose: str
+    needs_queue: bool = False
 
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/prove", prove, "Make a proof."),
+    Route("GET", "/prove/status", jobs.status, "Tell the state of a job.", needs_queue=True),
+    Route("DELETE", "/prove/status", jobs.cancel, "Cancel a job.", needs_queue=True),
+    Route("POST", "/queue/add", submit.add, "Queue a request, whatever its circuit.", needs_queue=True),
+    Route("GET", "/queue/stats", queue_routes.stats, "Count the jobs by queue.", needs_queue=True),
+    Route("GET", "/queue/health", queue_routes.health, "Count the jobs and judge.", needs_queue=True),
+    Route("POST", "/queue/cleanup", queue_routes.cleanup, "Sweep the queue now.", needs_queue=True),
     Route("GET", "/health", health, "Tell that the process is alive."),
     Route("GET", "/version", about.version, "Tell the versions of the interface, this program and its kernel."),
     Route("GET", "/openapi.json", about.openapi, "Describe this interface."),

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -19,6 +19,7 @@ from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
 from prover.proving.device_health import DeviceHealth
 from prover.proving.service import ProvingService
+from prover.queue.store import JobStore
 from prover.settings import ProvingSettings, Settings
 
 
@@ -41,12 +42,18 @@ class ServerState:
     rate_limiter: RateLimiter
     missing_required: Callable[[], list[str]]
     """Says of every key that was asked to be preloaded and is not in memory what it waits for."""
+    loop: asyncio.AbstractEventLoop
+    """The loop of the server; probes ask it from their own threads."""
+    queue: JobStore | None = None
+    """Where jobs go; None in standalone mode, which has no routes for jobs."""
     listening: bool = False
     """Whether the API address accepts connections; startup is over then."""
     leaving: bool = False
     """Whether a stop was asked for: readiness fails, requests are still served."""
     draining: bool = False
     """Whether new requests are refused."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when draining begins: nobody waits for a job any longer."""
 
     @classmethod
     def build(
@@ -56,8 +63,9 @@ class ServerState:
         metrics: Metrics,
         selection: CircuitSelection | None = None,
         missing_required: Callable[[], list[str]] = list,
+        queue: JobStore | None = None,
     ) -> "ServerState":
-        """Build the state of a server around a key store, inside its event loop.
+        """Build the state of a server around a key store, inside its event loop. The caller closes the queue.
 
         Raises SettingsInvalid for API keys that cannot be read.
         """
@@ -82,6 +90,8 @@ class ServerState:
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
             missing_required=missing_required,
+            loop=asyncio.get_running_loop(),
+            queue=queue,
         )
 
     async def leave(self) -> None:
@@ -92,11 +102,19 @@ class ServerState:
     async def drain(self) -> None:
         """Refuse new requests, let running proofs finish until the deadline, then cancel the rest."""
         self.leaving = self.draining = True
+        self.stopping.set()
         await self.flights.drain(self.settings.http.drain_deadline_s)
 
     def close(self) -> None:
         """Wait for the threads, which end soon after their flags are raised."""
         self.executor.shutdown(wait=True, cancel_futures=True)
+
+
+def queue_of(request: web.Request) -> JobStore:
+    """Return the queue; for handlers of routes that exist only with one."""
+    queue = request.app[STATE].queue
+    assert queue is not None  # noqa: S101 - the routes exist only with a queue
+    return queue
 
 
 def working_memory_bytes(settings: ProvingSettings) -> int:

@@ -1,0 +1,61 @@
+"""What is counted of every proof request, whether it is proved at once or queued."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from prover.errors import Cancelled, CircuitDisabled, ProofTimedOut, ProverError, TryAgainLater
+from prover.http.state import CIRCUIT_TYPE, STATE
+from prover.observability.metrics import UNKNOWN_CIRCUIT
+from shared.circuit_id import CircuitKind
+
+
+@dataclass
+class Count:
+    """One request; its handler sets the outcome when it has an answer."""
+
+    outcome: str = "error"
+
+
+@contextmanager
+def counted(request: web.Request) -> Iterator[Count]:
+    """Count the request that is handled in the block, by circuit and outcome."""
+    metrics = request.app[STATE].metrics
+    count = Count()
+    try:
+        yield count
+    except asyncio.CancelledError:
+        count.outcome = "timeout"
+        raise
+    except ProverError as error:
+        count.outcome = _outcome(error)
+        metrics.generation_errors.labels(circuit_type(request), error.code).inc()
+        if count.outcome == "rejected":
+            metrics.rejected.labels(error.code).inc()
+        raise
+    finally:
+        metrics.requests.labels(circuit_type(request), count.outcome).inc()
+
+
+def note_input(request: web.Request, kind: CircuitKind | None, body: bytes) -> None:
+    """Remember the circuit family of a request, if there is one, and observe the size of its body."""
+    if kind is not None:
+        request[CIRCUIT_TYPE] = kind.value
+    request.app[STATE].metrics.input_bytes.labels(circuit_type(request)).observe(len(body))
+
+
+def circuit_type(request: web.Request) -> str:
+    """Return the circuit family of a request as labels have it."""
+    kind: str = request.get(CIRCUIT_TYPE, UNKNOWN_CIRCUIT)
+    return kind
+
+
+def _outcome(error: ProverError) -> str:
+    if isinstance(error, ProofTimedOut | Cancelled):
+        return "timeout"
+    if isinstance(error, TryAgainLater | CircuitDisabled):
+        return "rejected"
+    return "client_error" if error.status < 500 else "error"

@@ -1,0 +1,77 @@
+"""``/prove/status``: the state of a job, waiting for a change of it, and its cancelling."""
+
+import asyncio
+import re
+
+from aiohttp import web
+
+from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
+from prover.http.queue_answers import job_response
+from prover.http.state import STATE, queue_of
+from prover.queue.jobs import JobStatus
+from prover.queue.store import JobStore
+
+LONGEST_WAIT_S = 60.0
+"""A longer ``wait`` is cut to this; the client asks again."""
+
+_CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_DASHED = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UUID = re.compile(rf"(?:urn:uuid:)?{_DASHED}|\{{{_DASHED}\}}|[0-9a-f]{{32}}", re.ASCII | re.IGNORECASE)
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
+
+
+async def status(request: web.Request) -> web.Response:
+    """Tell the state of a job, with ``wait`` when it changes or after so many seconds."""
+    queue, job_id, seconds = queue_of(request), _job_id(request), _wait_s(request)
+    if not seconds:
+        return _found(await queue.status(job_id), job_id)
+    return _found(await _changed(queue, job_id, seconds, request.app[STATE].stopping), job_id)
+
+
+async def cancel(request: web.Request) -> web.Response:
+    """Cancel a job and tell its state; one that has ended stays as it is."""
+    queue, job_id = queue_of(request), _job_id(request)
+    return _found(await queue.cancel(job_id), job_id)
+
+
+async def _changed(queue: JobStore, job_id: str, seconds: float, end: asyncio.Event) -> JobStatus | None:
+    """Wait for a change of the job, but not longer than this server goes on."""
+    waiting = asyncio.ensure_future(queue.wait(job_id, seconds))
+    stopping = asyncio.ensure_future(end.wait())
+    try:
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        return await queue.status(job_id)
+    finally:
+        waiting.cancel()
+        stopping.cancel()
+
+
+def _job_id(request: web.Request) -> str:
+    """Read the id; forms of a UUID that no job has are accepted here, and not found, as in the reference."""
+    given = request.query.get("job_id", "")
+    if not given:
+        raise MalformedRequest("job_id parameter required")
+    if not _UUID.fullmatch(given):
+        raise InvalidJobId
+    if not _CANONICAL.fullmatch(given):
+        raise _missing(given)
+    return given
+
+
+def _wait_s(request: web.Request) -> float:
+    given = request.query.get("wait", "0")
+    if not _SECONDS.fullmatch(given):
+        raise MalformedRequest(f"wait must be a number of seconds, at most {LONGEST_WAIT_S:g} of which count")
+    return min(float(given), LONGEST_WAIT_S)
+
+
+def _found(job: JobStatus | None, job_id: str) -> web.Response:
+    if job is None:
+        raise _missing(job_id)
+    return job_response(job)
+
+
+def _missing(job_id: str) -> JobNotFound:
+    return JobNotFound(f"Job with ID {job_id} not found. It may have expired or never existed.")

@@ -1,0 +1,123 @@
+"""Answers about jobs and the queue as the reference spells them: members in alphabetical order, a line break."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+
+from prover.queue.jobs import JobState, JobStatus
+from shared.proof_wire import ProofJson, decode_proof
+
+_MESSAGES = {
+    JobState.QUEUED: "Job is queued and waiting to be processed",
+    JobState.PROCESSING: "Job is currently being processed",
+}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Base of all. Members with defaults are left out where they say nothing."""
+
+
+class QueuedJob(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a request went: a new job (``queued``), or the job of an equal body (``already_queued``)."""
+
+    circuit_type: str
+    deduplicated: bool = False
+    estimated_time: str = ""
+    job_id: str
+    message: str
+    queue: str
+    status: Literal["queued", "already_queued"]
+    status_url: str = ""
+
+
+class JobResult(msgspec.Struct, frozen=True):
+    """What a finished job made, and how long that took, loading of the key included."""
+
+    proof: ProofJson
+    proof_duration_ms: int
+
+
+class Job(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """A job. Times are RFC 3339; ``created_at`` of a running one is its start, as in the reference."""
+
+    circuit_type: str
+    created_at: str
+    error: str = ""
+    failed_at: str = ""
+    job_id: str
+    message: str = ""
+    result: JobResult | None = None
+    status: Literal["queued", "processing", "completed", "failed"]
+
+
+class QueueCounts(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """Jobs by queue. A waiting queue has those without a tree, ``<queue>_tree_subqueues`` those of its trees."""
+
+    queues: dict[str, int]
+    timestamp: int
+    total_active: int
+    total_failed: int
+    total_pending: int
+
+
+class QueueHealth(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """The same counts with a verdict; ``stuck_jobs`` have been running for more than two minutes."""
+
+    queue_lengths: dict[str, int]
+    status: Literal["healthy", "degraded", "unhealthy"]
+    stuck_jobs: int
+    timestamp: int
+    total_failed: int
+    total_pending: int
+    total_processing: int
+    total_results: int
+
+
+class SweepOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether one sweep could be made."""
+
+    error: str = ""
+    success: bool
+
+
+class CleanupOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of the four sweeps."""
+
+    old_failed_cleanup: SweepOutcome
+    old_requests_cleanup: SweepOutcome
+    old_result_keys_cleanup: SweepOutcome
+    stuck_jobs_cleanup: SweepOutcome
+    timestamp: int
+
+
+def respond(answer: Answer, status: int = web.HTTPOk.status_code) -> web.Response:
+    """Write an answer."""
+    body = msgspec.json.encode(answer, order="sorted") + b"\n"
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+def job_response(job: JobStatus) -> web.Response:
+    """Tell the state of a job: 200 once it is completed, 202 before and when it failed, as existing clients expect."""
+    answer = Job(
+        circuit_type=job.circuit_type,
+        created_at=_rfc3339(_created_at(job)),
+        error=job.error or "",
+        failed_at=_rfc3339(job.failed_at) if job.failed_at is not None else "",
+        job_id=job.job_id,
+        message=f"Job processing failed: {job.error}" if job.state is JobState.FAILED else _MESSAGES.get(job.state, ""),
+        result=None if job.proof is None else JobResult(decode_proof(job.proof), job.duration_ms or 0),
+        status=job.state.value,
+    )
+    return respond(answer, 200 if job.state is JobState.COMPLETED else 202)
+
+
+def _created_at(job: JobStatus) -> float:
+    if job.state is JobState.PROCESSING and job.started_at is not None:
+        return job.started_at
+    return job.created_at
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,74 @@
+"""The queue as a whole: counts, a verdict, and its sweeps on demand."""
+
+import time
+
+from aiohttp import web
+
+from prover.errors import QueueUnavailable
+from prover.http.queue_answers import CleanupOutcome, QueueCounts, QueueHealth, SweepOutcome, respond
+from prover.http.state import queue_of
+from prover.queue.jobs import QueueStats, SweepKind
+from prover.queue.store import JobStore
+
+_MANY_FAILURES = 50
+"""More failed jobs than this are unhealthy, as in the reference."""
+
+
+async def stats(request: web.Request) -> web.Response:
+    """Count the jobs."""
+    counts = await queue_of(request).stats()
+    answer = QueueCounts(
+        queues=_lengths(counts),
+        timestamp=int(counts.timestamp),
+        total_active=counts.total_active,
+        total_failed=counts.failed,
+        total_pending=counts.total_pending,
+    )
+    return respond(answer)
+
+
+async def health(request: web.Request) -> web.Response:
+    """Count the jobs and judge."""
+    counts = await queue_of(request).stats()
+    answer = QueueHealth(
+        queue_lengths=_lengths(counts),
+        status="unhealthy" if counts.failed > _MANY_FAILURES else "degraded" if counts.stuck else "healthy",
+        stuck_jobs=counts.stuck,
+        timestamp=int(counts.timestamp),
+        total_failed=counts.failed,
+        total_pending=counts.total_pending,
+        total_processing=counts.total_active,
+        total_results=counts.results,
+    )
+    return respond(answer)
+
+
+async def cleanup(request: web.Request) -> web.Response:
+    """Make all sweeps now; 200 whatever becomes of them."""
+    queue = queue_of(request)
+    answer = CleanupOutcome(
+        old_failed_cleanup=await _sweep(queue, SweepKind.FAILED),
+        old_requests_cleanup=await _sweep(queue, SweepKind.OLD_REQUESTS),
+        old_result_keys_cleanup=await _sweep(queue, SweepKind.RESULTS),
+        stuck_jobs_cleanup=await _sweep(queue, SweepKind.STUCK),
+        timestamp=int(time.time()),
+    )
+    return respond(answer)
+
+
+async def _sweep(queue: JobStore, kind: SweepKind) -> SweepOutcome:
+    try:
+        await queue.sweep(kind)
+    except QueueUnavailable as error:
+        return SweepOutcome(success=False, error=error.detail)
+    return SweepOutcome(success=True)
+
+
+def _lengths(counts: QueueStats) -> dict[str, int]:
+    lengths = {"zk_failed_queue": counts.failed, "zk_results_queue": counts.results}
+    for lane, lane_counts in counts.lanes.items():
+        lengths[lane.queue_name] = lane_counts.waiting_without_tree
+        lengths[f"{lane.queue_name}_tree_subqueues"] = lane_counts.waiting_with_tree
+        lengths[f"{lane.queue_name}_tree_count"] = lane_counts.trees
+        lengths[lane.processing_name] = lane_counts.processing
+    return lengths

@@ -1,0 +1,134 @@
+"""Requests that become jobs: which ones, what the queue is told about them, and the answer that names the job."""
+
+from aiohttp import web
+
+from prover.errors import CircuitUnknown, QueueUnavailable, ShuttingDown
+from prover.http.accounting import Count, counted, note_input
+from prover.http.body import Examined, examine, read_body
+from prover.http.queue_answers import QueuedJob, respond
+from prover.http.state import FACTS, STATE, queue_of
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.queue.jobs import Submission, Submitted
+from prover.queue.lanes import Lane
+from prover.queue.store import JobStore
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_ACCEPTED = web.HTTPAccepted.status_code
+_TRUE = "true"
+_BATCHES = frozenset(kind.value for kind in CircuitKind if kind.is_batch)
+_BATCH_TIME, _QUICK_TIME = "10-30 seconds", "1-3 seconds"
+_LARGEST_UNKNOWN_BYTES = 1 << 16
+_LARGEST_INDEX = 2**53 - 1
+"""Redis orders by floating-point numbers; no tree has so many batches."""
+
+
+async def add(request: web.Request) -> web.Response:
+    """``POST /queue/add``: answer 202 with a job, whatever the circuit; never with a proof."""
+    state = request.app[STATE]
+    with counted(request) as count, state.bodies.lease() as lease:
+        body = await read_body(request, state.settings.http, lease)
+        try:
+            examined = await examine(body)
+        except CircuitUnknown as unknown:
+            submission = unknown_submission(unknown, body)
+            note_input(request, None, body)
+        else:
+            submission = submission_of(examined)
+            note_input(request, examined.envelope.kind, body)
+        submitted = await _submit(request, count, queue_of(request), submission)
+    return _answer(submission, submitted)
+
+
+async def as_job(request: web.Request, count: Count, submission: Submission) -> web.Response | None:
+    """Queue a request of ``/prove`` and answer 202 with its job; None if it is to be answered at once.
+
+    Batches are always queued, others when they ask for it; no request is without a queue. When Redis is away
+    others are answered at once and batches raise QueueUnavailable. Raises QueueFull and ShuttingDown for all.
+    """
+    queue, is_batch = request.app[STATE].queue, submission.circuit_type in _BATCHES
+    if queue is None or not (is_batch or _asks_for_job(request)):
+        return None
+    try:
+        submitted = await _submit(request, count, queue, submission)
+    except QueueUnavailable as error:
+        if is_batch:
+            raise
+        _log.warning("answered_without_queue", detail=error.detail, circuit_type=submission.circuit_type)
+        return None
+    return _answer(submission, submitted, with_status_url=True)
+
+
+def submission_of(examined: Examined) -> Submission:
+    """Compose what goes into the queue of a request; of a large body that is what a circuit needs of it."""
+    envelope, circuit = examined.envelope, examined.envelope.circuit
+    return Submission(
+        circuit_type=envelope.kind.value,
+        circuit=circuit.name if circuit in PUBLISHED_CIRCUITS else "",
+        body=examined.text,
+        tree_id=envelope.tree_id or "",
+        batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
+    )
+
+
+def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
+    """Compose what goes into the queue of a request for a circuit that does not exist: its job will fail.
+
+    Raises CircuitUnknown for a large body, which is not worth a place there.
+    """
+    if len(body) > _LARGEST_UNKNOWN_BYTES:
+        raise unknown
+    return Submission(circuit_type=unknown.circuit_type, circuit="", body=body)
+
+
+def _asks_for_job(request: web.Request) -> bool:
+    """Only ``true`` counts, exactly; asking for a job prevails over X-Sync."""
+    return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
+
+
+async def _submit(request: web.Request, count: Count, queue: JobStore, submission: Submission) -> Submitted:
+    if request.app[STATE].draining:
+        raise ShuttingDown
+    submitted = await queue.submit(submission)
+    count.outcome = "queued"
+    request[FACTS] = {
+        "circuit_type": submission.circuit_type,
+        "job_id": submitted.job_id,
+        "duplicate": submitted.duplicate,
+    }
+    return submitted
+
+
+def _answer(submission: Submission, submitted: Submitted, *, with_status_url: bool = False) -> web.Response:
+    kind = submission.circuit_type
+    queue = Lane.of(kind).queue_name
+    if submitted.duplicate:
+        answer = QueuedJob(
+            circuit_type=kind,
+            deduplicated=True,
+            job_id=submitted.job_id,
+            message=f"An equal request is in {queue} or was answered; the job is the same.",
+            queue=queue,
+            status="already_queued",
+        )
+    elif with_status_url:
+        answer = QueuedJob(
+            circuit_type=kind,
+            estimated_time=_BATCH_TIME if kind in _BATCHES else _QUICK_TIME,
+            job_id=submitted.job_id,
+            message=f"Proof generation queued for {kind} circuit. Use status_url to check progress.",
+            queue=queue,
+            status="queued",
+            status_url=f"/prove/status?job_id={submitted.job_id}",
+        )
+    else:
+        answer = QueuedJob(
+            circuit_type=kind,
+            job_id=submitted.job_id,
+            message=f"Job queued in {queue}",
+            queue=queue,
+            status="queued",
+        )
+    return respond(answer, _ACCEPTED)
