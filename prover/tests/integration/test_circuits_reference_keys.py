@@ -21,6 +21,8 @@ from prover.circuits.frontend.generation import GENERATION_08, Generation
 from prover.circuits.output.generation_014 import constraint_system_bytes
 from shared.circuit_id import CircuitId
 
+pytestmark = pytest.mark.unchecked
+
 BATCH_KEY_FILES = {
     "batch_append_32_10": "append-with-proofs_32_10.key",
     "batch_update_32_10": "update_32_10.key",

@@ -237,6 +237,7 @@ def solver_of(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
     return hooks.read(file.getvalue(), GENERATION_014)
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("whole", WHOLE, ids=lambda whole: str(whole.circuit))
 def test_circuit__without_any_one_constraint__accepts_what_it_rejects(whole: Whole, testing_library: Path) -> None:
     mutants, solver = Mutants(whole), solver_of(Hooks(testing_library), whole.circuit)

@@ -32,6 +32,7 @@ def test_encode_cbor__decoded_system__is_unchanged() -> None:
     assert encode_cbor(decode_cbor(data)[0]) == data
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(
     "circuit", ["v1_inclusion_26_1", "v2_inclusion_32_1", "v2_non-inclusion_40_1", "v1_combined_26_26_1_1"]
 )

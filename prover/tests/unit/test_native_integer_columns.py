@@ -58,7 +58,7 @@ def test_column__golden_words__are_read_and_written(hooks: Hooks, width: int) ->
 
 
 @any_width
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_column__any_values__come_back(hooks: Hooks, width: int, data: st.DataObject) -> None:
     values = data.draw(columns(width))
@@ -69,7 +69,7 @@ def test_column__any_values__come_back(hooks: Hooks, width: int, data: st.DataOb
 
 
 @any_width
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_column__words_changed__is_refused_or_read_within_bounds(hooks: Hooks, width: int, data: st.DataObject) -> None:
     values = data.draw(columns(width))
