@@ -5,6 +5,9 @@ ProverError                      unexpected_error    500  exit 70
 │   ├── MalformedRequest         malformed_body      400  exit 65
 │   │   ├── BodyTooLarge         body_too_large      413  exit 65
 │   │   ├── BodyTooSlow          request_timeout     408  exit 65
+│   │   ├── HeaderTooSlow        request_timeout     408  exit 65
+│   │   ├── TargetTooLong        uri_too_long        414  exit 65
+│   │   ├── HeaderTooLarge       header_too_large    431  exit 65
 │   │   └── CircuitUnknown       malformed_body      400  exit 65
 │   ├── CircuitNotPublished      proving_error       400  exit 65
 │   ├── ShapeMismatch            proving_error       400  exit 65
@@ -92,6 +95,28 @@ class BodyTooSlow(MalformedRequest):
     code = "request_timeout"
     status = 408
     retryable = True
+
+
+class HeaderTooSlow(MalformedRequest):
+    """The request header did not arrive in time."""
+
+    code = "request_timeout"
+    status = 408
+    retryable = True
+
+
+class TargetTooLong(MalformedRequest):
+    """The path and query of the request are longer than this server accepts."""
+
+    code = "uri_too_long"
+    status = 414
+
+
+class HeaderTooLarge(MalformedRequest):
+    """A header field of the request is too long, or there are too many fields."""
+
+    code = "header_too_large"
+    status = 431
 
 
 class CircuitUnknown(MalformedRequest):

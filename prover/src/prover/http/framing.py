@@ -49,7 +49,7 @@ class ProblemProtocol(web.RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,
+        message: str | None = None,  # noqa: ARG002 - what the client sent is in it
     ) -> web.StreamResponse:
         """Answer what no handler has seen. Raises ConnectionError when an answer has begun already."""
         error = framing_error(exc) if isinstance(exc, HttpProcessingError) else ProverError()
@@ -64,6 +64,7 @@ class ProblemProtocol(web.RequestHandler):
         response = problem_response(error, identity)
         response.headers[REQUEST_ID_HEADER] = identity
         response.headers["Server"] = SERVER_NAME
+        response.headers["Connection"] = "close"
         response.force_close()
         return response
 
@@ -85,9 +86,7 @@ def framing_error(broken: HttpProcessingError) -> ProverError:
 
 def raw_answer(error: ProverError, *headers: str) -> bytes:
     """Write an answer for a connection that has no request, closing it."""
-    body = encode_problem(
-        problem(code=error.code, status=error.status, detail=error.detail, retryable=error.retryable)
-    )
+    body = encode_problem(problem(code=error.code, status=error.status, detail=error.detail, retryable=error.retryable))
     lines = (
         f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}",
         *headers,

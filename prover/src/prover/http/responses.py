@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from prover.errors import ProverError, WitnessRejected
+from prover.errors import BodyTooLarge, BodyTooSlow, ProverError, WitnessRejected
 from shared.problem import PROBLEM_CONTENT_TYPE, encode_problem, problem
 
 SERVER_NAME = "zkc-prover"
@@ -31,12 +31,15 @@ def problem_response(error: ProverError, request_id: str, retry_after_s: int | N
         path=error.path,
         constraint=error.constraint if isinstance(error, WitnessRejected) else None,
     )
-    return web.Response(
+    response = web.Response(
         status=error.status,
         body=encode_problem(body),
         content_type=PROBLEM_CONTENT_TYPE,
         headers=headers,
     )
+    if isinstance(error, BodyTooLarge | BodyTooSlow):
+        response.force_close()  # the rest of the body is not read
+    return response
 
 
 def page_not_found() -> web.Response:
