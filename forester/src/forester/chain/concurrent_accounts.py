@@ -1,0 +1,123 @@
+"""Zero-copy accounts of V1: concurrent trees and the hash sets that are their queues (onchain.md 5.9)."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from forester.chain.tree_metadata import (
+    ADDRESS_TREE_V1_DISCRIMINATOR,
+    QUEUE_V1_DISCRIMINATOR,
+    STATE_TREE_V1_DISCRIMINATOR,
+    Metadata,
+    TreeKind,
+    decode_metadata,
+)
+from forester.errors import MalformedAccount
+from forester.units import Root
+
+TREE_HEAD_BYTES = 384
+"""Length of the slice that ``decode_tree`` needs."""
+QUEUE_HEAD_BYTES = 256
+"""Where the cells of a queue begin."""
+
+_WORD = 32
+_CELL = struct.Struct("<QQ32s")
+_COUNTERS = struct.Struct("<4Q")
+_RING = struct.Struct("<4Q")
+_PATH_NODE_BYTES = 33
+_INDEXED_CHANGELOG_AT = 1_364_288
+_LARGEST_QUEUE = 1 << 20
+
+
+@dataclass(frozen=True)
+class ConcurrentTree:
+    """A V1 tree.
+
+    ``changelog_index`` is the newest entry of the changelog, ``root_index`` the place of the latest root.
+    """
+
+    kind: TreeKind
+    metadata: Metadata
+    height: int
+    canopy_depth: int
+    next_index: int
+    sequence_number: int
+    changelog_capacity: int
+    changelog_index: int
+    root_history_capacity: int
+    root_index: int
+
+
+@dataclass(frozen=True)
+class QueueCell:
+    """An element of a V1 queue that waits: its cell and its value of 32 bytes."""
+
+    index: int
+    value: bytes
+
+
+@dataclass(frozen=True)
+class HashSetQueue:
+    """The head of a V1 queue."""
+
+    metadata: Metadata
+    capacity: int
+    sequence_threshold: int
+
+
+def decode_tree(data: bytes) -> ConcurrentTree:
+    """Decode the head of a V1 tree; MalformedAccount if it is none, as for all decoders here."""
+    kinds = {STATE_TREE_V1_DISCRIMINATOR: TreeKind.STATE_V1, ADDRESS_TREE_V1_DISCRIMINATOR: TreeKind.ADDRESS_V1}
+    if data[:8] not in kinds or len(data) < TREE_HEAD_BYTES:
+        raise MalformedAccount(f"not a V1 tree: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
+    height, canopy, next_index, sequence_number = _COUNTERS.unpack_from(data, 224)
+    changelog_capacity, _, _, changelog_last = _RING.unpack_from(data, 304)
+    root_capacity, _, _, root_last = _RING.unpack_from(data, 336)
+    if not 0 < height <= 64 or changelog_last >= changelog_capacity or root_last >= root_capacity:
+        raise MalformedAccount(f"a V1 tree of height {height}, changelog at {changelog_last}, roots at {root_last}")
+    return ConcurrentTree(
+        *(kinds[data[:8]], decode_metadata(data, 8), height, canopy, next_index, sequence_number),
+        *(changelog_capacity, changelog_last, root_capacity, root_last),
+    )
+
+
+def root_offset(tree: ConcurrentTree) -> int:
+    """Return where the 32 bytes of the latest root lie in the account."""
+    entry = -(-(tree.height * _PATH_NODE_BYTES) // 8) * 8 + 8
+    return TREE_HEAD_BYTES + _WORD * tree.height + entry * tree.changelog_capacity + _WORD * tree.root_index
+
+
+def latest_root(tree: ConcurrentTree, data: bytes) -> Root:
+    """Return the latest root; needs the whole account."""
+    start = root_offset(tree)
+    if len(data) < start + _WORD:
+        raise MalformedAccount(f"{len(data)} bytes end before the root at {start}")
+    return Root(bytes(data[start : start + _WORD]))
+
+
+def indexed_changelog_index(data: bytes) -> int:
+    """Return the newest entry of the indexed changelog of a V1 address tree; needs the whole account."""
+    if data[:8] != ADDRESS_TREE_V1_DISCRIMINATOR or len(data) < _INDEXED_CHANGELOG_AT + _RING.size:
+        raise MalformedAccount(f"not a V1 address tree: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
+    return int(_RING.unpack_from(data, _INDEXED_CHANGELOG_AT)[3])
+
+
+def decode_queue(data: bytes) -> HashSetQueue:
+    """Decode the head of a V1 queue."""
+    if data[:8] != QUEUE_V1_DISCRIMINATOR or len(data) < QUEUE_HEAD_BYTES:
+        raise MalformedAccount(f"not a V1 queue: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
+    capacity, threshold = struct.unpack_from("<QQ", data, 232)
+    if not 0 < capacity <= _LARGEST_QUEUE:
+        raise MalformedAccount(f"a V1 queue of {capacity} cells")
+    return HashSetQueue(decode_metadata(data, 8), capacity, threshold)
+
+
+def pending_cells(data: bytes, start: int = 0) -> Iterator[QueueCell]:
+    """Yield the elements of a V1 queue that wait, from cell ``start`` on; needs the whole account."""
+    queue = decode_queue(data)
+    end = QUEUE_HEAD_BYTES + queue.capacity * _CELL.size
+    if len(data) < end:
+        raise MalformedAccount(f"a V1 queue of {queue.capacity} cells in {len(data)} bytes")
+    for index, (tag, _, value) in enumerate(_CELL.iter_unpack(memoryview(data)[QUEUE_HEAD_BYTES:end])):
+        if tag == 0 and index >= start:
+            yield QueueCell(index, value)

@@ -1,0 +1,110 @@
+"""Errors of failed transactions: which program refused, with which code, and its name (onchain.md 9).
+
+Several programs number their errors from 6000. The innermost one, which the logs name first, tells whose code it is.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM, REGISTRY
+from forester.errors import InsufficientFunds, TransactionRefused
+
+_FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-fA-F]+))?")
+
+_REGISTRY_CODES = {
+    6000: "InvalidForester",
+    6001: "NotInReportWorkPhase",
+    6003: "EpochEnded",
+    6004: "ForesterNotEligible",
+    6005: "NotInRegistrationPeriod",
+    6006: "WeightInsuffient",
+    6007: "ForesterAlreadyRegistered",
+    6008: "InvalidEpochAccount",
+    6009: "InvalidEpoch",
+    6010: "EpochStillInProgress",
+    6011: "NotInActivePhase",
+    6012: "ForesterAlreadyReportedWork",
+    6013: "InvalidNetworkFee",
+    6014: "FinalizeCounterExceeded",
+    6017: "RegistrationNotFinalized",
+    6018: "CpiContextAccountInvalidDataLen",
+    6020: "InvalidSigner",
+    6021: "GetLatestRegisterEpochFailed",
+    6022: "GetCurrentActiveEpochFailed",
+    6023: "ForesterUndefined",
+    6024: "ForesterDefined",
+    6025: "InsufficientFunds",
+}
+_COMPRESSION_CODES = {6015: "LeafNotFound"}
+_LIBRARY_CODES = {
+    9001: "Full",
+    9002: "ElementAlreadyExists",
+    9003: "ElementDoesNotExist",
+    10007: "TreeIsFull",
+    10010: "InvalidProof",
+    10011: "CannotUpdateLeaf",
+    10012: "CannotUpdateEmpty",
+    13006: "ProofVerificationFailed",
+    14002: "RolloverNotConfigured",
+    14003: "MerkleTreeAlreadyRolledOver",
+    14006: "NotReadyForRollover",
+    14301: "BatchNotReady",
+    14302: "BatchAlreadyInserted",
+    14303: "BatchInsertFailed",
+    14310: "TreeIsFull",
+    14311: "NonInclusionCheckFailed",
+    14312: "BloomFilterNotZeroed",
+}
+_NAMES = {str(REGISTRY): "registry", str(ACCOUNT_COMPRESSION): "account-compression", str(LIGHT_SYSTEM): "light-system"}
+_NO_MONEY = ("InsufficientFundsForFee", "InsufficientFundsForRent", "AccountNotFound")
+
+
+def error_name(program: str | None, code: int) -> str | None:
+    """Return the name of a program's error code, None if it is not known."""
+    if program == str(REGISTRY) and code in _REGISTRY_CODES:
+        return _REGISTRY_CODES[code]
+    if program == str(ACCOUNT_COMPRESSION) and code in _COMPRESSION_CODES:
+        return _COMPRESSION_CODES[code]
+    return _LIBRARY_CODES.get(code)
+
+
+def innermost_failure(logs: Sequence[str]) -> tuple[str | None, int | None]:
+    """Return the program that failed first, and its code, as the logs of a transaction tell."""
+    for line in logs:
+        found = _FAILED.match(line)
+        if found:
+            return found[1], int(found[2], 16) if found[2] else None
+    return None, None
+
+
+def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefused:
+    """Return what a transaction's ``err`` and logs mean; InsufficientFunds where money is lacking."""
+    if isinstance(error, str) and error in _NO_MONEY:
+        return InsufficientFunds(f"insufficient funds: {error}")
+    if isinstance(error, dict) and any(name in error for name in _NO_MONEY):
+        return InsufficientFunds(f"insufficient funds: {next(iter(error))}")
+    position, code = _instruction_error(error)
+    program, logged = innermost_failure(logs)
+    code = logged if logged is not None else code
+    if any("insufficient lamports" in line for line in logs):
+        return InsufficientFunds("insufficient funds: insufficient lamports", program=program, instruction=position)
+    if position is None:
+        return TransactionRefused(f"the chain refused a transaction: {error if isinstance(error, str) else 'unknown'}")
+    known = error_name(program, code) if code is not None else None
+    what = f"error {code}" + (f" ({known})" if known else "") if code is not None else f"{error['InstructionError'][1]}"
+    whose = _NAMES.get(program, program) if program else "a program"
+    return TransactionRefused(
+        f"{whose} refused instruction {position}: {what}", program=program, code=code, instruction=position
+    )
+
+
+def _instruction_error(error: Any) -> tuple[int | None, int | None]:
+    """Position and custom code of ``{"InstructionError": [position, {"Custom": code}]}``."""
+    if not isinstance(error, dict):
+        return None, None
+    parts = error.get("InstructionError")
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], int):
+        return None, None
+    custom = parts[1].get("Custom") if isinstance(parts[1], dict) else None
+    return parts[0], custom if isinstance(custom, int) else None

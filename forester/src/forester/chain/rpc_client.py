@@ -1,0 +1,250 @@
+"""The methods of an RPC node that the forester uses, with typed results."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from solders.hash import Hash
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from forester.chain.program_errors import transaction_refused
+from forester.chain.rpc_pool import RpcPool
+from forester.errors import AccountMissing, MalformedAnswer, RequestRefused
+
+ACCOUNTS_PER_CALL = 100
+STATUSES_PER_CALL = 256
+_PROGRAM_ACCOUNTS_TIMEOUT_S = 30.0
+_PREFLIGHT_FAILED = -32002
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account, or a slice of its data."""
+
+    address: Pubkey
+    owner: Pubkey
+    lamports: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Blockhash:
+    """A recent blockhash, and the last block height at which a transaction with it can land."""
+
+    hash: Hash
+    last_valid_block_height: int
+
+
+class SignatureStatus(msgspec.Struct, rename="camel"):
+    """What became of a transaction; ``err`` is None if it succeeded."""
+
+    slot: int
+    err: Any = None
+    confirmation_status: str | None = None
+
+
+class _Wire(msgspec.Struct, rename="camel"):
+    lamports: int
+    owner: str
+    data: tuple[str, str]
+
+
+class _Value(msgspec.Struct, Generic[T]):
+    value: T
+
+
+class _Keyed(msgspec.Struct):
+    pubkey: str
+    account: _Wire
+
+
+class _LatestBlockhash(msgspec.Struct, rename="camel"):
+    blockhash: str
+    last_valid_block_height: int
+
+
+class _PrioritizationFee(msgspec.Struct, rename="camel"):
+    slot: int
+    prioritization_fee: int
+
+
+class RpcClient:
+    """Typed calls over a pool. All methods raise EndpointError; reads are of ``commitment``."""
+
+    def __init__(self, pool: RpcPool, *, commitment: str = "confirmed") -> None:
+        self._pool = pool
+        self._commitment = commitment
+
+    async def health(self) -> str:
+        """Return `ok`; a node that is behind raises."""
+        return await self._pool.call("getHealth", [], str)
+
+    async def slot(self, commitment: str | None = None) -> int:
+        """Return the current slot."""
+        return await self._pool.call("getSlot", [{"commitment": commitment or self._commitment}], int)
+
+    async def block_height(self) -> int:
+        """Return the current block height, which blockhashes expire by."""
+        return await self._pool.call("getBlockHeight", [{"commitment": self._commitment}], int)
+
+    async def genesis_hash(self) -> str:
+        """Return what tells one cluster from another."""
+        return await self._pool.call("getGenesisHash", [], str)
+
+    async def balance(self, address: Pubkey) -> int:
+        """Return the lamports of an account, 0 if there is none."""
+        answer = await self._pool.call("getBalance", [str(address), {"commitment": self._commitment}], _Value[int])
+        return answer.value
+
+    async def account(self, address: Pubkey, *, start: int = 0, length: int | None = None) -> Account | None:
+        """Return an account, None if there is none."""
+        return (await self.accounts([address], start=start, length=length))[0]
+
+    async def existing_account(self, address: Pubkey, what: str) -> Account:
+        """Return an account; AccountMissing that says ``what`` was expected if there is none."""
+        found = await self.account(address)
+        if found is None:
+            raise AccountMissing(f"{what} does not exist at {address}; is this the right cluster?")
+        return found
+
+    async def accounts(
+        self, addresses: Sequence[Pubkey], *, start: int = 0, length: int | None = None
+    ) -> list[Account | None]:
+        """Return accounts in the order of ``addresses``; a slice of their data if ``length`` is given."""
+        found: list[Account | None] = []
+        for place in range(0, len(addresses), ACCOUNTS_PER_CALL):
+            part = addresses[place : place + ACCOUNTS_PER_CALL]
+            answer = await self._pool.call(
+                "getMultipleAccounts",
+                [[str(address) for address in part], self._options(start, length)],
+                _Value[list[_Wire | None]],
+            )
+            if len(answer.value) != len(part):
+                raise MalformedAnswer(f"{len(answer.value)} accounts instead of {len(part)}")
+            pairs = zip(part, answer.value, strict=True)
+            found.extend(None if wire is None else _account(address, wire) for address, wire in pairs)
+        return found
+
+    async def program_accounts(
+        self,
+        program: Pubkey,
+        *,
+        memcmp: Sequence[tuple[int, bytes]] = (),
+        size: int | None = None,
+        start: int = 0,
+        length: int | None = None,
+    ) -> list[Account]:
+        """Return the accounts of a program that have given bytes at given offsets, and a given size."""
+        filters: list[dict[str, Any]] = [
+            {"memcmp": {"offset": offset, "bytes": base64.b64encode(value).decode(), "encoding": "base64"}}
+            for offset, value in memcmp
+        ]
+        if size is not None:
+            filters.append({"dataSize": size})
+        answer = await self._pool.call(
+            "getProgramAccounts",
+            [str(program), self._options(start, length) | {"filters": filters}],
+            list[_Keyed],
+            timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
+        )
+        return [_account(_pubkey(item.pubkey), item.account) for item in answer]
+
+    async def latest_blockhash(self) -> Blockhash:
+        """Return the newest blockhash."""
+        answer = await self._pool.call(
+            "getLatestBlockhash", [{"commitment": self._commitment}], _Value[_LatestBlockhash]
+        )
+        try:
+            return Blockhash(Hash.from_string(answer.value.blockhash), answer.value.last_valid_block_height)
+        except ValueError:
+            raise MalformedAnswer(f"not a blockhash: {answer.value.blockhash[:64]}") from None
+
+    async def send_transaction(self, transaction: bytes, *, skip_preflight: bool = False) -> Signature:
+        """Send a signed transaction; TransactionRefused if its simulation fails. It may be sent repeatedly."""
+        options = {
+            "encoding": "base64",
+            "skipPreflight": skip_preflight,
+            "preflightCommitment": self._commitment,
+            "maxRetries": 0,
+        }
+        try:
+            text = await self._pool.call(
+                "sendTransaction", [base64.b64encode(transaction).decode(), options], str, sends=True
+            )
+            return Signature.from_string(text)
+        except RequestRefused as error:
+            if error.code == _PREFLIGHT_FAILED and isinstance(error.data, dict) and error.data.get("err") is not None:
+                raise transaction_refused(error.data["err"], _logs(error.data)) from None
+            raise
+        except ValueError:
+            raise MalformedAnswer("sendTransaction returned something that is not a signature") from None
+
+    async def signature_statuses(
+        self, signatures: Sequence[Signature], *, search_history: bool = False
+    ) -> list[SignatureStatus | None]:
+        """Return the status of transactions, None where the node knows nothing of one."""
+        found: list[SignatureStatus | None] = []
+        for place in range(0, len(signatures), STATUSES_PER_CALL):
+            part = [str(signature) for signature in signatures[place : place + STATUSES_PER_CALL]]
+            answer = await self._pool.call(
+                "getSignatureStatuses",
+                [part, {"searchTransactionHistory": search_history}],
+                _Value[list[SignatureStatus | None]],
+            )
+            if len(answer.value) != len(part):
+                raise MalformedAnswer(f"{len(answer.value)} statuses instead of {len(part)}")
+            found.extend(answer.value)
+        return found
+
+    async def transaction(self, signature: Signature) -> dict[str, Any] | None:
+        """Return a transaction with its meta data, None if it is not known."""
+        options = {"encoding": "base64", "commitment": self._commitment, "maxSupportedTransactionVersion": 0}
+        answer: Any = await self._pool.call(
+            "getTransaction",
+            [str(signature), options],
+            dict[str, Any] | None,  # type: ignore[arg-type]
+        )
+        return answer  # type: ignore[no-any-return]
+
+    async def minimum_balance(self, data_length: int) -> int:
+        """Return the lamports that free an account from rent."""
+        return await self._pool.call("getMinimumBalanceForRentExemption", [data_length], int)
+
+    async def recent_prioritization_fees(self, writable: Sequence[Pubkey]) -> list[int]:
+        """Return the lowest price per compute unit, in microlamports, of recent slots in which ``writable`` were."""
+        answer = await self._pool.call(
+            "getRecentPrioritizationFees", [[str(address) for address in writable[:128]]], list[_PrioritizationFee]
+        )
+        return [item.prioritization_fee for item in answer]
+
+    def _options(self, start: int, length: int | None) -> dict[str, Any]:
+        options: dict[str, Any] = {"encoding": "base64", "commitment": self._commitment}
+        if length is not None:
+            options["dataSlice"] = {"offset": start, "length": length}
+        return options
+
+
+def _account(address: Pubkey, wire: _Wire) -> Account:
+    try:
+        data = base64.b64decode(wire.data[0], validate=True)
+    except (binascii.Error, ValueError):
+        raise MalformedAnswer(f"the data of {address} is not base64") from None
+    return Account(address, _pubkey(wire.owner), wire.lamports, data)
+
+
+def _pubkey(text: str) -> Pubkey:
+    try:
+        return Pubkey.from_string(text)
+    except ValueError:
+        raise MalformedAnswer(f"not a public key: {text[:64]}") from None
+
+
+def _logs(data: dict[str, Any]) -> list[str]:
+    logs = data.get("logs")
+    return [line for line in logs if isinstance(line, str)] if isinstance(logs, list) else []

@@ -1,0 +1,200 @@
+"""Calls that survive a node's bad moments: retries with jitter, and a second node while the first one fails."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from forester.chain.rpc_transport import RpcEndpoint
+from forester.errors import EndpointError, EndpointTimedOut, MalformedAnswer, RateLimited, RequestRefused
+from forester.limits.token_bucket import TokenBucket
+from forester.settings import Settings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+Result = TypeVar("Result")
+
+_PROBE_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how fast calls are tried again; pauses are random up to a bound that doubles."""
+
+    retries: int = 100
+    initial_delay_s: float = 1.0
+    longest_delay_s: float = 16.0
+
+    def pause(self, attempt: int, error: EndpointError) -> float:
+        """Seconds to wait after the failure of an attempt, counted from 0."""
+        bound = min(self.longest_delay_s, self.initial_delay_s * 2.0 ** min(attempt, 32))
+        pause = random.uniform(0, bound)  # noqa: S311 - spreads load, keeps nothing secret
+        if isinstance(error, RateLimited):
+            return max(pause, error.retry_after_s if error.retry_after_s is not None else bound / 2)
+        return pause
+
+
+@dataclass(frozen=True)
+class FailOver:
+    """When the second node takes over, and how often the first one is tried again."""
+
+    failure_threshold: int = 3
+    probe_interval_s: float = 30.0
+
+
+class RpcPool:
+    """One session to the RPC nodes of the settings; ``call`` is the way to all methods.
+
+    Use it as an asynchronous context manager, which opens and closes the connections.
+    """
+
+    def __init__(
+        self,
+        urls: list[str],
+        *,
+        connections: int = 100,
+        connect_timeout_s: float = 5.0,
+        idle_timeout_s: float = 300.0,
+        retry: RetryPolicy | None = None,
+        fail_over: FailOver | None = None,
+        reads_per_s: float | None = None,
+        sends_per_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not urls:
+            raise ValueError("a pool needs the URL of a node")
+        self._urls = urls
+        self._connections = connections
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._retry = retry or RetryPolicy()
+        self._fail_over = fail_over or FailOver()
+        self._reads = TokenBucket(reads_per_s) if reads_per_s else None
+        self._sends = TokenBucket(sends_per_s) if sends_per_s else None
+        self._clock = clock
+        self._endpoints: list[RpcEndpoint] = []
+        self._stack = AsyncExitStack()
+        self._failures = 0
+        self._on_fallback = False
+        self._next_probe = 0.0
+        self._probing = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings, *, retry: RetryPolicy | None = None) -> Self:
+        """Return a pool as the settings want it; ``retry`` replaces their policy in short commands."""
+        nodes = [url.get_secret_value() for url in (settings.rpc_url, settings.fallback_rpc_url) if url is not None]
+        return cls(
+            nodes,
+            connections=settings.rpc_pool_size,
+            connect_timeout_s=settings.rpc_pool_connection_timeout_secs,
+            idle_timeout_s=settings.rpc_pool_idle_timeout_secs,
+            retry=retry
+            or RetryPolicy(
+                settings.rpc_pool_max_retries,
+                settings.rpc_pool_initial_retry_delay_ms / 1000,
+                settings.rpc_pool_max_retry_delay_ms / 1000,
+            ),
+            fail_over=FailOver(settings.rpc_pool_failure_threshold, settings.rpc_pool_primary_probe_interval_secs),
+            reads_per_s=settings.rpc_rate_limit,
+            sends_per_s=settings.send_tx_rate_limit,
+        )
+
+    async def __aenter__(self) -> Self:
+        session = await self._stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=self._idle_timeout_s),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout_s),
+            )
+        )
+        self._endpoints = [RpcEndpoint(session, url) for url in self._urls]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def on_fallback(self) -> bool:
+        """Whether calls go to the second node."""
+        return self._on_fallback
+
+    async def call(
+        self,
+        method: str,
+        params: list[Any],
+        result: type[Result],
+        *,
+        timeout_s: float = 15.0,
+        deadline_s: float = 60.0,
+        sends: bool = False,
+    ) -> Result:
+        """Return the result of a method, decoded as ``result``.
+
+        ``timeout_s`` bounds one attempt, ``deadline_s`` all of them with their pauses. A transaction is signed and so
+        may be sent repeatedly, too. Raises the EndpointError of the last attempt.
+        """
+        ends = self._clock() + deadline_s
+        limit = self._sends if sends else self._reads
+        for attempt in range(self._retry.retries + 1):
+            endpoint = await self._endpoint()
+            if limit is not None:
+                await limit.wait()
+            remaining = ends - self._clock()
+            if remaining <= 0:
+                raise EndpointTimedOut(f"{endpoint.name} could not be asked for {method} within {deadline_s:g} s")
+            try:
+                raw = await endpoint.call(method, params, timeout_s=min(timeout_s, remaining))
+                return self._decoded(endpoint, method, raw, result)
+            except EndpointError as error:
+                self._count_failure(endpoint, error)
+                pause = self._retry.pause(attempt, error)
+                if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
+                    raise
+                _log.debug("rpc_retry", method=method, attempt=attempt + 1, pause_s=round(pause, 3), error=error.detail)
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _decoded(self, endpoint: RpcEndpoint, method: str, raw: msgspec.Raw, result: type[Result]) -> Result:
+        try:
+            decoded = msgspec.json.decode(raw, type=result)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedAnswer(f"{endpoint.name} answered {method} unexpectedly: {error}") from None
+        if endpoint is self._endpoints[0]:
+            self._failures = 0
+        return decoded
+
+    def _count_failure(self, endpoint: RpcEndpoint, error: EndpointError) -> None:
+        if isinstance(error, RequestRefused) or endpoint is not self._endpoints[0]:
+            return
+        self._failures += 1
+        if len(self._endpoints) > 1 and not self._on_fallback and self._failures >= self._fail_over.failure_threshold:
+            self._on_fallback = True
+            self._next_probe = self._clock() + self._fail_over.probe_interval_s
+            _log.warning("rpc_fallback_used", node=endpoint.name, failures=self._failures, error=error.detail)
+
+    async def _endpoint(self) -> RpcEndpoint:
+        """The node to ask: the first one, or the second until the first one is healthy again."""
+        if not self._on_fallback:
+            return self._endpoints[0]
+        if self._clock() >= self._next_probe and not self._probing:
+            self._probing = True
+            try:
+                await self._endpoints[0].call("getHealth", [], timeout_s=_PROBE_TIMEOUT_S)
+            except EndpointError:
+                self._next_probe = self._clock() + self._fail_over.probe_interval_s
+            else:
+                self._on_fallback, self._failures = False, 0
+                _log.info("rpc_primary_recovered", node=self._endpoints[0].name)
+                return self._endpoints[0]
+            finally:
+                self._probing = False
+        return self._endpoints[1]

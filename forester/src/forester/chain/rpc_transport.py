@@ -1,0 +1,107 @@
+"""One JSON-RPC endpoint over HTTP: a call is one request, failures are typed, nothing is tried twice."""
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
+
+ANSWER_LIMIT_BYTES = 512 * 2**20
+"""Longest answer that is read: all trees of a cluster are some 230 MB."""
+
+_CHUNK_BYTES = 1 << 20
+_TOO_MANY_REQUESTS = (429, -32429)
+_NODE_BEHIND = (-32004, -32005, -32014, -32016)
+"""Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: Any = None
+
+
+class _Envelope(msgspec.Struct):
+    result: msgspec.Raw = msgspec.Raw(b"")
+    error: _Error | None = None
+
+
+class RpcEndpoint:
+    """A node at a URL. ``name`` is what messages call it; the URL itself, which may hold a key, is never shown."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, *, name: str = "RPC node") -> None:
+        self._session = session
+        self._url = url
+        parts = urlsplit(url)
+        self.name = f"{name} {parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+    async def call(self, method: str, params: list[Any], *, timeout_s: float) -> msgspec.Raw:
+        """Return the undecoded result of a method.
+
+        Raises RateLimited, EndpointUnreachable, EndpointTimedOut, RequestRefused or MalformedAnswer.
+        """
+        body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.post(
+                    self._url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
+                ) as response,
+            ):
+                answer = await self._read(response)
+                retry_after = response.headers.get("Retry-After")
+                status = response.status
+        except TimeoutError:
+            raise EndpointTimedOut(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {_reason(error)}") from None
+        return self._result(method, status, answer, retry_after)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        parts, length = [], 0
+        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+            length += len(chunk)
+            if length > ANSWER_LIMIT_BYTES:
+                raise MalformedAnswer(f"{self.name} sent more than {ANSWER_LIMIT_BYTES} bytes")
+            parts.append(chunk)
+        return b"".join(parts)
+
+    def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
+        if status == 429:
+            raise RateLimited(f"{self.name}: 429 Too Many Requests for {method}", retry_after_s=_seconds(retry_after))
+        if status >= 500:
+            raise EndpointUnreachable(f"{self.name} answered {method} with {status}")
+        try:
+            envelope = msgspec.json.decode(body, type=_Envelope)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if status != 200:
+                raise RequestRefused(f"{self.name} answered {method} with {status}", code=status) from None
+            raise MalformedAnswer(f"{self.name} answered {method} with something that is not JSON-RPC") from None
+        if envelope.error is not None:
+            raise self._refusal(method, envelope.error)
+        if status != 200 or not bytes(envelope.result):
+            raise RequestRefused(f"{self.name} answered {method} with {status} and no result", code=status)
+        return envelope.result
+
+    def _refusal(self, method: str, error: _Error) -> Exception:
+        text = f"{self.name} refused {method}: {error.message[:500]} ({error.code})"
+        if error.code in _TOO_MANY_REQUESTS:
+            return RateLimited(f"{self.name}: 429 Too Many Requests for {method}")
+        if error.code in _NODE_BEHIND:
+            return EndpointUnreachable(text)
+        return RequestRefused(text, code=error.code, data=error.data)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Seconds of a Retry-After header; None for a date, which is rare, and for nonsense."""
+    try:
+        return min(max(float(retry_after or ""), 0.0), 3600.0)
+    except ValueError:
+        return None
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__
