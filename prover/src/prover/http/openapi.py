@@ -52,14 +52,16 @@ _TAKE_REQUESTS = frozenset({"/prove", "/queue/add"})
 _REF = "#/components/schemas/{name}"
 
 _PROBLEMS = {
-    400: "The request is to blame, and sending it again is useless. Plain text if the HTTP framing itself is broken.",
+    400: "The request is to blame, and sending it again is useless.",
     401: "No API key, or a wrong one.",
     403: "The API key has not the role for this.",
     404: "There is no such job.",
-    408: "The proof or the body took too long.",
-    413: "The body is larger than this server accepts (16 MiB unless configured).",
+    408: "The header, the body or the proof took too long.",
+    413: "The body is larger than this server accepts (16 MiB unless configured), or than any circuit needs (2 MiB).",
+    414: "The path and query are longer than 8190 bytes.",
     422: "The Idempotency-Key was sent with another body before.",
     429: "This API key sends too many requests; see Retry-After.",
+    431: "A header field is longer than 8192 bytes, or there are more than 128.",
     500: "A defect; the answer tells nothing of it, the log does.",
     503: "This instance cannot prove it now. Retry-After is there when another try may succeed.",
 }
@@ -169,11 +171,11 @@ def _operation(route: Route) -> Json:
 
 
 def _responses(route: Route) -> Json:
-    statuses = {400, 500}
+    statuses = {400, 408, 414, 431, 500}
     if route.path not in OPEN_PATHS:
         statuses |= {401, 429}
     if route.path in _TAKE_REQUESTS:
-        statuses |= {408, 413, 503}
+        statuses |= {413, 503}
     if route.path == "/prove":
         statuses.add(422)
     if route.path in ADMIN_QUEUE_PATHS or route.path.startswith(ADMIN_PREFIX):
@@ -210,8 +212,6 @@ def _successes(route: Route) -> Json:
 
 def _problem(status: int) -> Json:
     content: Json = {PROBLEM_CONTENT_TYPE: {"schema": {"$ref": _REF.format(name=Problem.__name__)}}}
-    if status == 400:
-        content["text/plain"] = {"schema": {"type": "string"}}
     codes = " or ".join(sorted(code for code, used in _codes() if used == status))
     response: Json = {"description": f"{_PROBLEMS[status]} Code: {codes}.", "content": content}
     if status in (429, 503):
