@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,9 +13,12 @@ from chains import USER, funded, send, simulated_artefacts
 from forestry import BATCH, Forest, inserted
 from indexer_chain import rows
 from indexer_service import FakeNode
+from invoking_program import PROGRAM
+from program_accounts import Derived, Held, call, install
 from solders.compute_budget import set_compute_unit_limit
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
+from v1_work import address_instruction, nullify_instruction, root_v1, waiting
 
 from localnet.base58 import decode, encode
 from localnet.chain import addresses
@@ -22,11 +28,16 @@ from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees
 from localnet.programs.compressed_token import create_mint, mint_address
-from localnet.programs.light_system import Input, Output, invoke
+from localnet.programs.light_system import Input, NewAddress, Output, invoke
 from localnet.simulated_prover import prove
 from shared.proof_wire import encode_proof
 
 LAMPORTS = 1_000_000
+OWNER = USER.pubkey()
+ACTIONS = {
+    *("compress", "spend_by_index", "spend_by_proof", "queue_addresses", "create_mint", "queue_v1_address"),
+    *("make_held", "change_held", "append", "nullify", "insert_addresses", "nullify_v1", "insert_v1_address"),
+}
 
 
 class SimulatedProver:
@@ -43,11 +54,13 @@ class Life:
         self.random = random.Random(seed)
         self.forest = Forest(funded(simulated_artefacts()))
         self.network = self.forest.network
+        install(self.network)
         self.follower = Follower(self.network, store)
         self.store = store
         self.service = Service(store, SimulatedProver(), FakeNode(), settle=self.follower.settled)
         self.network.transaction_listeners.append(lambda *_: self.follower.wake())
         self.forest.register()
+        self.done_by: Counter[str] = Counter()
 
     async def check(self) -> None:
         """Every tree is where its account is; the audit of the follower compares the same and more."""
@@ -58,9 +71,37 @@ class Life:
         assert [tree.broken for tree in trees.values() if tree.broken] == []
         for tree in (addresses.STATE_TREE, addresses.ADDRESS_TREE):
             assert trees[bytes(tree)].root == self.forest.root(tree)
+        for tree in (addresses.STATE_TREE_V1, addresses.ADDRESS_TREE_V1):
+            assert trees[bytes(tree)].root == root_v1(self.network, tree)
+        await self.check_v1_queues()
 
-    async def accounts(self) -> list[dict[str, Any]]:
-        value = await self.service.call("getCompressedAccountsByOwnerV2", {"owner": str(USER.pubkey())})
+    async def check_v1_queues(self) -> None:
+        """The indexer serves what a V1 forester finds in the queues, and knows of nothing else that waits."""
+        nullifiers = waiting(self.network, addresses.NULLIFIER_QUEUE_V1).values()
+        new = waiting(self.network, addresses.ADDRESS_QUEUE_V1).values()
+        with self.store.read() as connection:
+            spent = connection.execute(
+                "SELECT hash FROM accounts WHERE tree = (SELECT id FROM trees WHERE key = ?) AND queue_index NOT NULL",
+                (bytes(addresses.STATE_TREE_V1),),
+            ).fetchall()
+            queued = connection.execute(
+                "SELECT address FROM address_queue WHERE tree = (SELECT id FROM trees WHERE key = ?)",
+                (bytes(addresses.ADDRESS_TREE_V1),),
+            ).fetchall()
+        assert sorted(value for (value,) in spent) == sorted(nullifiers)
+        assert sorted(value for (value,) in queued) == sorted(new)
+        for method, values in (
+            ("getMultipleCompressedAccountProofs", nullifiers),
+            ("getMultipleNewAddressProofs", new),
+        ):
+            if values:
+                answer = await self.service.call(method, [encode(value) for value in values])
+                assert [one["address" if "address" in one else "hash"] for one in answer["value"]] == [
+                    encode(value) for value in values
+                ]
+
+    async def accounts(self, owner: Pubkey = OWNER) -> list[dict[str, Any]]:
+        value = await self.service.call("getCompressedAccountsByOwnerV2", {"owner": str(owner)})
         items: list[dict[str, Any]] = value["value"]["items"]
         return items
 
@@ -69,15 +110,25 @@ class Life:
         forest = self.forest
         if self.random.random() < 0.15:  # the forester's phase lasts 200 slots
             self.network.advance()
-        actions = [self.compress, self.compress, self.spend_by_index, self.spend_by_proof]
-        actions += [self.queue_addresses, self.create_mint]
+        actions: list[Callable[[], Awaitable[None]]] = []
+        # A queue of the fixtures holds 100.
+        if max(len(forest.queued), len(forest.spent), len(forest.queued_addresses)) < 80:
+            actions += [self.compress, self.compress, self.spend_by_index, self.spend_by_proof]
+            actions += [self.queue_addresses, self.create_mint, self.queue_v1_address]
+            actions += [self.make_held, self.change_held, self.change_held]
         if len(forest.queued) >= BATCH:
             actions += [self.append] * 2
         if len(forest.spent) >= BATCH:
             actions += [self.nullify] * 2
         if len(forest.queued_addresses) >= BATCH:
             actions += [self.insert_addresses] * 2
-        await self.random.choice(actions)()
+        if waiting(self.network, addresses.NULLIFIER_QUEUE_V1):
+            actions.append(self.nullify_v1)
+        if waiting(self.network, addresses.ADDRESS_QUEUE_V1):
+            actions.append(self.insert_v1_address)
+        chosen, before = self.random.choice(actions), self.network.transaction_count
+        await chosen()
+        self.done_by[chosen.__name__] += self.network.transaction_count > before
 
     async def compress(self) -> None:
         count = self.random.randint(1, 6)
@@ -160,6 +211,45 @@ class Life:
         self.forest.queued += inserted(done).leaves
         self.forest.queued_addresses.append(address)
 
+    async def make_held(self) -> None:
+        """Accounts with data, which a program owns."""
+        self.send(call(USER.pubkey(), made=[None] * self.random.randint(1, 3)))
+
+    async def change_held(self) -> None:
+        """A program spends an account and makes one with a new address, both shown by one proof."""
+        held = [one for one in await self.accounts(PROGRAM) if not one["proveByIndex"]]
+        if not held:
+            return
+        chosen = self.random.choice(held)
+        derived = Derived(self.random.randbytes(32))
+        absent = {"address": encode(derived.address), "tree": str(addresses.ADDRESS_TREE)}
+        wanted = {"hashes": [chosen["hash"]], "newAddressesWithTrees": [absent]}
+        value = (await self.service.call("getValidityProofV2", wanted))["value"]
+        address = decode(chosen["address"]) if chosen["address"] else None
+        spent = Held(chosen["leafIndex"], value["accounts"][0]["rootIndex"]["rootIndex"], address)
+        derived = Derived(derived.seed, value["addresses"][0]["rootIndex"])
+        proof = b"".join(bytes(value["compressedProof"][part]) for part in "abc")
+        self.send(call(USER.pubkey(), spent=[spent], made=[address, derived.address], new=[derived], proof=proof))
+        self.forest.queued_addresses.append(derived.address)
+
+    async def queue_v1_address(self) -> None:
+        made = NewAddress(self.random.randbytes(32), addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1, 0)
+        absent = {"address": encode(made.address), "tree": str(made.tree)}
+        value = (await self.service.call("getValidityProof", {"newAddressesWithTrees": [absent]}))["value"]
+        made = replace(made, root_index=value["rootIndices"][0])
+        proof = b"".join(bytes(value["compressedProof"][part]) for part in "abc")
+        self.send(invoke(USER.pubkey(), new_addresses=[made], proof=proof), v2=False)
+
+    async def nullify_v1(self) -> None:
+        bucket, leaf = self.random.choice(list(waiting(self.network, addresses.NULLIFIER_QUEUE_V1).items()))
+        [proof] = (await self.service.call("getMultipleCompressedAccountProofs", [encode(leaf)]))["value"]
+        self.done(self.forest.work(nullify_instruction(self.forest, bucket, proof)))
+
+    async def insert_v1_address(self) -> None:
+        bucket, address = self.random.choice(list(waiting(self.network, addresses.ADDRESS_QUEUE_V1).items()))
+        [proof] = (await self.service.call("getMultipleNewAddressProofs", [encode(address)]))["value"]
+        self.done(self.forest.work(address_instruction(self.forest, bucket, proof)))
+
     async def append(self) -> None:
         self.done(self.forest.work(self.forest.append_instruction()))
 
@@ -183,5 +273,4 @@ async def live(store: Store, actions: int, seed: int) -> None:
     kept = rows(store)
     await life.follower.rebuild()
     assert rows(store) == kept
-    kinds = {one["merkleContext"]["treeType"] for one in await life.accounts()}
-    assert kinds == {1, 3}
+    assert set(+life.done_by) == ACTIONS

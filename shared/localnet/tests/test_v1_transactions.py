@@ -10,24 +10,20 @@ from forestry import INSERT_INTO_QUEUES
 from recorded import recorded
 from solders.compute_budget import set_compute_unit_limit
 from solders.pubkey import Pubkey
+from v1_work import root_v1
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.programs import registry
+from shared.indexed_merkle_tree import IndexedMerkleTree
 from shared.merkle_tree import MerkleTree
 
-CURRENT_ROOT = 336
-"""Offset of {capacity, length, first, last} of the roots in a V1 tree (onchain.md section 5.9)."""
-ROOTS = 1_222_016
 LEAF_INDEX = 1
 EPOCH, ACTIVE_SLOT, LIGHT_SLOT = 0, 100, 10
 
 
 def current_root(network: Network, tree: Pubkey) -> str:
-    account = network.account(tree)
-    assert account is not None
-    last = int.from_bytes(account.data[CURRENT_ROOT + 24 : CURRENT_ROOT + 32], "little")
-    return bytes(account.data[ROOTS + 32 * last :][:32]).hex()
+    return root_v1(network, tree).hex()
 
 
 @pytest.fixture
@@ -139,3 +135,23 @@ def test_update_address_merkle_tree__recorded_transaction__inserts_the_address(n
     done = replay(network, facts)
     assert current_root(network, addresses.ADDRESS_TREE_V1) == facts["new_root"]
     assert done.compute_units == facts["compute_units"]
+
+
+def test_update_address_merkle_tree__built_here__equals_the_recorded_one() -> None:
+    facts = recorded("v1_txs")["update_address_merkle_tree"]
+    absence = IndexedMerkleTree(1).absence(bytes.fromhex(facts["address"]))
+    low = absence.low
+    instruction = registry.update_address_merkle_tree(
+        FORESTER.pubkey(),
+        addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
+        addresses.ADDRESS_TREE_V1,
+        addresses.ADDRESS_QUEUE_V1,
+        changelog_index=facts["changelog_index"],
+        indexed_changelog_index=facts["indexed_changelog_index"],
+        queue_index=facts["queue_index"],
+        low=registry.LowElement(low.index, low.value, low.next_index, low.next_value, absence.path),
+    )
+    assert bytes(instruction.data).hex() == facts["instruction"]["data"]
+    assert [str(meta.pubkey) for meta in instruction.accounts] == [
+        meta["pubkey"] for meta in facts["instruction"]["accounts"]
+    ]

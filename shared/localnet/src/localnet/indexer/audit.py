@@ -5,7 +5,7 @@ import sqlite3
 
 from localnet.base58 import encode
 from localnet.chain.blocks import ChainReader
-from localnet.indexer.feed import read_output_queue, read_tree, read_tree_queue
+from localnet.indexer.feed import read_output_queue, read_tree, read_tree_queue, read_v1_queue
 from localnet.indexer.programs import TreeType
 from localnet.indexer.queue_accounts import QueueAccount
 from localnet.indexer.queue_chains import ADDRESSES, LEAVES, NULLIFIERS, QueueChains
@@ -13,6 +13,11 @@ from localnet.indexer.store import Store
 from localnet.indexer.trees import Tree, all_trees, save_tree
 
 _log = logging.getLogger(__name__)
+
+_WAITING_V1 = {
+    TreeType.STATE_V1: "SELECT hash FROM accounts WHERE tree = ? AND queue_index IS NOT NULL",
+    TreeType.ADDRESS_V1: "SELECT address FROM address_queue WHERE tree = ?",
+}
 
 
 class Audit:
@@ -57,9 +62,9 @@ class Audit:
         return _first_difference(tree, pairs)
 
     def _queue_difference(self, tree: Tree) -> str | None:
-        """Counters and hash chains of the queues of a V2 tree."""
+        """Counters and hash chains of the queues of a V2 tree, what waits in the queue of a V1 tree."""
         if not tree.batched:
-            return None
+            return self._v1_queue_difference(tree)
         queues: list[tuple[str, int, int, QueueAccount | None]] = []
         inner = read_tree_queue(self._reader, tree.key)
         if tree.tree_type is TreeType.STATE_V2:
@@ -80,6 +85,17 @@ class Audit:
                 found = self._chains.difference(connection, tree, kind, worked_off, queue)
             if found is not None:
                 return f"tree {encode(tree.key)}: {found}"
+        return None
+
+    def _v1_queue_difference(self, tree: Tree) -> str | None:
+        queue = read_v1_queue(self._reader, tree.queue)
+        if queue is None:
+            return f"tree {encode(tree.key)}: no queue on chain"
+        with self._store.read() as connection:
+            ours = {value for (value,) in connection.execute(_WAITING_V1[tree.tree_type], (tree.id,))}
+        for value in ours.symmetric_difference(queue.values()):
+            place = "here, not on chain" if value in ours else "on chain, not here"
+            return f"tree {encode(tree.key)}: {encode(value)} waits in its queue {place}"
         return None
 
 

@@ -36,7 +36,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A leaf spent. ``queue_index`` is its place in the nullifier queue of a V2 tree, None for a V1 tree."""
+    """A leaf spent. ``queue_index`` is its place in the nullifier queue of a V2 tree; a V1 queue has no order."""
 
     hash: bytes
     leaf_index: int | None
@@ -47,7 +47,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class NewAddress:
-    """An address queued; ``queue_index`` is None for a V1 tree, whose queue is not followed."""
+    """An address queued; ``queue_index`` is None for a V1 tree, whose queue has no order."""
 
     address: bytes
     tree: bytes

@@ -1,6 +1,7 @@
 """The chain of this process as the indexer takes it in."""
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from solders.pubkey import Pubkey
 
@@ -11,6 +12,9 @@ from localnet.indexer.programs import ACCOUNT_COMPRESSION, INSERT_INTO_QUEUES, N
 from localnet.indexer.queue_accounts import QueueAccount, decode_output_queue, decode_tree_queue
 from localnet.indexer.source import Block, Instruction, Transaction
 from localnet.indexer.tree_accounts import TreeAccount, decode_tree_account
+from localnet.indexer.v1_queue_accounts import decode_v1_queue
+
+Queue = TypeVar("Queue")
 
 
 def convert_block(block: ChainBlock) -> Block:
@@ -84,7 +88,12 @@ def read_output_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
     return _queue(reader, key, decode_output_queue)
 
 
-def _queue(reader: ChainReader, key: bytes, decode: Callable[[bytes], QueueAccount | None]) -> QueueAccount | None:
+def read_v1_queue(reader: ChainReader, key: bytes) -> dict[int, bytes] | None:
+    """What waits in the queue of a V1 tree, by bucket; None where there is no such account."""
+    return _queue(reader, key, decode_v1_queue)
+
+
+def _queue(reader: ChainReader, key: bytes, decode: Callable[[bytes], Queue | None]) -> Queue | None:
     account = reader.account(Pubkey(key))
     try:
         return None if account is None else decode(bytes(account.data))

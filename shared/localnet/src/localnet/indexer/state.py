@@ -141,12 +141,10 @@ class _PublicApplier:
         return tree
 
     def _queue_address(self, new: NewAddress) -> None:
-        if new.queue_index is None:
-            return  # queued in the account of a V1 queue, which the forester reads itself
-        tree = self._applier.place(TreeRef(new.tree, new.tree, TreeType.ADDRESS_V2))
-        if not tree.batched:
-            return
-        _expect(tree, "address queue index", tree.address_next, new.queue_index)
+        batched = new.queue_index is not None
+        tree = self._applier.place(TreeRef(new.tree, new.tree, TreeType.ADDRESS_V2 if batched else TreeType.ADDRESS_V1))
+        if tree.batched:
+            _expect(tree, "address queue index", tree.address_next, new.queue_index)
         row = (tree.id, tree.address_next, new.address)
         try:
             self._connection.execute("INSERT INTO address_queue VALUES (?, ?, ?)", row)
@@ -211,18 +209,20 @@ class _PublicApplier:
 
     def _spend(self, spent: Input, tx_hash: bytes) -> None:
         row = self._connection.execute(
-            "SELECT id, owner, address, spent FROM accounts WHERE hash = ?", (spent.hash,)
+            "SELECT a.id, a.owner, a.address, a.spent, t.key FROM accounts a JOIN trees t ON t.id = a.tree"
+            " WHERE a.hash = ?",
+            (spent.hash,),
         ).fetchone()
         if row is None or row[3]:
             raise StateMismatch(f"the leaf {spent.hash.hex()} is spent, {'twice' if row else 'but was never created'}")
-        number, owner, address, _ = row
-        queued: tuple[bytes | None, bytes | None, int | None] = (None, None, None)
-        tree = self._applier.place(spent.place) if spent.place else None
-        if tree is not None and tree.batched:
+        number, owner, address, _, key = row
+        tree = self._applier.place(spent.place) if spent.place else self._require(key)
+        queued: tuple[bytes | None, bytes | None, int] = (None, None, tree.input_next)
+        if tree.batched:
             _expect(tree, "nullifier queue index", tree.input_next, spent.queue_index)
             queued = (tx_hash, spent.nullifier, tree.input_next)
-            tree.input_next += 1
-            save_tree(self._connection, tree)
+        tree.input_next += 1
+        save_tree(self._connection, tree)
         self._connection.execute(
             "UPDATE accounts SET spent = 1, tx_hash = ?, nullifier = ?, queue_index = ? WHERE id = ?",
             (*queued, number),

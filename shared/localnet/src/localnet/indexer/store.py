@@ -8,7 +8,8 @@ from threading import Lock
 
 # Numbers of up to 64 bits, which SQLite's integers do not hold, are 8 bytes, big-endian: lamports, amounts.
 # An account is queued while its leaf index is not below the next index of its V2 tree, and nullified in the tree when
-# its queue index is below the tree's next nullifier; neither is stored.
+# its queue index is below the next nullifier of the tree; neither is stored. In V1 trees, whose queues have no order,
+# the queue index only counts, and is there while the nullifier waits; so is the row of a waiting address.
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE trees (
@@ -60,7 +61,7 @@ CREATE TABLE key_links (
 ) WITHOUT ROWID;
 """
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _CACHE_KIB = 65536
 _BUSY_SECONDS = 60.0
 

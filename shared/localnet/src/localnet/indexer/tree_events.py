@@ -38,6 +38,10 @@ def _nullify(connection: sqlite3.Connection, tree: Tree, event: NullifyEvent) ->
     if any(index >= tree.next_index for index in event.leaf_indices):
         raise StateMismatch(f"a leaf behind the first {tree.next_index} is cleared")
     tree.root = tree.nodes(connection).write(dict.fromkeys(event.leaf_indices, ZERO))
+    connection.executemany(
+        "UPDATE accounts SET queue_index = NULL WHERE tree = ? AND leaf_index = ?",
+        [(tree.id, index) for index in event.leaf_indices],
+    )
     tree.sequence += len(event.leaf_indices)
 
 
@@ -52,6 +56,7 @@ def _update_indexed(connection: sqlite3.Connection, tree: Tree, event: IndexedEv
             _expect("leaf of an element", leaf, reported.hash)
             leaves[element.index] = leaf
             _store(connection, tree, element)
+        connection.execute("DELETE FROM address_queue WHERE tree = ? AND address = ?", (tree.id, update.new.value))
         tree.next_index += 1
     tree.root = tree.nodes(connection).write(leaves)
     tree.sequence += 2 * len(event.updates)

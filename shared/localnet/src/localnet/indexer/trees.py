@@ -25,7 +25,7 @@ class StateMismatch(ValueError):
 
 @dataclass(slots=True)
 class Tree:
-    """One tree. Queue counters: ``output_next`` and ``input_next`` of V2 state, ``address_next`` of V2 address trees.
+    """One tree. ``output_next``, ``input_next`` and ``address_next`` count what ever came into its queues.
 
     ``next_index`` is the next free leaf, ``nullifier_next`` the next place of the nullifier queue to come into the
     tree. ``broken`` says why the tree stopped following the chain.

@@ -189,6 +189,34 @@ def nullify(
 
 
 @dataclass(frozen=True)
+class LowElement:
+    """The element of a V1 address tree that a new value goes behind; ``siblings`` are all 26, from the leaf upwards."""
+
+    index: int
+    value: bytes
+    next_index: int
+    next_value: bytes
+    siblings: Sequence[bytes]
+
+
+def update_address_merkle_tree(
+    authority: Pubkey,
+    epoch_account: Pubkey,
+    tree: Pubkey,
+    queue: Pubkey,
+    *,
+    changelog_index: int,
+    indexed_changelog_index: int,
+    queue_index: int,
+    low: LowElement,
+) -> Instruction:
+    """A queued address goes into its V1 tree."""
+    data = UPDATE_ADDRESS_MERKLE_TREE + BUMP + u16(changelog_index) + u16(indexed_changelog_index) + u16(queue_index)
+    data += u64(low.index) + low.value + u64(low.next_index) + low.next_value + b"".join(low.siblings[:V1_PROOF_NODES])
+    return _instruction(data, _work(epoch_account, authority, pays=True), _writes(queue, tree), _reads(addresses.NOOP))
+
+
+@dataclass(frozen=True)
 class Pair:
     """A tree and its queue."""
 

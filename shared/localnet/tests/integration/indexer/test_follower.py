@@ -14,6 +14,7 @@ from indexer_service import FakeNode, FakeProver
 from recorded import recorded
 from solders.account import Account
 from solders.pubkey import Pubkey
+from v1_work import BUCKETS, content, waiting
 
 from localnet.base58 import encode
 from localnet.chain import addresses
@@ -215,6 +216,38 @@ async def test_audit__hash_chain_of_a_queue_differs__breaks_the_tree(
         broken = {one.key: one.broken for one in all_trees(connection) if one.broken}
     assert list(broken) == [bytes(tree)]
     assert f"hash chain of {kind} from 0" in broken[bytes(tree)]
+
+
+@pytest.mark.parametrize(("byte", "value", "place"), [(0, 1, "here, not on chain"), (47, None, "its queue ")])
+@pytest.mark.parametrize(
+    ("kind", "queue", "tree"),
+    [
+        ("v1_spend", addresses.NULLIFIER_QUEUE_V1, addresses.STATE_TREE_V1),
+        ("v1_addresses", addresses.ADDRESS_QUEUE_V1, addresses.ADDRESS_TREE_V1),
+    ],
+)
+async def test_audit__v1_queue_differs__breaks_the_tree(
+    store: Store, kind: str, queue: Pubkey, tree: Pubkey, byte: int, value: int | None, place: str
+) -> None:
+    network = Network(simulated_artefacts())
+    traffic, follower = Traffic(network, SimulatedProofs(network)), Follower(network, store)
+    await traffic.run("v1_compress", 2)
+    await traffic.run(kind, 1)
+    await follower.catch_up()
+    tree_of(store, bytes(tree))
+    [bucket] = waiting(network, queue)
+    data = bytearray(content(network, queue))
+    at = BUCKETS + 48 * bucket + byte
+    data[at] = data[at] ^ 1 if value is None else value
+    account = network.account(queue)
+    assert account is not None
+    network.set_account(queue, Account(account.lamports, bytes(data), account.owner))
+    await traffic.run(kind, 1)
+    await follower.catch_up()
+    with store.read() as connection:
+        broken = {one.key: one.broken for one in all_trees(connection) if one.broken}
+    assert list(broken) == [bytes(tree)]
+    assert place in broken[bytes(tree)]
 
 
 async def test_lag__chain_moves_on__indexer_stays_behind(network: Network, store: Store) -> None:

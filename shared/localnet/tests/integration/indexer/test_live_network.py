@@ -11,10 +11,12 @@ from forestry import BATCH, Forest
 from indexer_life import Life, SimulatedProver, live
 from indexer_service import FakeNode
 from test_rollovers import patch, prepare_address_v2
+from v1_work import waiting
 
 from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
+from localnet.indexer.api.errors import ApiError
 from localnet.indexer.api.service import Service
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
@@ -31,7 +33,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def test_live__random_actions__roots_equal_the_chains_and_a_rebuild_the_store(store: Store) -> None:
-    await live(store, actions=50, seed=3)
+    await live(store, actions=50, seed=4)
 
 
 async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) -> None:
@@ -60,6 +62,17 @@ async def test_live__every_kind_of_traffic__agrees_with_the_chain(store: Store) 
         assert [tree.broken for tree in all_trees(connection) if tree.broken] == []
         (addressed,) = connection.execute("SELECT count(*) FROM accounts WHERE address IS NOT NULL").fetchone()
     assert addressed == 3
+
+
+async def test_v1_address__waiting_in_its_queue__is_proved_absent_to_foresters_only(store: Store) -> None:
+    life = Life(store, 1)
+    await life.queue_v1_address()
+    [address] = waiting(life.network, addresses.ADDRESS_QUEUE_V1).values()
+    answer = await life.service.call("getMultipleNewAddressProofs", [encode(address)])
+    assert answer["value"][0]["address"] == encode(address)
+    wanted = {"newAddressesWithTrees": [{"address": encode(address), "tree": str(addresses.ADDRESS_TREE_V1)}]}
+    with pytest.raises(ApiError, match=f"Address {encode(address)} already exists"):
+        await life.service.call("getValidityProof", wanted)
 
 
 async def test_live__tree_rolled_over__its_successor_is_known(store: Store) -> None:

@@ -9,6 +9,7 @@ from chains import FORESTER, USER, funded, send, simulated_artefacts
 from forestry import Forest
 from indexer_service import FakeNode, FakeProver
 from solders.instruction import AccountMeta, Instruction
+from v1_work import LAST_CHANGE, content
 
 from localnet.base58 import decode
 from localnet.chain import addresses
@@ -18,16 +19,12 @@ from localnet.indexer.store import Store
 from localnet.indexer.trees import all_trees
 from localnet.programs.light_system import Output, invoke
 
-LAST_CHANGE = 304 + 24
-"""Where the account of a V1 tree has the place of its last change (onchain.md section 5.9)."""
-
 
 def migrate_state(forest: Forest, proof: dict[str, Any]) -> Instruction:
     """Instruction of section 4.5 of onchain.md."""
-    account = forest.network.account(addresses.STATE_TREE_V1)
-    assert account is not None
+    tree = content(forest.network, addresses.STATE_TREE_V1)
     data = bytes.fromhex("22bde2deda9c13d5") + bytes([addresses.REGISTRY_CPI_AUTHORITY_BUMP])
-    data += bytes(account.data[LAST_CHANGE : LAST_CHANGE + 8]) + decode(proof["hash"])
+    data += tree[LAST_CHANGE : LAST_CHANGE + 8] + decode(proof["hash"])
     data += proof["leafIndex"].to_bytes(8, "little") + b"".join(map(decode, proof["proof"][:16]))
     read = [addresses.REGISTRY_CPI_AUTHORITY, addresses.REGISTERED_REGISTRY]
     read += [addresses.ACCOUNT_COMPRESSION, addresses.NOOP]

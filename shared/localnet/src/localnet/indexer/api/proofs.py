@@ -142,7 +142,10 @@ def _leaf_v2(proof: LeafProof) -> Json:
 
 
 def absence_proofs(snapshot: Snapshot, wanted: Sequence[tuple[bytes, bytes]]) -> list[AbsenceProof]:
-    """Proofs for pairs of address and tree, in their order; ApiError if an address is in its tree or queue."""
+    """Proofs for pairs of address and tree, in their order; ApiError if an address is in its tree or its V2 queue.
+
+    The V1 forester asks for proofs of the addresses that wait in the queue.
+    """
     require_short(list(wanted), "addresses")
     trees = {key: sound_tree(snapshot, key, "tree") for key in dict.fromkeys(key for _, key in wanted)}
     lows: list[Element] = []
@@ -162,15 +165,25 @@ def absence_proofs(snapshot: Snapshot, wanted: Sequence[tuple[bytes, bytes]]) ->
 
 
 def _low(snapshot: Snapshot, tree: Tree, address: bytes) -> Element:
-    queued = snapshot.connection.execute(
-        "SELECT 1 FROM address_queue WHERE tree = ? AND address = ?", (tree.id, address)
-    ).fetchone()
     try:
-        if queued is None:
+        if not (tree.batched and is_queued(snapshot, tree, address)):
             return low_element(snapshot.connection, tree, address)
     except StateMismatch:
         pass
-    raise validation(f"Address {encode(address)} already exists")
+    raise already_exists(address)
+
+
+def is_queued(snapshot: Snapshot, tree: Tree, address: bytes) -> bool:
+    """Whether an address waits for its tree."""
+    found = snapshot.connection.execute(
+        "SELECT 1 FROM address_queue WHERE tree = ? AND address = ?", (tree.id, address)
+    )
+    return found.fetchone() is not None
+
+
+def already_exists(address: bytes) -> ApiError:
+    """The refusal of an address that is taken."""
+    return validation(f"Address {encode(address)} already exists")
 
 
 def get_address_proofs(snapshot: Snapshot, params: list[Hash]) -> Json:

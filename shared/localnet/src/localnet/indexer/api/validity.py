@@ -7,7 +7,14 @@ from localnet.base58 import encode
 from localnet.indexer.api.compression import compress_proof
 from localnet.indexer.api.errors import not_found, validation
 from localnet.indexer.api.params import Hash, ValidityProof, ValidityProofV2
-from localnet.indexer.api.proofs import AbsenceProof, LeafProof, absence_proofs, leaf_proofs
+from localnet.indexer.api.proofs import (
+    AbsenceProof,
+    LeafProof,
+    absence_proofs,
+    already_exists,
+    is_queued,
+    leaf_proofs,
+)
 from localnet.indexer.api.shapes import Json, Snapshot, merkle_context
 from localnet.indexer.programs import DEFAULT_ADDRESS_TREE_V1
 from shared.field import ZERO
@@ -65,8 +72,7 @@ def state_v1(snapshot: Snapshot, params: ValidityProof) -> Statement:
         raise validation("No hashes or new addresses provided for proof generation")
     _refuse_spent_v1(snapshot, params.hashes)
     leaves = leaf_proofs(snapshot, params.hashes, allow_queued=False) if params.hashes else []
-    _require_provable(wanted)
-    return Statement(snapshot.slot, leaves, absence_proofs(snapshot, wanted))
+    return Statement(snapshot.slot, leaves, _absences(snapshot, wanted))
 
 
 def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
@@ -74,8 +80,7 @@ def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
     _refuse_spent_v2(snapshot, params.hashes)
     leaves = leaf_proofs(snapshot, params.hashes, allow_queued=True) if params.hashes else []
     wanted: list[tuple[bytes, bytes]] = [(one.address, one.tree) for one in params.new_addresses_with_trees]
-    _require_provable(wanted)
-    return Statement(snapshot.slot, leaves, absence_proofs(snapshot, wanted))
+    return Statement(snapshot.slot, leaves, _absences(snapshot, wanted))
 
 
 def answer_v1(statement: Statement, proof: Any) -> Json:
@@ -151,11 +156,16 @@ def _refuse_spent_v2(snapshot: Snapshot, hashes: list[Hash]) -> None:
         raise validation(f"No account or already spent for some hashes. Requested [{asked}], found [{got}]")
 
 
-def _require_provable(wanted: list[tuple[bytes, bytes]]) -> None:
-    """Addresses lie below the end of the list; other methods answer for greater ones, as the reference does."""
+def _absences(snapshot: Snapshot, wanted: list[tuple[bytes, bytes]]) -> list[AbsenceProof]:
+    """Addresses lie below the end of the list and in no queue; methods for foresters answer for others, too."""
     for address, _ in wanted:
         if address >= LARGEST_VALUE:
             raise validation(f"Address {encode(address)} is out of range")
+    absences = absence_proofs(snapshot, wanted)
+    for absence in absences:
+        if is_queued(snapshot, absence.tree, absence.address):
+            raise already_exists(absence.address)
+    return absences
 
 
 def _circuit(statement: Statement) -> str:

@@ -1,0 +1,27 @@
+"""Queues of V1 trees as they lie on chain: sets of nullifiers or addresses (source: onchain.md section 5.9)."""
+
+from localnet.indexer.borsh import MalformedData, Reader
+
+_CAPACITY = 232
+_BUCKETS = 256
+_BUCKET_BYTES = 48
+_VALUE = 16  # behind tag and sequence number
+_VALUE_BYTES = 32
+_PENDING = b"\0"
+"""First byte of the tag of a bucket whose value waits for a forester; others are processed or empty."""
+
+
+def decode_v1_queue(data: bytes) -> dict[int, bytes]:
+    """Values that wait in a queue, by the number of their bucket; MalformedData if it is cut."""
+    capacity = Reader(data, _CAPACITY).u64()
+    if len(data) < _BUCKETS + _BUCKET_BYTES * capacity:
+        message = f"{len(data)} bytes do not hold {capacity} buckets"
+        raise MalformedData(message)
+    tags = data[_BUCKETS : _BUCKETS + _BUCKET_BYTES * capacity : _BUCKET_BYTES]
+    waiting: dict[int, bytes] = {}
+    bucket = tags.find(_PENDING)
+    while bucket >= 0:
+        start = _BUCKETS + _BUCKET_BYTES * bucket + _VALUE
+        waiting[bucket] = data[start : start + _VALUE_BYTES]
+        bucket = tags.find(_PENDING, bucket + 1)
+    return waiting

@@ -1,0 +1,83 @@
+"""What a forester does with V1 trees: it reads their queues on the chain and asks the indexer for proofs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chains import FORESTER
+from forestry import Forest
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from localnet.base58 import decode
+from localnet.chain import addresses
+from localnet.chain.network import Network
+from localnet.programs import registry
+from localnet.programs.registry import LowElement
+
+LAST_CHANGE = 304 + 24
+"""Where the account of a V1 tree has the place of its last change (onchain.md section 5.9)."""
+LAST_INDEXED_CHANGE = 1_364_288 + 24
+CURRENT_ROOT = 336 + 24
+ROOTS = 1_222_016
+CAPACITY, BUCKETS = 232, 256
+
+
+def content(network: Network, key: Pubkey) -> bytes:
+    account = network.account(key)
+    assert account is not None
+    return bytes(account.data)
+
+
+def number_at(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def root_v1(network: Network, tree: Pubkey) -> bytes:
+    """The latest root of a V1 tree."""
+    data = content(network, tree)
+    return data[ROOTS + 32 * number_at(data, CURRENT_ROOT) :][:32]
+
+
+def waiting(network: Network, queue: Pubkey) -> dict[int, bytes]:
+    """What waits in a V1 queue, by bucket."""
+    data = content(network, queue)
+    places = (BUCKETS + 48 * bucket for bucket in range(number_at(data, CAPACITY)))
+    return {(at - BUCKETS) // 48: data[at + 16 : at + 48] for at in places if data[at] == 0}
+
+
+def nullify_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
+    """A queued nullifier clears its leaf, shown by the indexer's proof."""
+    data = content(forest.network, addresses.STATE_TREE_V1)
+    return registry.nullify(
+        FORESTER.pubkey(),
+        forest.epoch_account,
+        addresses.STATE_TREE_V1,
+        addresses.NULLIFIER_QUEUE_V1,
+        changelog_index=number_at(data, LAST_CHANGE),
+        queue_index=bucket,
+        leaf_index=proof["leafIndex"],
+        siblings=[decode(node) for node in proof["proof"]],
+    )
+
+
+def address_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
+    """A queued address goes into its tree, shown to be absent by the indexer's proof."""
+    data = content(forest.network, addresses.ADDRESS_TREE_V1)
+    low = LowElement(
+        proof["lowElementLeafIndex"],
+        decode(proof["lowerRangeAddress"]),
+        proof["nextIndex"],
+        decode(proof["higherRangeAddress"]),
+        [decode(node) for node in proof["proof"]],
+    )
+    return registry.update_address_merkle_tree(
+        FORESTER.pubkey(),
+        forest.epoch_account,
+        addresses.ADDRESS_TREE_V1,
+        addresses.ADDRESS_QUEUE_V1,
+        changelog_index=number_at(data, LAST_CHANGE),
+        indexed_changelog_index=number_at(data, LAST_INDEXED_CHANGE),
+        queue_index=bucket,
+        low=low,
+    )
