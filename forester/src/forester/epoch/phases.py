@@ -8,8 +8,7 @@ All ranges of slots are inclusive at both ends.
 import enum
 from dataclasses import dataclass
 
-SLOT_SECONDS = 0.4
-"""Nominal length of a Solana slot; deadlines are estimated with it."""
+from forester.units import SLOT_SECONDS
 
 CONFIRMATION_SLOTS = 4
 """With fewer slots left a transaction is not sent: it would hardly be confirmed in time."""

@@ -1,0 +1,188 @@
+"""Answers of a Photon-compatible indexer as JSON spells them (indexer.md 2 and 3).
+
+Unknown members are ignored, missing ones are errors: an indexer may be newer than we are. Hashes, keys and addresses
+travel as base58 and are 32 bytes here.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from solders.hash import Hash as _SoldersHash
+from solders.hash import ParseHashError
+
+U16 = Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)]
+U64 = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Hash32(bytes):
+    """32 bytes: a hash, a root, a key or an address."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(_SoldersHash(self))
+
+
+class _Wire(msgspec.Struct, rename="camel", frozen=True):
+    """Base of all."""
+
+
+class Context(_Wire, frozen=True):
+    """``slot`` is the highest slot indexed when the request began; the data can only be newer."""
+
+    slot: U64
+
+
+class Node(_Wire, frozen=True, kw_only=True):
+    """A tree node; ``index`` is level * 2^56 + position, level 0 being the leaves."""
+
+    index: U64
+    hash: Hash32
+
+
+class OutputQueue(_Wire, frozen=True, kw_only=True):
+    """Values waiting to be appended, parallel columns in order of their leaf index.
+
+    ``leaves`` is what the tree holds at these places now: zero, or the nullifier of an account spent meanwhile.
+    """
+
+    leaf_indices: tuple[U64, ...]
+    account_hashes: tuple[Hash32, ...]
+    leaves: tuple[Hash32, ...]
+    first_queue_index: U64
+    next_index: U64
+    leaves_hash_chains: tuple[Hash32, ...]
+
+
+class InputQueue(_Wire, frozen=True, kw_only=True):
+    """Spent accounts waiting for their nullification, parallel columns in order of their queue index.
+
+    ``nullifiers`` is what is to be written, ``leaves`` what the tree holds now.
+    """
+
+    leaf_indices: tuple[U64, ...]
+    account_hashes: tuple[Hash32, ...]
+    leaves: tuple[Hash32, ...]
+    tx_hashes: tuple[Hash32, ...]
+    nullifiers: tuple[Hash32, ...]
+    first_queue_index: U64
+    leaves_hash_chains: tuple[Hash32, ...]
+
+
+class StateQueue(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Both queues of a state tree with the nodes that their leaves need, all of one snapshot."""
+
+    nodes: tuple[Node, ...] = ()
+    initial_root: Hash32
+    root_seq: U64
+    output_queue: OutputQueue | None = None
+    input_queue: InputQueue | None = None
+
+
+class AddressQueue(_Wire, frozen=True, kw_only=True):
+    """Addresses waiting for their insertion, parallel columns in order of their queue index.
+
+    Low elements are those of the snapshot, not of earlier addresses in the list. ``start_index`` is the next leaf
+    index of the tree, one greater than the queue index of the first waiting address.
+    """
+
+    addresses: tuple[Hash32, ...]
+    queue_indices: tuple[U64, ...]
+    nodes: tuple[Node, ...] = ()
+    low_element_indices: tuple[U64, ...]
+    low_element_values: tuple[Hash32, ...]
+    low_element_next_indices: tuple[U64, ...]
+    low_element_next_values: tuple[Hash32, ...]
+    leaves_hash_chains: tuple[Hash32, ...]
+    initial_root: Hash32
+    start_index: U64
+    subtrees: tuple[Hash32, ...]
+    root_seq: U64
+
+
+class QueueElements(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Answer of getQueueElements; a state tree without a full batch has no ``state_queue``."""
+
+    context: Context
+    state_queue: StateQueue | None = None
+    address_queue: AddressQueue | None = None
+
+
+class AccountProof(_Wire, frozen=True):
+    """A leaf of a state tree and its siblings, leaf level first."""
+
+    proof: tuple[Hash32, ...]
+    root: Hash32
+    leaf_index: U64
+    hash: Hash32
+    merkle_tree: Hash32
+    root_seq: U64
+
+
+class AccountProofs(_Wire, frozen=True):
+    """Answer of getMultipleCompressedAccountProofs, in the order of the request, all of one root."""
+
+    context: Context
+    value: tuple[AccountProof, ...]
+
+
+class AddressProof(_Wire, frozen=True):
+    """An address is not in its tree: the element below it, that one's successor, and its siblings."""
+
+    root: Hash32
+    address: Hash32
+    lower_range_address: Hash32
+    higher_range_address: Hash32
+    next_index: U64
+    proof: tuple[Hash32, ...]
+    merkle_tree: Hash32
+    root_seq: U64
+    low_element_leaf_index: U64
+
+
+class AddressProofs(_Wire, frozen=True):
+    """Answer of getMultipleNewAddressProofsV2, in the order of the request."""
+
+    context: Context
+    value: tuple[AddressProof, ...]
+
+
+class QueueSize(_Wire, frozen=True):
+    """Elements waiting in one queue; types: 3 input state, 4 address, 5 output state (all V2)."""
+
+    tree: Hash32
+    queue: Hash32
+    queue_type: U16
+    queue_size: U64
+
+
+class QueueInfo(_Wire, frozen=True):
+    """Answer of getQueueInfo."""
+
+    queues: tuple[QueueSize, ...]
+    slot: U64
+
+
+def decode_base58(kind: type, value: Any) -> Any:
+    """Read a Hash32; the hook of msgspec decoders."""
+    if kind is not Hash32:
+        raise NotImplementedError(kind)
+    if not isinstance(value, str):
+        raise ValueError(f"expected base58 text, got {type(value).__name__}")
+    try:
+        return Hash32(bytes(_SoldersHash.from_string(value)))
+    except ParseHashError:
+        raise ValueError("expected base58 of 32 bytes") from None
+
+
+def parse_hash(text: str) -> Hash32:
+    """Read 32 bytes of base58; ValueError otherwise."""
+    parsed: Hash32 = decode_base58(Hash32, text)
+    return parsed
+
+
+def encode_base58(value: Any) -> Any:
+    """Write a Hash32; the hook of msgspec encoders."""
+    if isinstance(value, Hash32):
+        return str(value)
+    raise NotImplementedError(type(value))

@@ -1,0 +1,199 @@
+"""Contradictions inside answers of the indexer; no I/O.
+
+An answer that passes is consistent with itself and with what was asked. Whether it agrees with the chain is decided
+where the chain's state is known. Source: indexer.md 3.2 and 3.6.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from forester.indexer.failures import AnswerWrong
+from forester.indexer.types import (
+    AccountProof,
+    AddressProof,
+    AddressQueue,
+    Hash32,
+    InputQueue,
+    Node,
+    OutputQueue,
+    QueueElements,
+    StateQueue,
+)
+
+LEVEL_BITS = 56
+"""Nodes are numbered level * 2^56 + position."""
+
+V1_HEIGHT = 26
+_HEIGHTS = range(1, 41)
+_METHOD = "getQueueElements"
+
+
+class Query(Protocol):
+    """What was asked of one queue."""
+
+    @property
+    def limit(self) -> int:
+        """Most elements."""
+
+    @property
+    def zkp_batch_size(self) -> int:
+        """Elements of a batch."""
+
+    @property
+    def start_index(self) -> int | None:
+        """First element, None for the head."""
+
+
+def check_queue_elements(
+    answer: QueueElements, output: Query | None, spent: Query | None, address: Query | None
+) -> None:
+    """Raise AnswerWrong, naming the member, unless the answer can be the one to these queries."""
+    state = answer.state_queue
+    if state is not None:
+        if output is None and spent is None:
+            raise AnswerWrong(_METHOD, "$.result.stateQueue", "not asked for")
+        _check_state(state, output, spent)
+    if address is not None:
+        if answer.address_queue is None:
+            raise AnswerWrong(_METHOD, "$.result.addressQueue", "missing")
+        _check_address(answer.address_queue, address)
+
+
+def _check_state(state: StateQueue, output: Query | None, spent: Query | None) -> None:
+    place = "$.result.stateQueue"
+    _check_nodes(state.nodes, f"{place}.nodes")
+    if output is not None:
+        if state.output_queue is None:
+            raise AnswerWrong(_METHOD, f"{place}.outputQueue", "missing")
+        _check_output(state.output_queue, output, f"{place}.outputQueue")
+    if spent is not None:
+        if state.input_queue is None:
+            raise AnswerWrong(_METHOD, f"{place}.inputQueue", "missing")
+        _check_input(state.input_queue, spent, f"{place}.inputQueue")
+
+
+def _check_output(queue: OutputQueue, asked: Query, place: str) -> None:
+    columns = {"accountHashes": queue.account_hashes, "leaves": queue.leaves}
+    _check_columns(len(queue.leaf_indices), columns, place)
+    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, asked, place)
+    if queue.leaf_indices:
+        _check_consecutive(queue.leaf_indices, f"{place}.leafIndices")
+        _check_start(queue.leaf_indices[0], asked, f"{place}.leafIndices")
+        for name, value in (("firstQueueIndex", queue.first_queue_index), ("nextIndex", queue.next_index)):
+            if value != queue.leaf_indices[0]:
+                reason = f"{value} where the first element has {queue.leaf_indices[0]}"
+                raise AnswerWrong(_METHOD, f"{place}.{name}", reason)
+
+
+def _check_input(queue: InputQueue, asked: Query, place: str) -> None:
+    columns = {
+        "accountHashes": queue.account_hashes,
+        "leaves": queue.leaves,
+        "txHashes": queue.tx_hashes,
+        "nullifiers": queue.nullifiers,
+    }
+    _check_columns(len(queue.leaf_indices), columns, place)
+    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, asked, place)
+    if queue.leaf_indices:
+        _check_start(queue.first_queue_index, asked, f"{place}.firstQueueIndex")
+
+
+def _check_address(queue: AddressQueue, asked: Query) -> None:
+    place = "$.result.addressQueue"
+    columns = {
+        "queueIndices": queue.queue_indices,
+        "lowElementIndices": queue.low_element_indices,
+        "lowElementValues": queue.low_element_values,
+        "lowElementNextIndices": queue.low_element_next_indices,
+        "lowElementNextValues": queue.low_element_next_values,
+    }
+    _check_columns(len(queue.addresses), columns, place)
+    _check_nodes(queue.nodes, f"{place}.nodes")
+    _check_limits(len(queue.addresses), queue.leaves_hash_chains, asked, place)
+    if not queue.addresses:
+        return
+    _check_consecutive(queue.queue_indices, f"{place}.queueIndices")
+    _check_start(queue.queue_indices[0], asked, f"{place}.queueIndices")
+    if asked.start_index is None and queue.queue_indices[0] + 1 != queue.start_index:
+        reason = f"{queue.start_index}, which is not one greater than the first queue index {queue.queue_indices[0]}"
+        raise AnswerWrong(_METHOD, f"{place}.startIndex", reason)
+    rows = zip(queue.low_element_values, queue.addresses, queue.low_element_next_values, strict=True)
+    for number, (low, value, following) in enumerate(rows):
+        if not low < value < following:
+            reason = "the low element does not pass over the address"
+            raise AnswerWrong(_METHOD, f"{place}.lowElementValues[{number}]", reason)
+
+
+def check_account_proofs(method: str, proofs: Sequence[AccountProof], hashes: Sequence[Hash32]) -> None:
+    """Raise AnswerWrong unless the proofs are those of these leaves, of one root per tree."""
+    _check_count(method, len(proofs), len(hashes))
+    roots: dict[Hash32, tuple[Hash32, int]] = {}
+    for number, (proof, asked) in enumerate(zip(proofs, hashes, strict=True)):
+        place = f"$.result.value[{number}]"
+        if proof.hash != asked:
+            raise AnswerWrong(method, f"{place}.hash", f"{proof.hash} where {asked} was asked for")
+        if len(proof.proof) != V1_HEIGHT:
+            raise AnswerWrong(method, f"{place}.proof", f"{len(proof.proof)} hashes where {V1_HEIGHT} are expected")
+        if roots.setdefault(proof.merkle_tree, (proof.root, proof.root_seq)) != (proof.root, proof.root_seq):
+            raise AnswerWrong(method, f"{place}.root", "another root than that of an earlier proof of the same tree")
+
+
+def check_address_proofs(
+    method: str, proofs: Sequence[AddressProof], addresses: Sequence[tuple[Hash32, Hash32]]
+) -> None:
+    """Raise AnswerWrong unless the proofs are those of these addresses, whose low elements pass over them."""
+    _check_count(method, len(proofs), len(addresses))
+    for number, (proof, (address, tree)) in enumerate(zip(proofs, addresses, strict=True)):
+        place = f"$.result.value[{number}]"
+        if proof.address != address:
+            raise AnswerWrong(method, f"{place}.address", f"{proof.address} where {address} was asked for")
+        if proof.merkle_tree != tree:
+            raise AnswerWrong(method, f"{place}.merkleTree", f"{proof.merkle_tree} where {tree} was asked for")
+        if not proof.lower_range_address < address < proof.higher_range_address:
+            raise AnswerWrong(method, f"{place}.lowerRangeAddress", "the range does not contain the address")
+        if len(proof.proof) not in _HEIGHTS:
+            raise AnswerWrong(method, f"{place}.proof", f"{len(proof.proof)} hashes")
+
+
+def _check_count(method: str, given: int, asked: int) -> None:
+    if given != asked:
+        raise AnswerWrong(method, "$.result.value", f"{given} items where {asked} were asked for")
+
+
+def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], place: str) -> None:
+    for name, column in columns.items():
+        if len(column) != length:
+            raise AnswerWrong(_METHOD, f"{place}.{name}", f"{len(column)} items beside {length} elements")
+
+
+def _check_batches(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
+    if length % asked.zkp_batch_size:
+        raise AnswerWrong(_METHOD, place, f"{length} elements are not whole batches of {asked.zkp_batch_size}")
+    _check_limits(length, chains, asked, place)
+
+
+def _check_limits(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
+    if length > asked.limit:
+        raise AnswerWrong(_METHOD, place, f"{length} elements where at most {asked.limit} were asked for")
+    if len(chains) > length // asked.zkp_batch_size:
+        raise AnswerWrong(_METHOD, f"{place}.leavesHashChains", f"{len(chains)} chains for {length} elements")
+
+
+def _check_start(first: int, asked: Query, place: str) -> None:
+    if asked.start_index is not None and first != asked.start_index:
+        raise AnswerWrong(_METHOD, place, f"begins at {first} where {asked.start_index} was asked for")
+
+
+def _check_consecutive(indices: Sequence[int], place: str) -> None:
+    for number, index in enumerate(indices):
+        if index != indices[0] + number:
+            raise AnswerWrong(_METHOD, f"{place}[{number}]", f"{index} does not follow {indices[0] + number - 1}")
+
+
+def _check_nodes(nodes: Sequence[Node], place: str) -> None:
+    seen: dict[int, Hash32] = {}
+    for number, node in enumerate(nodes):
+        if node.index >> LEVEL_BITS > _HEIGHTS[-1]:
+            raise AnswerWrong(_METHOD, f"{place}[{number}].index", f"level {node.index >> LEVEL_BITS}")
+        if seen.setdefault(node.index, node.hash) != node.hash:
+            raise AnswerWrong(_METHOD, f"{place}[{number}].hash", "another hash than before for the same node")

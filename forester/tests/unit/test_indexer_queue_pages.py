@@ -1,0 +1,218 @@
+"""Pages of queued elements, from an indexer in memory that follows the paging rules of indexer.md 3.2."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from forester.indexer.client import IndexerClient, QueueQuery
+from forester.indexer.failures import AnswerWrong, IndexerRefused
+from forester.indexer.queue_pages import MOST_ELEMENTS, read_address_queue, read_state_queue
+from forester.indexer.types import (
+    AddressQueue,
+    Context,
+    Hash32,
+    InputQueue,
+    Node,
+    OutputQueue,
+    QueueElements,
+    StateQueue,
+)
+from forester.indexer.validation import check_queue_elements
+
+TREE = Hash32(b"\x05" * 32)
+ZKP = 10
+
+
+def number(value: int) -> Hash32:
+    return Hash32(value.to_bytes(32, "big"))
+
+
+@dataclass
+class PagingIndexer:
+    """Queues of so many elements, from these indices on; the root changes before the pages in ``moves``."""
+
+    appends: int = 0
+    spent: int = 0
+    addresses: int = 0
+    first: int = 100
+    moves: tuple[int, ...] = ()
+    prunes: tuple[int, ...] = ()
+    chains_missing_from: int | None = None
+    asked: list[dict[str, QueueQuery]] = field(default_factory=list)
+    root: int = 1
+
+    async def queue_elements(
+        self,
+        tree: Hash32,
+        *,
+        output: QueueQuery | None = None,
+        spent: QueueQuery | None = None,
+        address: QueueQuery | None = None,
+    ) -> QueueElements:
+        assert tree == TREE
+        asked = {"output": output, "spent": spent, "address": address}
+        self.asked.append({name: query for name, query in asked.items() if query is not None})
+        page = len(self.asked) - 1
+        if page in self.prunes:
+            message = "Validation Error: Requested start_index 5 but first_queue_index 9 is later (possible pruning)"
+            raise IndexerRefused("getQueueElements", -32000, message)
+        self.root += page in self.moves
+        answer = QueueElements(
+            context=Context(slot=page),
+            state_queue=self._state(page, output, spent) if address is None else None,
+            address_queue=self._address(page, address) if address is not None else None,
+        )
+        check_queue_elements(answer, output, spent, address)
+        return answer
+
+    def _indices(self, query: QueueQuery | None, first: int, count: int, *, cut: bool) -> range:
+        if query is None:
+            return range(0)
+        start = first if query.start_index is None else query.start_index
+        stop = min(start + query.limit, first + count)
+        return range(start, stop - (stop - start) % query.zkp_batch_size if cut else max(start, stop))
+
+    def _chains(self, page: int, elements: int) -> tuple[Hash32, ...]:
+        missing = self.chains_missing_from is not None and page >= self.chains_missing_from
+        return tuple(number(9) for _ in range(0 if missing else elements // ZKP))
+
+    def _state(self, page: int, output: QueueQuery | None, spent: QueueQuery | None) -> StateQueue | None:
+        leaves = self._indices(output, self.first, self.appends, cut=True)
+        queued = self._indices(spent, self.first, self.spent, cut=True)
+        if not leaves and not queued:
+            return None
+        hashes = tuple(number(index) for index in leaves)
+        nullifiers = tuple(number(index) for index in queued)
+        return StateQueue(
+            nodes=(Node(index=0, hash=number(1)), Node(index=page + 1, hash=number(page))),
+            initial_root=number(self.root),
+            root_seq=self.root,
+            output_queue=OutputQueue(
+                leaf_indices=tuple(leaves),
+                account_hashes=hashes,
+                leaves=hashes,
+                first_queue_index=leaves[0] if leaves else 0,
+                next_index=leaves[0] if leaves else 0,
+                leaves_hash_chains=self._chains(page, len(leaves)),
+            ),
+            input_queue=InputQueue(
+                leaf_indices=tuple(index * 3 for index in queued),
+                account_hashes=nullifiers,
+                leaves=nullifiers,
+                tx_hashes=nullifiers,
+                nullifiers=nullifiers,
+                first_queue_index=queued[0] if queued else 0,
+                leaves_hash_chains=self._chains(page, len(queued)),
+            ),
+        )
+
+    def _address(self, page: int, query: QueueQuery) -> AddressQueue:
+        queued = self._indices(query, self.first, self.addresses, cut=False)
+        values = tuple(number(2 * index + 1) for index in queued)
+        return AddressQueue(
+            addresses=values,
+            queue_indices=tuple(queued),
+            nodes=(Node(index=0, hash=number(1)), Node(index=page + 1, hash=number(page))),
+            low_element_indices=tuple(0 for _ in queued),
+            low_element_values=tuple(number(0) for _ in queued),
+            low_element_next_indices=tuple(0 for _ in queued),
+            low_element_next_values=tuple(number(2**247) for _ in queued),
+            leaves_hash_chains=self._chains(page, len(queued)),
+            initial_root=number(self.root),
+            start_index=self.first + 1,
+            subtrees=(),
+            root_seq=self.root,
+        )
+
+
+async def state(indexer: PagingIndexer, appends: int, nullifies: int) -> StateQueue | None:
+    client = cast("IndexerClient", indexer)
+    return await read_state_queue(client, TREE, appends=appends, nullifies=nullifies, zkp_batch_size=ZKP)
+
+
+async def addresses(indexer: PagingIndexer, batches: int) -> AddressQueue:
+    return await read_address_queue(cast("IndexerClient", indexer), TREE, batches=batches, zkp_batch_size=ZKP)
+
+
+async def test_addresses__more_than_one_page__follow_the_queue_index_without_a_gap() -> None:
+    indexer = PagingIndexer(addresses=170)
+    queue = await addresses(indexer, 17)
+    assert queue.queue_indices == tuple(range(100, 270))
+    assert queue.start_index == 101
+    assert len(queue.leaves_hash_chains) == 17
+    assert len(queue.nodes) == 5
+    starts = [asked["address"].start_index for asked in indexer.asked]
+    assert starts == [None, 150, 200, 250]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 200), st.integers(0, 200), st.integers(0, 15), st.integers(0, 15))
+async def test_state__any_queues__give_the_whole_batches_that_were_wanted(
+    appends: int, spent: int, wanted_appends: int, wanted_nullifies: int
+) -> None:
+    queue = await state(PagingIndexer(appends=appends, spent=spent), wanted_appends, wanted_nullifies)
+    expected_appends = min(appends // ZKP, wanted_appends) * ZKP
+    expected_spent = min(spent // ZKP, wanted_nullifies) * ZKP
+    if not expected_appends and not expected_spent:
+        assert queue is None or (queue.output_queue is None and queue.input_queue is None)
+        return
+    assert queue is not None
+    output, nullified = queue.output_queue, queue.input_queue
+    assert (output.leaf_indices if output else ()) == tuple(range(100, 100 + expected_appends))
+    assert (nullified.leaf_indices if nullified else ()) == tuple(range(300, 300 + 3 * expected_spent, 3))
+    assert len(nullified.leaves_hash_chains if nullified else ()) == expected_spent // ZKP
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 200), st.integers(1, 25))
+async def test_addresses__any_queue__give_what_is_there_up_to_the_batches_wanted(waiting: int, batches: int) -> None:
+    queue = await addresses(PagingIndexer(addresses=waiting), batches)
+    assert queue.queue_indices == tuple(range(100, 100 + min(waiting, batches * ZKP)))
+
+
+async def test_pages__root_changed_between_two__keep_those_of_the_first_root() -> None:
+    queue = await state(PagingIndexer(appends=200, spent=200, moves=(2,)), 20, 20)
+    assert queue is not None
+    assert queue.output_queue is not None
+    assert len(queue.output_queue.leaf_indices) == 100
+    assert queue.initial_root == number(1)
+    assert len((await addresses(PagingIndexer(addresses=200, moves=(1,)), 20)).addresses) == 50
+
+
+async def test_pages__pruned_between_two__keep_what_was_read_but_the_first_is_an_error() -> None:
+    queue = await state(PagingIndexer(appends=200, prunes=(1,)), 20, 0)
+    assert queue is not None
+    assert queue.output_queue is not None
+    assert len(queue.output_queue.leaf_indices) == 50
+    with pytest.raises(IndexerRefused, match="possible pruning"):
+        await state(PagingIndexer(appends=200, prunes=(0,)), 20, 0)
+
+
+async def test_pages__chains_missing_on_one__are_not_taken_from_later_ones() -> None:
+    queue = await addresses(PagingIndexer(addresses=100, chains_missing_from=1), 10)
+    assert len(queue.leaves_hash_chains) == 5
+    assert len(queue.addresses) == 100
+
+
+async def test_pages__nodes_that_disagree__are_refused() -> None:
+    class Lying(PagingIndexer):
+        def _address(self, page: int, query: QueueQuery) -> AddressQueue:
+            queue = super()._address(page, query)
+            return replace(queue, nodes=(Node(index=(1 << 56) + 7, hash=number(page)),))
+
+    with pytest.raises(AnswerWrong, match="pages of one root disagree about node 7 of level 1"):
+        await addresses(Lying(addresses=100), 10)
+
+
+async def test_pages__large_batches__stay_below_what_indexers_give() -> None:
+    indexer = PagingIndexer(addresses=10)
+    await read_address_queue(cast("IndexerClient", indexer), TREE, batches=100, zkp_batch_size=ZKP, page_batches=10**6)
+    assert indexer.asked[0]["address"].limit == 1000
+    await read_state_queue(
+        cast("IndexerClient", indexer), TREE, appends=10**5, nullifies=0, zkp_batch_size=7, page_batches=10**6
+    )
+    assert indexer.asked[1]["output"].limit == MOST_ELEMENTS // 7 * 7
