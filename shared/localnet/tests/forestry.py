@@ -63,6 +63,13 @@ def inserted(done: RecordedTransaction) -> Inserted:
     return Inserted(tx_hash, leaves, spent)
 
 
+def address_insertion(values: Sequence[bytes]) -> bytes:
+    """Data of insert_into_queues for addresses of the first tree (onchain.md section 8)."""
+    head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, len(values)])
+    body = head + b"".join(value + bytes(2) for value in values) + bytes(8)
+    return INSERT_INTO_QUEUES + registry.u32(len(body)) + body
+
+
 def simulated(request: ProofRequest) -> bytes:
     """A simulated proof as instructions carry it."""
     answer = prove(encode_request(request))
@@ -128,10 +135,7 @@ class Forest:
         inserter = registered_inserter(self.network)
         for at in range(0, len(values), 8):
             part = values[at : at + 8]
-            head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, len(part)])
-            body = head + b"".join(value + bytes(2) for value in part) + bytes(8)
-            data = INSERT_INTO_QUEUES + registry.u32(len(body)) + body
-            done = inserter.insert(data, [self.address_key])
+            done = inserter.insert(address_insertion(part), [self.address_key])
             assert done.err is None, done.logs
         self.queued_addresses += values
 

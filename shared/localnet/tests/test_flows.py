@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 from chains import AUTHORITY, FORESTER, USER, funded, registered_inserter, send, simulated_artefacts
-from forestry import ACTIVE_SLOT, BATCH, EPOCH, INSERT_INTO_QUEUES, Forest
+from forestry import ACTIVE_SLOT, BATCH, EPOCH, Forest, address_insertion
 from solders.account import Account
 from solders.address_lookup_table_account import ID as LOOKUP_TABLES
 from solders.address_lookup_table_account import AddressLookupTableAccount
@@ -277,9 +277,7 @@ def test_spend__eleven_accounts__are_too_many_nullifiers(active: Forest) -> None
 
 
 def test_insert_addresses__nine__are_too_many(active: Forest) -> None:
-    head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, 9])
-    body = head + b"".join(address(1000 + number) + bytes(2) for number in range(9)) + bytes(8)
-    data = INSERT_INTO_QUEUES + registry.u32(len(body)) + body
+    data = address_insertion([address(1000 + number) for number in range(9)])
     assert registered_inserter(active.network).insert(data, [addresses.ADDRESS_TREE]).err == custom(0, 6037)
 
 

@@ -10,7 +10,7 @@ from forestry import INSERT_INTO_QUEUES
 from recorded import recorded
 from solders.compute_budget import set_compute_unit_limit
 from solders.pubkey import Pubkey
-from v1_work import root_v1
+from v1_work import LAST_CHANGE, content, number_at, root_v1, waiting
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
@@ -122,6 +122,52 @@ def test_nullify__proof_of_another_leaf__is_refused(network: Network) -> None:
     done = send(network, [set_compute_unit_limit(400_000), instruction], FORESTER)
     assert done.err == {"InstructionError": [1, {"Custom": 10010}]}
     assert current_root(network, addresses.STATE_TREE_V1) == facts["old_root"]
+
+
+def queue_two(network: Network) -> tuple[MerkleTree, list[bytes]]:
+    """Two leaves are to be cleared; returns a copy of the tree, and the leaves."""
+    leaves = [bytes.fromhex(leaf) for leaf in recorded("v1_txs")["nullify"]["leaves"]]
+    queue_nullifier(network, leaves)
+    inserter = registered_inserter(network)
+    nullifier = leaves[0] + registry.u32(0) + bytes([0, 1, 0])
+    accounts = [addresses.NULLIFIER_QUEUE_V1, addresses.STATE_TREE_V1]
+    insert(inserter, [1, 0, 0, 0], [b"\x00", b"\x01" + nullifier, b"\x00"], accounts)
+    tree = MerkleTree(26)
+    tree.append(leaves)
+    return tree, leaves
+
+
+def nullify_at(network: Network, tree: MerkleTree, leaf: bytes, leaf_index: int, changelog_index: int) -> object:
+    """Clear the leaf at an index with the nullifier of ``leaf``; returns the error."""
+    [bucket] = [place for place, value in waiting(network, addresses.NULLIFIER_QUEUE_V1).items() if value == leaf]
+    instruction = registry.nullify(
+        FORESTER.pubkey(),
+        addresses.forester_epoch(FORESTER.pubkey(), EPOCH),
+        addresses.STATE_TREE_V1,
+        addresses.NULLIFIER_QUEUE_V1,
+        changelog_index=changelog_index,
+        queue_index=bucket,
+        leaf_index=leaf_index,
+        siblings=tree.proof(leaf_index),
+    )
+    return send(network, [set_compute_unit_limit(400_000), instruction], FORESTER).err
+
+
+def test_nullify__leaf_changed_since_the_proof__is_refused(network: Network) -> None:
+    tree, leaves = queue_two(network)
+    before = number_at(content(network, addresses.STATE_TREE_V1), LAST_CHANGE)
+    wait_for_turn(network, addresses.NULLIFIER_QUEUE_V1)
+    assert nullify_at(network, tree, leaves[1], 1, before) is None
+    assert nullify_at(network, tree, leaves[0], 1, before) == {"InstructionError": [1, {"Custom": 10011}]}
+    assert nullify_at(network, tree, leaves[0], 0, before) is None
+
+
+def test_nullify__leaf_behind_the_last__is_refused(network: Network) -> None:
+    tree, leaves = queue_two(network)
+    last = number_at(content(network, addresses.STATE_TREE_V1), LAST_CHANGE)
+    wait_for_turn(network, addresses.NULLIFIER_QUEUE_V1)
+    refused = nullify_at(network, tree, leaves[0], len(leaves), last)
+    assert refused == {"InstructionError": [1, {"Custom": 10012}]}
 
 
 def test_update_address_merkle_tree__recorded_transaction__inserts_the_address(network: Network) -> None:
