@@ -41,7 +41,6 @@ ProverError                      unexpected_error    500  exit 70
 ├── SelfVerificationFailed       unexpected_error    500  exit 70
 ├── KernelMisused                unexpected_error    500  exit 70
 └── SettingsInvalid              configuration       500  exit 78
-    └── FeatureMissing           configuration       500  exit 78
 
 The first sentence of a class is its default message. Clients of the reference act on words in messages:
 they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other
@@ -352,7 +351,3 @@ class SettingsInvalid(ProverError):
     code = "configuration"
     retryable = False
     exit_code = 78
-
-
-class FeatureMissing(SettingsInvalid):
-    """The configuration asks for something this version does not have."""

@@ -1,4 +1,4 @@
-"""Options of ``prover start``: the words of launchers, what settings they make, and refusals of what is not built."""
+"""Options of ``prover start``: the words of launchers, and what settings they make."""
 
 import os
 from pathlib import Path
@@ -69,38 +69,6 @@ def test_start__with_words_after_flags__accepts_them(started: list[Settings], wo
     code, output = start(*words, "--threads", "5")
     assert code == 0, output
     assert started[0].proving.threads == 5
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (("--redis-url", "redis://localhost:6379"), "Redis queue"),
-        (("--auto-download", "true", "--redis-url", "redis://x"), "Redis queue"),
-        (("--queue-only",), "queue workers"),
-    ],
-)
-def test_start__asked_for_what_is_not_built__is_refused_by_name(
-    started: list[Settings], words: tuple[str, ...], named: str
-) -> None:
-    code, output = start(*words)
-    assert code == 78
-    assert named in output
-    assert "not built yet" in output
-    assert not started
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [("REDIS_URL", "redis://x"), ("QUEUE_MODE", "true")],
-)
-def test_start__with_a_variable_of_what_is_not_built__is_refused_by_name(
-    started: list[Settings], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
-    monkeypatch.setenv(variable, value)
-    code, output = start()
-    assert code == 78
-    assert "not built yet" in output
-    assert not started
 
 
 @pytest.mark.parametrize("word", ["yes", "--nonsense", "true"])

@@ -20,6 +20,7 @@ from prover.cli.key_options import (
 )
 from prover.cli.machine_checks import Check, Status, check_address, machine_checks
 from prover.cli.options import output_option
+from prover.cli.queue_checks import check_redis
 from prover.http.app import split_address
 from prover.settings import load_settings
 
@@ -66,6 +67,13 @@ from prover.settings import load_settings
     show_envvar=True,
     help="Where metrics will be served.",
 )
+@click.option(
+    "--redis-url",
+    metavar="URL",
+    envvar=["PROVER_QUEUE__URL", "REDIS_URL"],
+    show_envvar=True,
+    help="Redis of the job queue.",
+)
 @output_option
 def check(
     keys_dir: Path,
@@ -78,7 +86,7 @@ def check(
     output: str,
     **options: Any,
 ) -> None:
-    """Check processor, memory, disk, limits, GPU, keys and ports, with a hint for whatever is wrong.
+    """Check processor, memory, disk, limits, GPU, keys, ports and Redis, with a hint for whatever is wrong.
 
     What falls short of the specification's host table is a warning; too little for the selected keys is a failure.
     Without --run-mode and --circuit these are the keys that are in the folder.
@@ -96,6 +104,8 @@ def check(
         check_address("API address", prover_address, "--prover-address"),
         check_address("metrics address", metrics_address, "--metrics-address"),
     ]
+    if options["redis_url"]:
+        checks.append(check_redis(options["redis_url"]))
     _show(checks, output)
     if any(item.status is Status.FAILURE for item in checks):
         sys.exit(1)

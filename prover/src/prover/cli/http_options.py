@@ -90,16 +90,17 @@ def http_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -
         found["http"]["cors_origins"] = tuple(options["cors_origin"])
     if environment.get("PROVER_API_KEY"):
         found["http"]["api_key"] = environment["PROVER_API_KEY"]
-    concurrency = _positive(environment, "PROVER_MAX_CONCURRENCY")
+    concurrency = positive_variable(environment, "PROVER_MAX_CONCURRENCY")
     if concurrency and not options["max_concurrency"]:
         found["proving"]["max_concurrency"] = concurrency
-    total_gib = _positive(environment, "PROVER_TOTAL_MEMORY_GB")
+    total_gib = positive_variable(environment, "PROVER_TOTAL_MEMORY_GB")
     if total_gib and "PROVER_PROVING__WORKING_MEMORY_BYTES" not in environment:
         found["proving"]["working_memory_bytes"] = total_gib * _GIB // 2
     return found
 
 
-def _positive(environment: Mapping[str, str], name: str) -> int:
+def positive_variable(environment: Mapping[str, str], name: str) -> int:
+    """Return the value of a variable, 0 if it is not set; raises SettingsInvalid for what is no positive integer."""
     text = environment.get(name, "")
     if not text:
         return 0

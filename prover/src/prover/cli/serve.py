@@ -1,6 +1,9 @@
 """What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
 
+import asyncio
+
 from prover.cli.download_display import LogLines
+from prover.cli.serve_queue import QueuePart, serve_queue_only, together
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.state import ServerState
@@ -19,7 +22,7 @@ from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
-from shared.metrics import new_registry
+from shared.metrics import MetricsServer, new_registry
 from shared.shutdown import Shutdown, StopReason
 
 _log = get_logger(__name__)
@@ -38,7 +41,9 @@ async def run_server(settings: Settings) -> int:
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
         keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys)
         preloader = Preloader(keys, required, fetch)
-        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required)
+        queue = QueuePart.open(settings, metrics)
+        store = queue.store if queue else None
+        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required, store)
         _log.info(
             "starting",
             kernel=kernel_version(),
@@ -55,14 +60,30 @@ async def run_server(settings: Settings) -> int:
         metrics_server = start_metrics_server(state, registry)
         preloader.start()
         try:
-            await serve(state, metrics_server, shutdown)
+            await _serve_all(state, queue, metrics_server, shutdown)
         finally:
             preloader.close()
+            if queue is not None:
+                await queue.close()
             keys.close()
             state.close()
             metrics_server.close()
     _log.info("stopped")
     return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+
+
+async def _serve_all(
+    state: ServerState, queue: QueuePart | None, metrics_server: MetricsServer, shutdown: Shutdown
+) -> None:
+    if queue is None:
+        await serve(state, metrics_server, shutdown)
+        return
+    queue.start(state)
+    serving = serve if state.settings.queue.http else serve_queue_only
+    await together(
+        asyncio.ensure_future(serving(state, metrics_server, shutdown)),
+        asyncio.ensure_future(queue.drain_on(shutdown)),
+    )
 
 
 def selection_of(settings: KeySettings) -> CircuitSelection:

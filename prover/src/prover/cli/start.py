@@ -1,4 +1,4 @@
-"""``prover start``: the HTTP service."""
+"""``prover start``: the HTTP service, and workers of the job queue."""
 
 import asyncio
 import os
@@ -9,8 +9,9 @@ import click
 
 from prover.cli.flag_words import FlagWords
 from prover.cli.http_options import http_options
+from prover.cli.queue_options import queue_options
 from prover.cli.serve import run_server
-from prover.cli.start_options import overrides_of, refuse_missing_features, start_options
+from prover.cli.start_options import overrides_of, start_options
 from prover.settings import load_settings, unknown_variables
 from shared.logs import configure_logs, get_logger
 
@@ -22,18 +23,24 @@ _log = get_logger(__name__)
     examples=(
         "prover start --keys-dir proving-keys/",
         "prover start --run-mode forester --preload-keys forester --auto-download",
+        "REDIS_URL=redis://localhost:6379 prover start --keys-dir proving-keys/",
+        "prover start --queue-only --circuit append --redis-url redis://localhost:6379",
         "prover start --prover-address 127.0.0.1:3001 --metrics-address 127.0.0.1:9998 --keys-dir keys/",
         "curl -s -d @request.json http://127.0.0.1:3001/prove",
     ),
 )
 @start_options
 @http_options
+@queue_options
 @click.pass_obj
 def start(level: str, /, **options: Any) -> None:
-    """Serve proofs over HTTP until SIGTERM or SIGINT, then finish what is running.
+    """Serve proofs over HTTP and prove jobs of the queue until SIGTERM or SIGINT, then finish what is running.
 
     Keys are found in the keys directory by circuit (current or earlier file names) and loaded on first use or, with
     --preload-keys, at the start. A second signal ends the process at once.
+
+    With --redis-url batches become jobs that all instances on the same Redis prove (append, update, address-append;
+    others when the client asks for it); the circuits of --run-mode and --circuit are those that this one proves.
     """
     settings = load_settings(overrides_of(options, os.environ))
     configure_logs(
@@ -41,7 +48,6 @@ def start(level: str, /, **options: Any) -> None:
         as_json=options["json_logging"] or settings.log.json_lines,
         level=level if level != "info" else settings.log.level,
     )
-    refuse_missing_features(options, os.environ)
     for sentence in unknown_variables():
         _log.warning("unknown_variable", detail=sentence)
     sys.exit(asyncio.run(run_server(settings)))

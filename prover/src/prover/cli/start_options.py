@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from prover.cli.http_options import Overrides, http_overrides
+from prover.cli.http_options import Overrides, http_overrides, positive_variable
 from prover.cli.key_options import (
     MODES,
     circuit_option,
@@ -16,7 +16,7 @@ from prover.cli.key_options import (
     run_mode_option,
     set_option,
 )
-from prover.errors import FeatureMissing, SettingsInvalid
+from prover.cli.queue_options import queue_overrides
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -119,21 +119,11 @@ _DOWNLOADS = (
     ),
     manifest_option,
 )
-_QUEUE = (
-    click.option("--server-only", is_flag=True, help="No queue, even when a Redis URL is given."),
-    click.option("--redis-url", metavar="URL", envvar="REDIS_URL", help="Refused: the queue is not built yet."),
-    click.option("--queue-only", is_flag=True, help="Refused: the queue is not built yet."),
-)
-
-_NOT_BUILT = {
-    "redis_url": "--redis-url: the Redis queue is not built yet; leave it out, or add --server-only",
-    "queue_only": "--queue-only: queue workers are not built yet",
-}
 
 
 def start_options(command: Function) -> Function:
     """Add the options of this module to a command."""
-    for option in reversed((*_ADDRESSES, *_CIRCUITS, *_DOWNLOADS, *_MACHINE, *_QUEUE)):
+    for option in reversed((*_ADDRESSES, *_CIRCUITS, *_DOWNLOADS, *_MACHINE)):
         command = option(command)
     return command
 
@@ -150,19 +140,7 @@ def overrides_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> 
     }
     for group, values in http_overrides(options, environment).items():
         given[group] |= values
-    return given
-
-
-def refuse_missing_features(options: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Raise FeatureMissing that names every flag and variable of what this version cannot do."""
-    asked = [name for name in _NOT_BUILT if options[name]]
-    if options["server_only"] and "redis_url" in asked:
-        asked.remove("redis_url")
-    problems = [_NOT_BUILT[name] for name in asked]
-    if environment.get("QUEUE_MODE") == "true" and not options["server_only"]:
-        problems.append("QUEUE_MODE: the Redis queue is not built yet; unset it")
-    if problems:
-        raise FeatureMissing("; ".join(problems))
+    return given | queue_overrides(options, environment)
 
 
 def _key_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
@@ -175,18 +153,9 @@ def _key_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -
         "preload": options["preload_keys"],
         "preload_circuits": ",".join(options["preload_circuits"]),
         "memory_gib": options["key_memory_gb"],
-        "total_memory_gib": _total_memory_gib(environment),
+        "total_memory_gib": positive_variable(environment, "PROVER_TOTAL_MEMORY_GB") or None,
         "auto_download": options["auto_download"],
         "download_url": options["download_url"],
         "download_max_retries": options["download_max_retries"],
         "manifest": manifest,
     }
-
-
-def _total_memory_gib(environment: Mapping[str, str]) -> int | None:
-    text = environment.get("PROVER_TOTAL_MEMORY_GB", "")
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or not int(text):
-        raise SettingsInvalid(f"PROVER_TOTAL_MEMORY_GB: {text!r} is not a positive integer")
-    return int(text)

@@ -100,11 +100,9 @@ class QueueInstance:
             await self._settled(_LAST_REPORTS_S)
 
     async def close(self) -> None:
-        """End everything; jobs that still run lose their leases."""
-        self._running.stop_all(Stop.DRAINED)
-        if self._attempts is not None:
-            self._attempts.give_up()
-        await _cancelled([*self._listening, *self._background])
+        """End everything; jobs that still run are cancelled and handed back."""
+        await self.drain(0)
+        await _cancelled(self._background)
         await self._sweeper.step_down()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)

@@ -5,6 +5,7 @@ when arq stumbles over a lost connection, proofs in progress are not disturbed.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
@@ -15,7 +16,6 @@ from prover.errors import QueueUnavailable
 from prover.queue import wake_ups
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim
-from prover.queue.keys import Keys
 from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 from prover.worker.places import Places
@@ -24,6 +24,8 @@ _CLAIM_TIMEOUT_S = 10
 """A wake-up whose worker died is usable again ten seconds after this."""
 _HEALTH_PERIOD_S = 60
 _WITHOUT_LIMIT = 2**31
+
+logging.getLogger("arq").setLevel(logging.WARNING)  # it tells of every wake-up
 
 
 class LaneWorker(Worker):
@@ -88,7 +90,7 @@ class LaneListener:
         """Listen until cancelled; raises what Redis does."""
         self._worker = worker = LaneWorker(
             [func(cast("Any", self._wake), name=wake_ups.FUNCTION)],
-            queue_name=Keys().wake_queue(self.lane),
+            queue_name=connection.keys.wake_queue(self.lane),
             redis_pool=connection.redis,
             handle_signals=False,
             job_serializer=wake_ups.encode,

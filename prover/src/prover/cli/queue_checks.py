@@ -1,0 +1,44 @@
+"""Whether the Redis of the job queue can be reached and keeps what it is given."""
+
+import asyncio
+
+from prover.cli.machine_checks import Check, Status
+from prover.errors import QueueUnavailable
+from prover.queue.connection import RedisConnection
+from prover.worker.redis_facts import KEEPS_EVERYTHING, RedisFacts, redis_facts
+
+_NAME = "Redis"
+_TIMEOUT_S = 5
+
+
+def check_redis(url: str) -> Check:
+    """Connect to Redis and look at how it keeps jobs; raises SettingsInvalid for an address that cannot be one."""
+    connection = RedisConnection.open(url, timeout_s=_TIMEOUT_S)
+    try:
+        facts = asyncio.run(_ask(connection))
+    except QueueUnavailable as error:
+        hint = "start it, or correct --redis-url; the prover starts without it and goes on trying"
+        return Check(_NAME, Status.FAILURE, f"{connection.address} does not answer: {error.detail}", hint)
+    return judge(connection.address, facts)
+
+
+def judge(address: str, facts: RedisFacts) -> Check:
+    """Say what of a Redis may lose jobs."""
+    detail = f"{address} answers in {facts.answer_ms:.1f} ms, version {facts.version}"
+    dangers, hints = [], []
+    if facts.appends is False:
+        dangers.append("no append-only file")
+        hints.append("set appendonly yes, or its restart loses jobs")
+    if facts.eviction not in (None, KEEPS_EVERYTHING):
+        dangers.append(f"evicts ({facts.eviction})")
+        hints.append(f"set maxmemory-policy {KEEPS_EVERYTHING}, or full memory loses jobs")
+    if dangers:
+        return Check(_NAME, Status.WARNING, f"{detail}, {', '.join(dangers)}", "; ".join(hints))
+    return Check(_NAME, Status.OK, detail)
+
+
+async def _ask(connection: RedisConnection) -> RedisFacts:
+    try:
+        return await redis_facts(connection)
+    finally:
+        await connection.close()

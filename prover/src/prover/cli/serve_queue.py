@@ -1,0 +1,97 @@
+"""The part of a server that shares jobs through Redis: made from settings, drained when the process stops."""
+
+import asyncio
+from functools import partial
+from typing import Self
+
+from prover.http.state import ServerState
+from prover.observability.metrics import Metrics
+from prover.queue.connection import RedisConnection
+from prover.queue.limits import QueueLimits
+from prover.queue.store import JobStore
+from prover.settings import QueueSettings, Settings
+from prover.worker.instance import QueueInstance
+from prover.worker.monitor import count_event
+from shared.logs import get_logger
+from shared.metrics import MetricsServer
+from shared.shutdown import Shutdown
+
+_log = get_logger(__name__)
+
+
+class QueuePart:
+    """The connection of one process to the queue, its store, and what it does there."""
+
+    def __init__(self, connection: RedisConnection, store: JobStore, settings: Settings, metrics: Metrics) -> None:
+        self.store = store
+        self._connection = connection
+        self._settings = settings
+        self._instance = QueueInstance(connection, store, settings.queue, metrics)
+
+    @classmethod
+    def open(cls, settings: Settings, metrics: Metrics) -> Self | None:
+        """Read the settings; None without a queue. Connects later. Raises SettingsInvalid for a bad address."""
+        queue = settings.queue
+        if not queue.url:
+            return None
+        connection = RedisConnection.open(
+            queue.url.get_secret_value(), max_connections=queue.connection_limit, timeout_s=queue.timeout_s
+        )
+        store = JobStore(connection, limits_of(queue), partial(count_event, metrics))
+        return cls(connection, store, settings, metrics)
+
+    def start(self, state: ServerState) -> None:
+        """Begin; Redis need not be there yet."""
+        queue, proving, keys = self._settings.queue, self._settings.proving, self._settings.keys
+        _log.info("queue", redis=self._connection.address, workers=queue.workers, api=queue.http)
+        self._instance.start()
+        if queue.workers:
+            # Requests that somebody waits for have a place of their own.
+            in_all = max(1, proving.permits - 1) if queue.http else proving.permits
+            self._instance.work(state.service, state.selection, queue.slots_of(keys.total_memory_gib), in_all)
+
+    async def drain_on(self, shutdown: Shutdown) -> None:
+        """Wait for a stop, begin no more jobs, and let those that run end until the deadline."""
+        await shutdown.wait()
+        self._instance.leave()
+        http = self._settings.http
+        await self._instance.drain(http.drain_delay_s + http.drain_deadline_s)
+
+    async def close(self) -> None:
+        """End everything and close the connections."""
+        await self._instance.close()
+        await self.store.close()
+        await self._connection.close()
+
+
+async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown) -> None:
+    """Be ready without an API until ``shutdown`` is requested."""
+    state.listening = True
+    host, port = metrics_server.address
+    _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))
+    await shutdown.wait()
+    await state.leave()
+
+
+def limits_of(settings: QueueSettings) -> QueueLimits:
+    """Return the bounds and times of the queue."""
+    return QueueLimits(
+        lane_jobs=settings.depth_limit,
+        lane_bytes=settings.memory_limit_bytes,
+        max_wait_s=settings.wait_limit_s,
+        lease_s=settings.lease_s,
+        attempts=settings.attempts,
+        result_s=settings.result_age_s,
+        failure_s=settings.failure_age_s,
+        request_s=settings.request_age_s,
+    )
+
+
+async def together(serving: asyncio.Future[None], draining: asyncio.Future[None]) -> None:
+    """Wait for both; a failure of one cancels the other."""
+    try:
+        await asyncio.gather(serving, draining)
+    finally:
+        for task in (serving, draining):
+            task.cancel()
+        await asyncio.gather(serving, draining, return_exceptions=True)

@@ -1,0 +1,172 @@
+"""Options of ``prover start`` about the queue: which parts run where, with flags and with the reference's variables."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from prover.cli import start as start_module
+from prover.cli.main import cli
+from prover.cli.serve_queue import limits_of
+from prover.errors import SettingsInvalid
+from prover.keys.catalogue import circuits_named
+from prover.keys.selection import CircuitSelection
+from prover.queue.lanes import Lane
+from prover.queue.limits import QueueLimits
+from prover.settings import QueueSettings, Settings, load_settings
+from prover.worker.instance import claimable, lanes_of
+
+URL = "redis://user:secret@host:6379/2"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """Settings of the servers that would have been started."""
+    settings: list[Settings] = []
+
+    async def run(given: Settings) -> int:
+        settings.append(given)
+        return 0
+
+    monkeypatch.setattr(start_module, "run_server", run)
+    monkeypatch.setattr(start_module, "configure_logs", lambda **_: None)
+    return settings
+
+
+def start(*words: str, **variables: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, ["start", *words], env=variables)
+    return result.exit_code, result.output
+
+
+def parts(settings: Settings) -> tuple[str, bool, bool]:
+    queue = settings.queue
+    return queue.url.get_secret_value(), queue.http, queue.workers
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "expected"),
+    [
+        ((), {}, ("", True, True)),
+        (("--redis-url", URL), {}, (URL, True, True)),
+        ((), {"REDIS_URL": URL}, (URL, True, True)),
+        ((), {"PROVER_QUEUE__URL": URL, "REDIS_URL": "redis://other"}, (URL, True, True)),
+        (("--redis-url", URL), {"REDIS_URL": "redis://other"}, (URL, True, True)),
+        (("--redis-url", ""), {"REDIS_URL": URL}, (URL, True, True)),
+        (("--queue-only", "--redis-url", URL), {}, (URL, False, True)),
+        (("--queue-only", "true", "--redis-url", URL), {}, (URL, False, True)),
+        (("--no-workers", "--redis-url", URL), {}, (URL, True, False)),
+        ((), {"PROVER_QUEUE__WORKERS": "false", "REDIS_URL": URL}, (URL, True, False)),
+        (("--server-only", "--redis-url", URL), {}, ("", True, True)),
+        (("--server-only",), {"PROVER_QUEUE__URL": URL}, ("", True, True)),
+        ((), {"QUEUE_MODE": "true", "REDIS_URL": URL}, (URL, False, True)),
+        ((), {"QUEUE_MODE": "true", "SERVER_MODE": "true", "REDIS_URL": URL}, (URL, True, True)),
+        ((), {"QUEUE_MODE": "1", "REDIS_URL": URL}, (URL, True, True)),
+        ((), {"SERVER_MODE": "true"}, ("", True, True)),
+        (("--server-only",), {"QUEUE_MODE": "true", "REDIS_URL": URL}, ("", True, True)),
+        (("--auto-download", "true", "--redis-url", URL), {}, (URL, True, True)),
+    ],
+)
+def test_start__with_words_about_the_queue__runs_these_parts(
+    started: list[Settings], words: tuple[str, ...], variables: dict[str, str], expected: tuple[str, bool, bool]
+) -> None:
+    code, output = start(*words, **variables)
+    assert code == 0, output
+    assert parts(started[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "named"),
+    [
+        (("--queue-only",), {}, "--queue-only: there is no queue; give --redis-url"),
+        ((), {"QUEUE_MODE": "true"}, "QUEUE_MODE: there is no queue"),
+        (("--queue-only", "--server-only", "--redis-url", URL), {}, "--queue-only and --server-only exclude"),
+        (("--queue-only", "--no-workers", "--redis-url", URL), {}, "--queue-only and --no-workers exclude"),
+        ((), {"PROVER_QUEUE__HTTP": "false"}, "needs a queue"),
+        ((), {"PROVER_QUEUE__HTTP": "false", "PROVER_QUEUE__WORKERS": "false", "REDIS_URL": URL}, "would do nothing"),
+        ((), {"PROVER_QUEUE__LEASE_S": "4"}, "heartbeat_s must be at most half of lease_s"),
+        ((), {"PROVER_MAX_CONCURRENCY": "none"}, "PROVER_MAX_CONCURRENCY"),
+    ],
+)
+def test_start__with_contradicting_words__is_refused_by_name(
+    started: list[Settings], words: tuple[str, ...], variables: dict[str, str], named: str
+) -> None:
+    code, output = start(*words, **variables)
+    assert code == 78
+    assert named in output
+    assert "secret" not in output
+    assert not started
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "slots"),
+    [
+        ((), {}, 1),
+        ((), {"PROVER_TOTAL_MEMORY_GB": "64"}, 1),
+        ((), {"PROVER_TOTAL_MEMORY_GB": "110"}, 2),
+        ((), {"PROVER_TOTAL_MEMORY_GB": "10000"}, 100),
+        ((), {"PROVER_TOTAL_MEMORY_GB": "1"}, 1),
+        ((), {"PROVER_TOTAL_MEMORY_GB": "110", "PROVER_MAX_CONCURRENCY": "7"}, 7),
+        ((), {"PROVER_MAX_CONCURRENCY": "7", "PROVER_QUEUE__SLOTS": "3"}, 3),
+        (("--queue-slots", "4"), {"PROVER_MAX_CONCURRENCY": "7"}, 4),
+    ],
+)
+def test_slots__of_a_lane__follow_the_reference(
+    started: list[Settings], words: tuple[str, ...], variables: dict[str, str], slots: int
+) -> None:
+    code, output = start(*words, **variables)
+    assert code == 0, output
+    assert started[0].queue.slots_of(started[0].keys.total_memory_gib) == slots
+
+
+def test_settings__of_the_queue__have_the_periods_of_the_specification_and_hide_the_address() -> None:
+    settings = QueueSettings.model_validate({"url": URL})
+    periods = (
+        settings.sweep_stuck_s, settings.sweep_requests_s, settings.sweep_failures_s, settings.sweep_results_s
+    )  # fmt: skip
+    assert periods == (10, 600, 1800, 1800)
+    assert "secret" not in repr(settings)
+    assert limits_of(settings) == QueueLimits()
+
+
+def test_limits__given_by_variables__reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {
+        "DEPTH_LIMIT": 5, "MEMORY_LIMIT_BYTES": 6, "WAIT_LIMIT_S": 7, "LEASE_S": 8, "ATTEMPTS": 9,
+        "RESULT_AGE_S": 10, "FAILURE_AGE_S": 11, "REQUEST_AGE_S": 12,
+    }  # fmt: skip
+    for name, value in given.items():
+        monkeypatch.setenv(f"PROVER_QUEUE__{name}", str(value))
+    assert limits_of(load_settings().queue) == QueueLimits(5, 6, 7, 8, 9, 10, 11, 12)
+
+
+def test_settings__of_the_queue__name_their_variable() -> None:
+    with pytest.raises(SettingsInvalid, match="PROVER_QUEUE__ATTEMPTS"):
+        load_settings({"queue": {"attempts": 0}})
+
+
+@pytest.mark.parametrize(
+    ("names", "lanes"),
+    [
+        (("update",), [Lane.UPDATE]),
+        (("inclusion",), [Lane.UPDATE]),
+        (("append-test", "v2_inclusion_32_1"), [Lane.UPDATE, Lane.APPEND]),
+        (("address-append",), [Lane.ADDRESS_APPEND]),
+    ],
+)
+def test_lanes__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], lanes: list[Lane]) -> None:
+    assert lanes_of(CircuitSelection(circuits_named(names))) == lanes
+
+
+def test_claims__of_a_selection__include_jobs_that_can_only_fail() -> None:
+    assert claimable(CircuitSelection(circuits_named(["append-test"]))) == frozenset({"batch_append_32_10", ""})
+    assert claimable(CircuitSelection.everything()) is None
+    assert lanes_of(CircuitSelection.everything()) == list(Lane)
