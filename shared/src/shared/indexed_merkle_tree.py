@@ -8,7 +8,7 @@ starts with one, and the places it keeps are bookkeeping.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -147,6 +147,14 @@ class IndexedMerkleTree:
         self._tree.learn(element.index, element.leaf(self.version), path)
         if element.value not in self._elements:
             self._remember(element)
+
+    def learn_many(self, elements: Iterable[Element], sibling: Callable[[int, int], bytes]) -> None:
+        """Take in elements as ``learn`` does; ``sibling`` as in MerkleTree.learn_many."""
+        fresh = list(elements)
+        self._tree.learn_many({element.index: element.leaf(self.version) for element in fresh}, sibling)
+        for element in fresh:
+            if element.value not in self._elements:
+                self._remember(element)
 
     def low_element(self, value: bytes) -> Element:
         """The element that passes over an absent value: ``low.value < value < low.next_value``.

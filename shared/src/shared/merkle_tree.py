@@ -8,7 +8,7 @@ A tree may be known in part only: made from a frontier, it knows the free slots 
 from a root, it knows what it is taught.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Self
@@ -178,9 +178,27 @@ class MerkleTree:
             learned[place] = node
         if len(path) != self.height or node != self._settled_root():
             raise ProofWrong(f"the path of leaf {index} does not lead to the root")
-        for number, known in learned.items():
-            first = next((stage.replaced for stage in self._stages if number in stage.replaced), None)
-            (self._nodes if first is None else first)[number] = known
+        self._take_in(learned)
+
+    def learn_many(self, leaves: Mapping[int, bytes], sibling: Callable[[int, int], bytes]) -> None:
+        """Take in leaves as ``learn`` does, hashing every node above them once.
+
+        ``sibling(level, position)`` gives the nodes beside their ways up that no leaf here is below.
+        """
+        row = {self._number(index): require_element(leaf) for index, leaf in leaves.items()}
+        learned = dict(row)
+        for level in range(self.height if row else 0):
+            first = self.capacity >> level
+            for number in row:
+                if number ^ 1 not in row:
+                    learned[number ^ 1] = require_element(sibling(level, (number ^ 1) - first))
+            parents = sorted({number >> 1 for number in row})
+            pairs = b"".join(learned[2 * parent] + learned[2 * parent + 1] for parent in parents)
+            row = dict(zip(parents, _elements(hash_many(pairs, 2)), strict=True))
+            learned |= row
+        if row and row[1] != self._settled_root():
+            raise ProofWrong(f"{len(leaves)} leaves and the nodes beside their ways up do not lead to the root")
+        self._take_in(learned)
 
     def set(self, index: int, leaf: bytes) -> None:
         """Write one leaf anywhere."""
@@ -308,6 +326,12 @@ class MerkleTree:
             if 1 in stage.replaced:
                 return stage.replaced[1] or zero_hash(self.height)
         return self.root
+
+    def _take_in(self, learned: Mapping[int, bytes]) -> None:
+        """Note nodes as they were before the open stages."""
+        for number, known in learned.items():
+            first = next((stage.replaced for stage in self._stages if number in stage.replaced), None)
+            (self._nodes if first is None else first)[number] = known
 
     def _put(self, number: int, node: bytes) -> None:
         if self._stages:

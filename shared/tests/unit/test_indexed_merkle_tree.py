@@ -236,3 +236,21 @@ def test_from_frontier__a_low_element_it_was_not_taught__is_refused() -> None:
 def test_tree__of_an_unknown_version__is_refused() -> None:
     with pytest.raises(ValueError, match="version 3"):
         IndexedMerkleTree(3)
+
+
+def test_learn_many__low_elements__teaches_them_with_their_paths() -> None:
+    whole = IndexedMerkleTree(2, 6)
+    whole.insert_many([number(10), number(20), number(30)])
+    part = IndexedMerkleTree.from_frontier(2, 6, whole.next_index, whole.frontier())
+    lows = [whole.low_element(number(value)) for value in (15, 25)]
+
+    def sibling(level: int, position: int) -> bytes:
+        return whole.proof((position ^ 1) << level)[level]
+
+    with pytest.raises(ProofWrong):
+        part.learn_many([*lows, Element(0, number(0), 1, number(9))], sibling)
+    assert part.elements == []
+    part.learn_many(lows, sibling)
+    values = [number(value) for value in (15, 25, 17)]
+    assert part.insert_many(values) == whole.insert_many(values)
+    assert part.root == whole.root

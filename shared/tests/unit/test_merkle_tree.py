@@ -355,3 +355,48 @@ def test_tree__of_the_greatest_height__is_as_cheap_as_its_leaves() -> None:
     assert tree.root == zero_hash(253)
     tree.set(2**253 - 1, leaf(1))
     assert root_of(leaf(1), 2**253 - 1, tree.proof(2**253 - 1)) == tree.root
+
+
+@given(heights, st.lists(leaves, max_size=16), st.sets(st.integers(0, 15)), st.data())
+@settings(max_examples=30, deadline=None)
+def test_learn_many__leaves_of_a_tree__teaches_what_single_paths_teach(
+    height: int, held: list[bytes], chosen: set[int], data: st.DataObject
+) -> None:
+    whole = MerkleTree(height)
+    whole.append(held[: whole.capacity])
+    indices = sorted(index for index in chosen if index < whole.capacity)
+    one_by_one, at_once = (MerkleTree.from_root(height, whole.next_index, whole.root) for _ in range(2))
+    for index in indices:
+        one_by_one.learn(index, whole.leaf(index), whole.proof(index))
+    asked: list[tuple[int, int]] = []
+
+    def sibling(level: int, position: int) -> bytes:
+        asked.append((level, position))
+        return node_of(whole, level, position)
+
+    at_once.learn_many({index: whole.leaf(index) for index in indices}, sibling)
+    assert len(asked) == len(set(asked)), "no node is asked for twice"
+    writes = [(index, data.draw(leaves)) for index in indices]
+    assert at_once.set_proved(writes) == one_by_one.set_proved(writes)
+    assert at_once.root == one_by_one.root
+
+
+def test_learn_many__nodes_that_lead_elsewhere__changes_nothing() -> None:
+    whole = MerkleTree(3)
+    whole.append([leaf(value) for value in range(1, 6)])
+    part = MerkleTree.from_root(3, 5, whole.root)
+    held = {0: whole.leaf(0), 3: whole.leaf(3)}
+    with pytest.raises(ProofWrong, match="2 leaves and the nodes beside"):
+        part.learn_many(held, lambda _level, _position: ZERO)
+    with pytest.raises(ProofWrong):
+        part.learn_many(held | {0: leaf(9)}, lambda level, position: node_of(whole, level, position))
+    with pytest.raises(NodeUnknown):
+        part.leaf(0)
+    part.learn_many({}, lambda _level, _position: ZERO)
+    part.learn_many(held, lambda level, position: node_of(whole, level, position))
+    assert part.proof(3) == whole.proof(3)
+
+
+def node_of(tree: MerkleTree, level: int, position: int) -> bytes:
+    """A node of a tree, from the path of a leaf below its sibling."""
+    return tree.proof((position ^ 1) << level)[level]
