@@ -100,4 +100,4 @@ def test_compose__localnet__runs_from_the_workspace_read_only_and_from_no_image_
     assert workspace["read_only"]
     script = WORKSPACE / localnet["entrypoint"][0]
     assert os.access(script, os.X_OK)
-    assert all(port.startswith("127.0.0.1:") for service in services.values() for port in service["ports"])
+    assert all(port.startswith("127.0.0.1:") for service in services.values() for port in service.get("ports", []))

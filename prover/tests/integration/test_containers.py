@@ -1,0 +1,191 @@
+"""compose.yaml and the Dockerfiles: what they promise, and their commands and health checks as local processes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from container_files import WORKSPACE, Container, Stage, environment, here, running_container, services, stages
+from golden_vectors import request_vectors
+from redis_server import free_port
+
+DOCKERFILES = ("prover/Dockerfile", "forester/Dockerfile")
+COMPILERS = ("gcc", "g++", "clang", "libc6-dev", "build-essential", "cmake", "ninja")
+
+
+def final_stage(dockerfile: str) -> Stage:
+    return stages(WORKSPACE / dockerfile)[-1]
+
+
+def prover_places(keys_dir: Path) -> dict[str, str]:
+    """A prover's own addresses and keys in place of those of its container."""
+    api, metrics = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    return {
+        "0.0.0.0:3001": api,
+        "127.0.0.1:3001": api,
+        "0.0.0.0:9998": metrics,
+        "127.0.0.1:9998": metrics,
+        "/keys": str(keys_dir),
+    }
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_dockerfile__final_stage__has_no_compiler_and_no_root(dockerfile: str) -> None:
+    *earlier, last = stages(WORKSPACE / dockerfile)
+    assert earlier
+    assert last.base == earlier[-1].base
+    assert last.base.endswith("-slim-bookworm")
+    assert int(last.all("USER")[-1]) > 0
+    assert all(copied.startswith("--from=build ") for copied in last.all("COPY"))
+    commands = " ".join(last.all("RUN")).split()
+    assert not set(commands) & {"apt-get", "apt", "pip", *COMPILERS}
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_dockerfile__copied_paths__are_in_the_workspace(dockerfile: str) -> None:
+    for stage in stages(WORKSPACE / dockerfile):
+        for copied in stage.all("COPY"):
+            *sources, _ = copied.split()
+            assert sources[0].startswith("--from=") or all((WORKSPACE / source).exists() for source in sources)
+
+
+@pytest.mark.parametrize("profile", ["standalone", "queue"])
+def test_compose__services_of_a_prover__are_confined(profile: str) -> None:
+    for name, service in services(profile).items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+        for volume in service["volumes"]:
+            assert volume["type"] == "volume" or volume["read_only"], name
+
+
+def test_compose__queue__is_redis_on_a_volume_one_api_and_two_workers() -> None:
+    found = services("queue")
+    assert set(found) == {"redis", "api", "worker"}
+    assert found["worker"]["deploy"]["replicas"] == 2
+    assert {volume["target"] for volume in found["redis"]["volumes"]} == {"/data"}
+    assert "ports" not in found["redis"]
+    words = found["redis"]["command"]
+    assert words[words.index("--appendonly") + 1] == "yes"
+    for name in ("api", "worker"):
+        assert found[name]["depends_on"] == {"redis": {"condition": "service_healthy"}}
+
+
+def test_compose__grace_of_a_prover__is_longer_than_its_drain() -> None:
+    from prover.settings import HttpSettings
+
+    drain = HttpSettings().drain_delay_s + HttpSettings().drain_deadline_s
+    for profile in ("standalone", "queue"):
+        for name, service in services(profile).items():
+            if "build" in service:
+                assert float(service["stop_grace_period"].removesuffix("s")) > drain + 10, name
+
+
+def test_forester_image__its_command__is_the_help(tmp_path: Path) -> None:
+    stage = final_stage("forester/Dockerfile")
+    words = [*stage.words("ENTRYPOINT"), *stage.words("CMD")]
+    assert shutil.which(words[0], path=str(WORKSPACE / ".venv" / "bin"))
+    words[0] = str(WORKSPACE / ".venv" / "bin" / words[0])
+    answer = subprocess.run(words, capture_output=True, text=True, env=environment({}), cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "Usage:" in answer.stdout
+
+
+def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: Path, tmp_path: Path) -> None:
+    stage = final_stage("prover/Dockerfile")
+    places = prover_places(reference_keys_dir)
+    variables = {
+        "PROVER_HTTP__ADDRESS": places["0.0.0.0:3001"],
+        "PROVER_HTTP__METRICS_ADDRESS": places["0.0.0.0:9998"],
+    }
+    container = Container(
+        "prover",
+        here([*stage.words("ENTRYPOINT"), *stage.words("CMD")], places),
+        here(stage.health_check, places),
+        tmp_path / "log",
+        env=environment(variables),
+        cwd=tmp_path,
+    )
+    try:
+        container.become_healthy()
+    finally:
+        status = container.stop()
+    assert status == 0, container.log.read_text()
+    assert not container.healthy()
+
+
+def test_compose__standalone__becomes_healthy_and_proves(reference_keys_dir: Path, tmp_path: Path) -> None:
+    [(name, service)] = services("standalone").items()
+    places = prover_places(reference_keys_dir)
+    with running_container(name, service, places, tmp_path) as container:
+        container.become_healthy()
+        assert "krs" in prove(places, wait=False)
+        assert container.stop() == 0, container.log.read_text()
+
+
+def test_compose__queue__becomes_healthy_proves_and_stops(
+    reference_keys_dir: Path, redis_needed: None, tmp_path: Path
+) -> None:
+    found = services("queue")
+    port = str(free_port())
+    redis = dict(found["redis"])
+    redis["command"] = [*redis["command"], "--port", port, "--bind", "127.0.0.1"]
+    *check, ping = redis["healthcheck"]["test"]
+    redis["healthcheck"] = {"test": [*check, "-p", port, ping]}
+    with ExitStack() as running:
+        server = running.enter_context(running_container("redis", redis, {}, tmp_path))
+        server.become_healthy()
+        to_redis = {"redis:6379": f"127.0.0.1:{port}"}
+        api_places = prover_places(reference_keys_dir) | to_redis
+        members = [running.enter_context(running_container("api", found["api"], api_places, tmp_path))]
+        for number in range(found["worker"]["deploy"]["replicas"]):
+            places = prover_places(reference_keys_dir) | to_redis
+            members.append(running.enter_context(running_container(f"w{number}", found["worker"], places, tmp_path)))
+        for member in members:
+            member.become_healthy()
+        assert "proof" in prove(api_places, wait=True)["result"]
+        for member in reversed(members):
+            assert member.stop() == 0, member.log.read_text()
+        assert server.stop() == 0, server.log.read_text()
+    assert (tmp_path / "appendonlydir").is_dir()
+
+
+def prove(places: Mapping[str, str], *, wait: bool) -> dict[str, Any]:
+    """The answer to a request; with ``wait`` it goes through the queue, and the answer is that of its end."""
+    vector = next(vector for vector in request_vectors() if vector.circuit == "v2_inclusion_32_1")
+    connection = http.client.HTTPConnection(places["0.0.0.0:3001"], timeout=300)
+    with contextlib.closing(connection):
+
+        def ask(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
+            connection.request(method, path, body, {"X-Async": "true"} if wait else {})
+            answer: dict[str, Any] = json.load(connection.getresponse())
+            return answer
+
+        answer = ask("POST", "/prove", vector.body)
+        while wait and answer["status"] in ("queued", "processing"):
+            answer = ask("GET", f"/prove/status?job_id={answer['job_id']}&wait=5")
+        return answer
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+def test_image__built_by_a_container_engine__runs_without_root(dockerfile: str) -> None:
+    engine = shutil.which("docker") or shutil.which("podman")
+    if engine is None or subprocess.run([engine, "info"], capture_output=True).returncode != 0:
+        pytest.skip("no container engine answers here: images are not built")
+    tag = f"zkc-test-{Path(dockerfile).parent}"
+    subprocess.run([engine, "build", "--file", dockerfile, "--tag", tag, "."], cwd=WORKSPACE, check=True)
+    confined = ["--rm", "--read-only", "--tmpfs=/tmp", "--cap-drop", "ALL"]
+    answer = subprocess.run([engine, "run", *confined, tag, "--help"], capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    for compiler in ("gcc", "cc", "clang"):
+        found = subprocess.run([engine, "run", *confined, "--entrypoint", "which", tag, compiler], capture_output=True)
+        assert found.returncode != 0, compiler
