@@ -137,20 +137,16 @@ class JobStore:
         await self._run("cancel", Reply, {"id": job_id})
         return await self.status(job_id)
 
-    async def claim(
-        self, lane: Lane, owner: str, circuits: frozenset[str] | None, *, wake_up: str = ""
-    ) -> Claim | None:
+    async def claim(self, lane: Lane, owner: str, circuits: frozenset[str] | None) -> Claim | None:
         """Take the job whose turn it is: round robin over trees, ascending batch index in a tree.
 
         ``circuits`` limits the choice to jobs submitted with one of these circuit names (empty: not known at
-        submission); None takes any. Jobs that waited too long fail on the way. ``wake_up`` is the id of the arq job
-        that made the worker look: should the worker die, it is removed with the lease.
+        submission); None takes any. Jobs that waited too long fail on the way.
         """
         arguments = {
             "lane": lane.value,
             "owner": owner,
             "circuits": None if circuits is None else sorted(circuits),
-            "wake_up": wake_up,
         }
         while True:
             answer, body = await self._scripts.call("claim", self._with_times(arguments))

@@ -32,8 +32,9 @@ local function pass_on()
     end
 end
 
+-- The wake-up of this claim is still there.
 local function replace_wake_ups()
-    local missing = call('ZCARD', pending) + call('ZCARD', lane_key(lane, 'leases')) - call('ZCARD', root .. lane)
+    local missing = call('ZCARD', pending) + 1 - call('ZCARD', root .. lane)
     for _ = 1, math.min(missing, 16) do add_wake_up(lane) end
 end
 
@@ -43,7 +44,6 @@ local function take(id, job, body)
     local fence = call('HINCRBY', key, 'fence', 1)
     local attempt = call('HINCRBY', key, 'attempt', 1)
     call('HSET', key, 'state', 'processing', 'started', now, 'owner', args.owner)
-    if args.wake_up ~= '' then call('HSET', key, 'wake_up', args.wake_up) end
     call('ZADD', lane_key(lane, 'leases'), now + args.lease_ms, id)
     call('ZADD', lane_key(lane, 'running'), now, id)
     replace_wake_ups()

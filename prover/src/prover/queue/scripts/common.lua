@@ -17,7 +17,7 @@ local DAY = 86400000
 local WAKE_UPS_TO_SPARE = 64
 local JOB_FIELDS = {
     'state', 'lane', 'type', 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'digest', 'size', 'created', 'queued',
-    'started', 'attempt', 'fence', 'cancel', 'wake_up'
+    'started', 'attempt', 'fence', 'cancel'
 }
 
 local function job_key(id) return root .. 'job:' .. id end
@@ -44,7 +44,8 @@ local function read(id)
     return job
 end
 
--- Wake-ups: entries of arq's sorted set, each with its arq job. arq ignores a score of 0 and one in the future.
+-- Wake-ups: entries of arq's sorted set, each with its arq job. A worker uses one up when it claims, so there should be
+-- one per waiting job. arq ignores a score of 0 and one in the future by its own clock; a number is always past.
 
 local function add_wake_up(lane, at)
     local number = sequence()
@@ -54,17 +55,13 @@ local function add_wake_up(lane, at)
     call('ZADD', root .. lane, at or number, id)
 end
 
-local function drop_wake_up(lane, id)
-    call('ZREM', root .. lane, id)
-    call('DEL', 'arq:job:' .. id, 'arq:in-progress:' .. id, 'arq:retry:' .. id)
-end
-
 -- Jobs that end unclaimed leave their wake-ups behind; without workers nobody else would remove those.
 local function trim_wake_ups(lane)
-    local enough = call('ZCARD', lane_key(lane, 'pending')) + call('ZCARD', lane_key(lane, 'leases')) + WAKE_UPS_TO_SPARE
-    if call('ZCARD', root .. lane) <= enough then return end
+    if call('ZCARD', root .. lane) <= call('ZCARD', lane_key(lane, 'pending')) + WAKE_UPS_TO_SPARE then return end
     local last = call('ZRANGE', root .. lane, -1, -1)[1]
-    if call('EXISTS', 'arq:in-progress:' .. last) == 0 then drop_wake_up(lane, last) end
+    if call('EXISTS', 'arq:in-progress:' .. last) == 1 then return end
+    call('ZREM', root .. lane, last)
+    call('DEL', 'arq:job:' .. last, 'arq:retry:' .. last)
 end
 
 -- The line of waiting jobs.
@@ -205,7 +202,7 @@ local function give_back(id, job, kind, reason)
     else
         job.queued = now
         call('HSET', job_key(id), 'state', 'queued', 'queued', now)
-        call('HDEL', job_key(id), 'started', 'wake_up')
+        call('HDEL', job_key(id), 'started')
         enqueue(id, job)
         add_wake_up(job.lane)
         announce(id)
@@ -240,7 +237,6 @@ local function reap(lane)
             call('ZREM', lane_key(lane, 'running'), id)
         else
             call('HINCRBY', job_key(id), 'fence', 1)
-            if job.wake_up then drop_wake_up(lane, job.wake_up) end
             give_back(id, job, 'lease_lost', 'its worker stopped responding')
         end
     end
