@@ -18,6 +18,10 @@ import pytest
 from faulty_key_server import KeyServer, running, silent, status, truncated
 from in_process_service import circuit
 
+from prover.cli.keys_verify import verify_selection
+from prover.keys.selection import CircuitSelection
+from prover.keys.verify import Verdict
+
 PROVER = Path(sys.executable).with_name("prover")
 SMALL = circuit("v1_inclusion_26_1")
 OTHER = circuit("v2_inclusion_32_1")
@@ -162,6 +166,26 @@ def test_verify__of_unlisted_keys__checks_their_structure(installed: Prover) -> 
     assert code == 1
     assert keys[SMALL.key_file]["verdict"] == "unusable"
     assert "holds v2_inclusion_32_1; rename it" in keys["v2_inclusion_32_2.key"]["detail"]
+
+
+def verdict(folder: Path) -> Verdict:
+    (report,) = verify_selection(folder, CircuitSelection.everything(), None)
+    return report.verdict
+
+
+def test_verify__of_a_published_key_that_no_list_names__knows_its_digest(
+    tmp_path: Path, reference_keys_dir: Path
+) -> None:
+    path = tmp_path / SMALL.earlier_key_file
+    shutil.copy(reference_keys_dir / path.name, path)
+    assert verdict(tmp_path) is Verdict.GOOD
+    data = bytearray(path.read_bytes())
+    data[1000] ^= 1  # another valid point
+    path.write_bytes(data)
+    assert verdict(tmp_path) is Verdict.WRONG_CHECKSUM
+    # What an operator says of a file counts before that.
+    (tmp_path / "CHECKSUM").write_text(f"{hashlib.sha256(data).hexdigest()}  {path.name}\n")
+    assert verdict(tmp_path) is Verdict.GOOD
 
 
 def test_verify__of_a_folder_without_keys__is_no_success(prover: Prover) -> None:

@@ -431,3 +431,54 @@ def test_download__while_another_process_holds_the_file__waits_for_it(server: Ke
         assert server.gets[FILE] == 0
     thread.join(60)
     require_published(server, folder)
+
+
+EARLIER = ONE[0].earlier_key_file
+
+
+@pytest.fixture
+def mirror(reference_keys_dir: Path) -> Iterator[KeyServer]:
+    """A server of published keys under their earlier names, which has no list of them."""
+    files = {
+        wanted.earlier_key_file: (reference_keys_dir / wanted.earlier_key_file).read_bytes() for wanted in CIRCUITS
+    }
+    mirror = KeyServer(files)
+    mirror.checksum_faults = [status(404)] * 10
+    with running(mirror) as started:
+        yield started
+
+
+def test_download__from_a_server_without_a_list__brings_keys_with_pinned_digests(
+    mirror: KeyServer, folder: Path
+) -> None:
+    assert download_keys(folder, CIRCUITS, source(mirror), CancelFlag()) == 3
+    assert names(folder) == set(mirror.files)
+    for name, data in mirror.files.items():
+        assert (folder / name).read_bytes() == data
+    assert download_keys(folder, CIRCUITS, source(mirror), CancelFlag()) == 0
+
+
+def test_download__from_a_server_without_a_list__refuses_other_bytes(mirror: KeyServer, folder: Path) -> None:
+    data = bytearray(mirror.files[EARLIER])
+    data[len(data) // 2] ^= 1
+    mirror.files[EARLIER] = bytes(data)
+    with pytest.raises(KeyDownloadFailed, match=f"not found: {EARLIER}; .*checksum mismatch"):
+        download_keys(folder, CIRCUITS, source(mirror), CancelFlag())
+    assert names(folder) == set(mirror.files) - {EARLIER}
+
+
+def test_download__of_a_key_without_a_pinned_digest__needs_the_list(mirror: KeyServer, folder: Path) -> None:
+    unknown = circuit("v2_inclusion_32_20")
+    with pytest.raises(KeyDownloadFailed, match=rf"not found: {unknown.key_file}; downloading CHECKSUM .*404"):
+        download_keys(folder, [unknown], source(mirror), CancelFlag())
+    with pytest.raises(KeyDownloadFailed, match=f"no checksum found for {unknown.key_file}") as caught:
+        download_keys(folder, [*ONE, unknown], source(mirror), CancelFlag())
+    assert EARLIER not in str(caught.value)
+    assert names(folder) == {EARLIER}
+
+
+def test_list__with_earlier_names_alone__brings_those(server: KeyServer, folder: Path) -> None:
+    server.files = {EARLIER: server.files[FILE]}
+    server.checksums = f"{hashlib.sha256(server.files[EARLIER]).hexdigest()}  {EARLIER}\n"
+    assert bring(server, folder) == 1
+    assert names(folder) == {EARLIER, "CHECKSUM"}

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.errors import SettingsInvalid
-from prover.keys.checksums import ExpectedFile, parse_checksum_list, read_checksum_list, read_pinned_manifest
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.checksums import (
+    ExpectedFile,
+    parse_checksum_list,
+    published_keys,
+    read_checksum_list,
+    read_pinned_manifest,
+)
+from shared.circuit_id import CircuitId
 
 DIGEST = "0123456789abcdef" * 4
 ENTRY = {"name": "a.key", "size": 5, "sha256": DIGEST}
@@ -86,3 +94,22 @@ def test_lists__that_cannot_be_read__are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "CHECKSUM", tmp_path):
         with pytest.raises(SettingsInvalid, match="cannot be used as a CHECKSUM list"):
             read_checksum_list(path)
+
+
+def test_published_keys__are_those_of_the_reference_package() -> None:
+    """The other record of that package is what its files were checked against when they were fetched."""
+    pins = json.loads((Path(__file__).parents[2] / "scripts" / "reference_pins.json").read_text())
+    files = {
+        Path(name).name: (pin["bytes"], pin["sha256"])
+        for name, pin in pins["versions"]["0.27.0"]["files"].items()
+        if name.endswith(".key")
+    }
+    assert {file.name: (file.size, file.sha256) for file in published_keys().values()} == files
+    assert len(files) == 18
+
+
+def test_published_keys__are_of_catalogued_circuits_under_earlier_names() -> None:
+    for name in published_keys():
+        circuit = CircuitId.from_key_file(name)
+        assert circuit in PUBLISHED_CIRCUITS
+        assert circuit.earlier_key_file == name

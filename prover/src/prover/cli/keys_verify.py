@@ -65,9 +65,10 @@ def verify(
 ) -> None:
     """Check the keys of a folder: size and SHA-256, every byte's place in the format, checksums of prepared forms.
 
-    Sizes and digests come from --manifest, else from the CHECKSUM list that `prover download` leaves in the folder, and
-    from manifest.json of keys made here. Without --run-mode and --circuit all keys of the folder are checked, at least
-    one, and keys that no list names are reported as unlisted.
+    Sizes and digests come from --manifest, else from manifest.json of keys made here, the CHECKSUM list that `prover
+    download` leaves in the folder, and those that come with this program, of the keys in the reference's 0.27.0 package
+    under their names there. Without --run-mode and --circuit all keys of the folder are checked, at least one, and keys
+    that no list names are reported as unlisted.
     """
     selection = selection_from(run_mode, circuits, key_set)
     folder = prepared_dir or keys_dir / FOLDER

@@ -1,9 +1,15 @@
-"""What a key file must be: digests from a CHECKSUM list, or sizes and digests from a pinned manifest."""
+"""What a key file must be: digests from a CHECKSUM list, or sizes and digests from a pinned manifest.
+
+``published_keys.json`` beside this module pins the keys whose digests are known here: those of the reference's package
+for developers, under their earlier names.
+"""
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,8 @@ from prover.errors import SettingsInvalid
 
 CHECKSUM_LIST = "CHECKSUM"
 """Name of the list beside the key files, in the form of ``sha256sum``."""
+
+PUBLISHED_MANIFEST = "published_keys.json"
 
 _LINE = re.compile(r"([0-9a-fA-F]{64})[ \t]+\*?([^\s/\\]+)", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -56,13 +64,23 @@ def read_pinned_manifest(path: Path) -> Expectations:
     Raises SettingsInvalid that names the entry.
     """
     try:
-        value = json.loads(path.read_bytes())
-        entries = value["keys"] if isinstance(value, dict) and "keys" in value else value
-        if not isinstance(entries, list):
-            raise TypeError('it has no list "keys"')
-        files = [_expected_file(number, entry) for number, entry in enumerate(entries)]
+        return _parse_manifest(path.read_bytes())
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise SettingsInvalid(f"{path} cannot be used as a manifest of keys: {_reason(error)}") from error
+
+
+@cache
+def published_keys() -> Expectations:
+    """Read the manifest that comes with this program."""
+    return _parse_manifest(resources.files(__package__).joinpath(PUBLISHED_MANIFEST).read_bytes())
+
+
+def _parse_manifest(text: bytes) -> Expectations:
+    value = json.loads(text)
+    entries = value["keys"] if isinstance(value, dict) and "keys" in value else value
+    if not isinstance(entries, list):
+        raise TypeError('it has no list "keys"')
+    files = [_expected_file(number, entry) for number, entry in enumerate(entries)]
     return {file.name: file for file in files}
 
 

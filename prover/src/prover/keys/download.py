@@ -15,7 +15,14 @@ from yarl import URL
 from prover.errors import Cancelled, KeyDownloadFailed, KeyMissing, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.atomic_file import atomic_file
-from prover.keys.checksums import CHECKSUM_LIST, Expectations, ExpectedFile, parse_checksum_list, read_pinned_manifest
+from prover.keys.checksums import (
+    CHECKSUM_LIST,
+    Expectations,
+    ExpectedFile,
+    parse_checksum_list,
+    published_keys,
+    read_pinned_manifest,
+)
 from prover.keys.download_transfer import (
     TransferFailed,
     TransferInterrupted,
@@ -57,7 +64,7 @@ class DownloadSource:
     parallel: int = 4
     """Files at once."""
     manifest: Path | None = None
-    """Pinned names, sizes and digests, in place of the CHECKSUM list."""
+    """Pinned names, sizes and digests, in place of the CHECKSUM list and of those shipped for a server without one."""
     silence_s: float = 60.0
     """How long the server may send nothing."""
     backoff_s: float = 1.0
@@ -131,7 +138,7 @@ def download_keys(
     pinned = read_pinned_manifest(source.manifest) if source.manifest else None
     _make_writable(folder, missing)
     run = _Download(folder, source, base, watcher or Unwatched())
-    _interruptible(run.bring([circuit.key_file for circuit in missing], pinned), cancel)
+    _interruptible(run.bring(missing, pinned), cancel)
     return len(missing)
 
 
@@ -144,9 +151,11 @@ class _Download:
         self._watcher = watcher
         self._turns = asyncio.Semaphore(source.parallel)
         self._missing = ""
+        self._list_failure: KeyDownloadFailed | None = None
 
-    async def bring(self, names: list[str], pinned: Expectations | None) -> None:
-        self._missing = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+    async def bring(self, circuits: Sequence[CircuitId], pinned: Expectations | None) -> None:
+        first = circuits[0].key_file
+        self._missing = first if len(circuits) == 1 else f"{first} and {len(circuits) - 1} more"
         try:
             require_proxies()
         except TransferFailed as error:
@@ -156,17 +165,32 @@ class _Download:
         async with aiohttp.ClientSession(
             timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
         ) as session:
-            known = await self._checksum_list(session) if pinned is None else pinned
-            files = [known[name] for name in names if name in known]
+            known = await self._published(session, circuits) if pinned is None else pinned
+            files = [file for circuit in circuits if (file := _listed(circuit, known)) is not None]
             await self._require_space(session, files)
             outcomes = await asyncio.gather(*(self._file(session, file) for file in files), return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        failures += [self._unlisted(name) for name in names if name not in known]
+        failures += [self._unlisted(circuit.key_file) for circuit in circuits if _listed(circuit, known) is None]
         for failure in failures:
             if not isinstance(failure, KeyDownloadFailed):
                 raise failure
+        if failures and len(failures) == len(circuits) and self._list_failure is not None:
+            raise self._list_failure
         if failures:
             raise KeyDownloadFailed("\n".join(str(failure) for failure in failures))
+
+    async def _published(self, session: aiohttp.ClientSession, circuits: Sequence[CircuitId]) -> Expectations:
+        """What the server lists, or the digests shipped here where it has no list but may have their keys."""
+        try:
+            return await self._checksum_list(session)
+        except KeyDownloadFailed as failure:
+            shipped = published_keys()
+            refused = isinstance(failure.__cause__, TransferFailed)
+            if not refused or all(_listed(circuit, shipped) is None for circuit in circuits):
+                raise
+            _log.warning("checksum_list_missing", error=str(failure.__cause__), detail="the pinned digests count")
+            self._list_failure = failure
+            return shipped
 
     def _explained(self, failure: TransferFailed) -> str:
         return f"proving key file not found: {self._missing}; {failure}: {failure.remedy}"
@@ -294,6 +318,11 @@ class _Download:
         what = f"downloading {name if name == CHECKSUM_LIST else 'it'} from {self._shown} failed"
         missing = self._missing if name == CHECKSUM_LIST else name
         return KeyDownloadFailed(f"proving key file not found: {missing}; {what}: {reason}: {remedy}")
+
+
+def _listed(circuit: CircuitId, known: Expectations) -> ExpectedFile | None:
+    """The file of a circuit that a list has, under its current name or else its earlier one."""
+    return next((known[name] for name in circuit.key_files if name in known), None)
 
 
 def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:

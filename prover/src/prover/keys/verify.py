@@ -9,7 +9,14 @@ from prover.errors import KeyUnavailable, ProverError
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
-from prover.keys.checksums import CHECKSUM_LIST, Expectations, ExpectedFile, read_checksum_list, read_pinned_manifest
+from prover.keys.checksums import (
+    CHECKSUM_LIST,
+    Expectations,
+    ExpectedFile,
+    published_keys,
+    read_checksum_list,
+    read_pinned_manifest,
+)
 from prover.keys.key_files import check_name
 from prover.keys.provenance import read_manifest, sha256_of
 from shared.circuit_id import CircuitId
@@ -50,8 +57,9 @@ class KeyReport:
 
 
 def known_files(folder: Path, manifest: Path | None) -> Expectations:
-    """What the files of a folder must be: by a pinned manifest, or the CHECKSUM list and manifest.json beside them.
+    """What the files of a folder must be: by a pinned manifest, or by the lists beside them and the one shipped here.
 
+    Of those, manifest.json of keys made here counts before the CHECKSUM list, and that before the shipped one.
     Raises SettingsInvalid for a list that cannot be read.
     """
     if manifest is not None:
@@ -62,7 +70,7 @@ def known_files(folder: Path, manifest: Path | None) -> Expectations:
     }
     listed = folder / CHECKSUM_LIST
     published: Mapping[str, ExpectedFile] = read_checksum_list(listed) if listed.exists() else {}
-    return {**published, **made_here}
+    return {**published_keys(), **published, **made_here}
 
 
 def verify_key(
