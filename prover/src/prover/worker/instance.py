@@ -22,7 +22,7 @@ from prover.worker.lane_worker import LaneListener
 from prover.worker.monitor import QueueMonitor
 from prover.worker.places import Places
 from prover.worker.running import RunningJobs, Stop
-from prover.worker.supervisor import keep_running
+from prover.worker.supervisor import end_tasks, keep_running
 from prover.worker.sweeper import Sweeper
 from shared.logs import get_logger
 
@@ -91,7 +91,7 @@ class QueueInstance:
     async def drain(self, deadline_s: float) -> None:
         """Let running jobs end until the deadline, then cancel them and hand them back."""
         self.leave()
-        await _cancelled(self._listening)
+        await end_tasks(self._listening)
         if self._attempts is None or await self._settled(deadline_s):
             return
         self._running.stop_all(Stop.DRAINED)
@@ -102,7 +102,7 @@ class QueueInstance:
     async def close(self) -> None:
         """End everything; jobs that still run are cancelled and handed back."""
         await self.drain(0)
-        await _cancelled(self._background)
+        await end_tasks(self._background)
         await self._sweeper.step_down()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
@@ -132,9 +132,3 @@ def _kept(
     name: str, work: Callable[[], Coroutine[Any, Any, None]], on_failure: Callable[[], None] = lambda: None
 ) -> asyncio.Task[None]:
     return asyncio.create_task(keep_running(name, work, on_failure), name=name)
-
-
-async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

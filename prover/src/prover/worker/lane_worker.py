@@ -19,6 +19,7 @@ from prover.queue.jobs import Claim
 from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 from prover.worker.places import Places
+from prover.worker.supervisor import end_tasks
 
 _CLAIM_TIMEOUT_S = 10
 """A wake-up whose worker died is usable again ten seconds after this."""
@@ -56,10 +57,7 @@ class LaneWorker(Worker):
 
     async def abandon(self) -> None:
         """Cancel what is going on; the wake-ups go back."""
-        tasks = [task for task in (self.main_task, *self.tasks.values()) if task is not None and not task.done()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks([task for task in (self.main_task, *self.tasks.values()) if task is not None], again_s=0.2)
 
 
 class LaneListener:
@@ -104,8 +102,10 @@ class LaneListener:
             log_results=False,
         )
         self._allow()
+        worker.main_task = asyncio.create_task(worker.main(), name=worker.queue_name)
         try:
-            await worker.async_run()
+            await asyncio.wait({worker.main_task})
+            worker.main_task.result()
         finally:
             await worker.abandon()
 

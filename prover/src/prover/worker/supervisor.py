@@ -1,8 +1,9 @@
-"""Endless tasks that are begun again when they fail, waiting longer after every failure in a row."""
+"""Endless tasks: begun again when they fail, waiting longer after every failure in a row, and ended for certain."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -32,3 +33,19 @@ async def keep_running(
         if time.monotonic() - started > _HEALTHY_AFTER_S:
             delays = backoff_delays()
         await asyncio.sleep(next(delays))
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) -> None:
+    """Cancel tasks and wait for their ends. A cancellation may get lost on the way, so it is repeated.
+
+    Before Python 3.12 ``asyncio.wait_for``, which the client of Redis uses, swallows one that meets a result.
+    """
+    tasks = list(tasks)
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=again_s)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen
