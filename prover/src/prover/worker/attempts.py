@@ -94,7 +94,7 @@ class Attempts:
             return False
         except ProverError as error:
             # What says "not now" is no fault of the job. Running out of memory may be.
-            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | CircuitDisabled)
+            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown)
             await self._put_back(job, error, count_attempt=not blameless)
             return error.retryable and not isinstance(error, KeyUnavailable)
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again
