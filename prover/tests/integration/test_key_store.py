@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import threading
@@ -67,6 +68,17 @@ def test_key__under_either_name__is_found(store: KeyStore, folder: Path) -> None
     (folder / SMALL.earlier_key_file).rename(folder / SMALL.key_file)
     assert store.find(SMALL).name == SMALL.key_file
     assert store.get(SMALL, CancelFlag()).info.header == (26, 1, 0, 0)
+
+
+def test_key__in_a_folder_named_like_a_circuit__is_what_its_own_name_says(
+    reference_keys_dir: Path, engine: Engine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "append" / "batch_update_32_10.key"
+    folder.mkdir(parents=True)
+    (folder / SMALL.earlier_key_file).symlink_to(reference_keys_dir / SMALL.earlier_key_file)
+    with contextlib.closing(open_store(folder, engine)) as store:
+        assert list(store.installed()) == [SMALL]
+        assert store.get(SMALL, CancelFlag()).info.header == (26, 1, 0, 0)
 
 
 def test_key__absent__is_missing_by_its_current_name(store: KeyStore) -> None:

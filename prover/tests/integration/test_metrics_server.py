@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import urllib.error
 import urllib.request
 
@@ -9,11 +10,13 @@ import pytest
 from in_process_service import Serve, open_store
 from prometheus_client.parser import text_string_to_metric_families
 
+from prover.errors import SettingsInvalid
 from prover.http.app import start_metrics_server
 from prover.http.probes import probes
 from prover.http.state import STATE
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.settings import HttpSettings
 from shared.metrics import MetricsServer, new_registry
 
 
@@ -48,6 +51,23 @@ def test_metrics_server__on_a_taken_address__says_so() -> None:
             MetricsServer(new_registry(), *server.address)
     finally:
         server.close()
+
+
+async def test_metrics_server__on_a_taken_address_that_nobody_chose__takes_a_free_port(
+    serve: Serve, published_keys: KeyStore
+) -> None:
+    state = (await serve(published_keys)).app[STATE]
+    with contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as first:
+        address = f"127.0.0.1:{first.address[1]}"
+        unchosen = HttpSettings.model_construct(_fields_set=set(), metrics_address=address)
+        state.settings = state.settings.model_copy(update={"http": unchosen})
+        with contextlib.closing(start_metrics_server(state, new_registry())) as second:
+            assert second.address[1] != first.address[1]
+            assert fetch(second, "/livez")[0] == 200
+        chosen = HttpSettings(metrics_address=address)
+        state.settings = state.settings.model_copy(update={"http": chosen})
+        with pytest.raises(SettingsInvalid, match="--metrics-address: cannot listen"):
+            start_metrics_server(state, new_registry())
 
 
 async def test_probes__follow_the_state_of_the_server(serve: Serve, published_keys: KeyStore) -> None:

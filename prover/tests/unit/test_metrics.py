@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
+from prover.observability.memory import MemoryCollector
 from prover.observability.metrics import CIRCUIT_TYPES, STATUSES, Metrics
 from shared.metrics import new_registry
 
@@ -23,6 +24,11 @@ def declared() -> dict[str, dict[str, Any]]:
             bounds = metric._kwargs.get("buckets") or getattr(metric, "_upper_bounds", [])
             entry["buckets"] = [float(bound) for bound in bounds]
         facts[name] = entry
+    (memory,) = MemoryCollector().collect()
+    facts[memory.name] = {
+        "type": memory.type,
+        "labels": sorted({name for line in memory.samples for name in line.labels}),
+    }
     return facts
 
 

@@ -1,6 +1,7 @@
 """The API application, and a server that runs it until asked to stop."""
 
 import asyncio
+import errno
 import os
 import signal
 from functools import partial
@@ -128,14 +129,26 @@ def split_address(address: str, option: str) -> tuple[str, int]:
 
 
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
-    """Serve metrics and probes on their own address; raises SettingsInvalid for a taken one."""
-    address = state.settings.http.metrics_address
-    host, port = split_address(address, _METRICS_OPTION)
+    """Serve metrics and probes on their own address.
+
+    Raises SettingsInvalid for a taken one, unless nobody chose it: launchers that start several provers on a host set
+    the API address alone, and each prover then takes a free port.
+    """
+    http = state.settings.http
+    host, port = split_address(http.metrics_address, _METRICS_OPTION)
     registry.register(MemoryCollector())
     try:
         return MetricsServer(registry, host, port, probes(state))
     except OSError as error:
-        raise _taken(_METRICS_OPTION, address, error) from error
+        if "metrics_address" in http.model_fields_set or error.errno != errno.EADDRINUSE:
+            raise _taken(_METRICS_OPTION, http.metrics_address, error) from error
+    _log.warning(
+        "metrics_address_taken",
+        address=http.metrics_address,
+        detail="metrics and probes take a free port",
+        remedy=f"choose an address with {_METRICS_OPTION}",
+    )
+    return MetricsServer(registry, host, 0, probes(state))
 
 
 def _taken(option: str, address: str, error: OSError) -> SettingsInvalid:
