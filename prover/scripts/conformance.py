@@ -2,6 +2,7 @@
 
     conformance.py --base-url http://127.0.0.1:3001                       # against what is recorded
     conformance.py --base-url http://ours:3001 --compare http://theirs    # and against a reference that runs beside it
+    conformance.py --base-url http://ours:3001 --queue                    # the flows of a server with a queue
 
 Differences that are meant are listed with their reasons and do not count; prover/docs/reference/differences.md explains
 them. A case whose proving key the server lacks is left out and counted as such. Exit status 1 when anything else
@@ -11,28 +12,16 @@ differs.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import enum
-import http.client
-import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from conformance_cases import DIFFERENCES, Case, Expectation, all_cases
+from conformance_queue import QUEUE_DIFFERENCES, Played, alike, play, steps
+from conformance_wire import Answer, ask
 from rich.console import Console
 from rich.table import Table
-
-TIMEOUT_S = 180.0
-TOKENS = (
-    "constraint",
-    "is not satisfied",
-    "invalid number",
-    "unknown circuit type",
-    "timed out",
-)
-"""Words that clients act on, or that tell a user what is wrong."""
 
 
 class Outcome(enum.Enum):
@@ -45,49 +34,6 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a server answered; status 0 when it closed the connection."""
-
-    status: int
-    content_type: str = ""
-    text: str = ""
-    allow: bool = False
-
-    @property
-    def problem(self) -> dict[str, object]:
-        """The error body, empty if it is none."""
-        with contextlib.suppress(ValueError):
-            body = json.loads(self.text)
-            if isinstance(body, dict) and "code" in body:
-                return body
-        return {}
-
-    @property
-    def is_proof(self) -> bool:
-        """Whether the body is a bare proof of the usual length."""
-        with contextlib.suppress(ValueError):
-            return len(self.text) == 579 and list(json.loads(self.text)) == ["ar", "bs", "krs"]
-        return False
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether the server could not prove for want of a key."""
-        message = str(self.problem.get("message", ""))
-        return self.problem.get("code") == "key_not_found" or "no proving system for" in message
-
-    @property
-    def gist(self) -> tuple[object, ...]:
-        """What two implementations must have in common."""
-        message = str(self.problem.get("message", ""))
-        tokens = tuple(token for token in TOKENS if token in message)
-        return self.status, self.problem.get("code"), tokens, self.is_proof, not self.text
-
-    def __str__(self) -> str:
-        code = self.problem.get("code", "proof" if self.is_proof else self.text[:30].strip() or "no body")
-        return f"{self.status or 'closed'} {code}"
-
-
-@dataclass(frozen=True)
 class Row:
     """One line of the report."""
 
@@ -96,23 +42,6 @@ class Row:
     answer: str
     expected: str
     remark: str = ""
-
-
-def ask(base_url: str, case: Case) -> Answer:
-    """Send one case on a connection of its own."""
-    url = urlsplit(base_url)
-    connection = http.client.HTTPConnection(url.hostname or "", url.port or 80, timeout=TIMEOUT_S)
-    with contextlib.closing(connection):
-        try:
-            # Some answers come before the body is read to its end.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                connection.request(case.method, url.path.rstrip("/") + case.path, case.body, dict(case.headers))
-            response = connection.getresponse()
-            text = response.read().decode(errors="replace")
-        except (OSError, http.client.HTTPException):
-            return Answer(0)
-    content_type = response.headers.get("Content-Type", "")
-    return Answer(response.status, content_type, text, "Allow" in response.headers)
 
 
 def faults(answer: Answer, expected: Expectation) -> list[str]:
@@ -155,7 +84,7 @@ def compare(case: Case, answer: Answer, other_url: str) -> Row:
     """Compare an answer with that of a reference of version 0.27.0 beside it."""
     if case.kills_old:
         return Row(case.name, Outcome.MEANT, str(answer), "not sent", "the reference dies of this request")
-    theirs = ask(other_url, case)
+    theirs = _ask(other_url, case)
 
     def row(outcome: Outcome, remark: str = "") -> Row:
         return Row(case.name, outcome, str(answer), str(theirs), remark)
@@ -174,11 +103,59 @@ def compare(case: Case, answer: Answer, other_url: str) -> Row:
     )
 
 
+def _ask(base_url: str, case: Case) -> Answer:
+    return ask(base_url, case.method, case.path, case.body, case.headers)
+
+
+def run_queue(base_url: str, other_url: str | None = None) -> list[Row]:
+    """Play the flows of a server with a queue; returns a row per step, two with another server to compare."""
+    script = steps()
+    ours = play(base_url, script)
+    rows = [judge_step(step) for step in ours]
+    if other_url:
+        rows += map(compare_step, ours, play(other_url, script))
+    return rows
+
+
+def judge_step(played: Played) -> Row:
+    """Compare an answer with what later versions of the reference give, and with what ours does on purpose."""
+    step, answer = played.step, played.answer
+
+    def row(outcome: Outcome, remark: str = "") -> Row:
+        return Row(step.name, outcome, str(answer), str(step.expect["status"]), remark)
+
+    found = played.faults(step.expect)
+    if not found:
+        return row(Outcome.SAME)
+    if step.name in QUEUE_DIFFERENCES and not played.faults(QUEUE_DIFFERENCES[step.name].expect):
+        return row(Outcome.MEANT, QUEUE_DIFFERENCES[step.name].reason)
+    return row(Outcome.DIFFERENT, "; ".join(found))
+
+
+def compare_step(ours: Played, theirs: Played) -> Row:
+    """Compare an answer with that of a reference of version 0.27.0 with a queue of its own."""
+    step = ours.step
+
+    def row(outcome: Outcome, remark: str = "") -> Row:
+        return Row(step.name, outcome, str(ours.answer), str(theirs.answer), remark)
+
+    unexpected = theirs.faults(step.old)
+    if unexpected:
+        return row(Outcome.DIFFERENT, f"the reference's own answer: {'; '.join(unexpected)}")
+    if alike(ours.answer, theirs.answer):
+        return row(Outcome.SAME)
+    if step.name in QUEUE_DIFFERENCES and not ours.faults(QUEUE_DIFFERENCES[step.name].expect):
+        return row(Outcome.MEANT, QUEUE_DIFFERENCES[step.name].reason)
+    if step.old != step.expect and not ours.faults(step.expect):
+        return row(Outcome.MEANT, "as later versions of the reference")
+    return row(Outcome.DIFFERENT, "answers differ")
+
+
 def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | None = None) -> list[Row]:
     """Send the cases one after the other; returns a row per case, two with another server to compare."""
     rows = []
     for case in all_cases() if cases is None else cases:
-        answer = ask(base_url, case)
+        answer = _ask(base_url, case)
         rows.append(judge(case, answer))
         if other_url:
             rows.append(compare(case, answer, other_url))
@@ -202,13 +179,20 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--base-url", required=True, metavar="URL", help="server to judge, without a queue and API keys"
+        "--base-url",
+        required=True,
+        metavar="URL",
+        help="server to judge, without API keys, and without a queue unless --queue",
     )
     parser.add_argument("--compare", metavar="URL", help="reference prover 0.27.0 with the same keys")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; repeatable")
+    parser.add_argument("--queue", action="store_true", help="both have a queue: play its flows instead")
     options = parser.parse_args()
     chosen = [case for case in all_cases() if not options.case or case.name in options.case]
-    rows = run(options.base_url, options.compare, chosen)
+    if options.queue:
+        rows = run_queue(options.base_url, options.compare)
+    else:
+        rows = run(options.base_url, options.compare, chosen)
     report(rows, Console(width=None if sys.stdout.isatty() else 160))
     return 1 if any(row.outcome is Outcome.DIFFERENT for row in rows) else 0
 

@@ -55,7 +55,7 @@ class Case:
         return self.old.get("status", 0) is None
 
 
-DIFFERENCES: Mapping[str, Difference] = {
+DIFFERENCES: dict[str, Difference] = {
     "unparseable publicInputHash is not a parse error in v2": Difference(
         {"status": 400, "code": "malformed_body", "message_contains": ["invalid number"]},
         "a number that cannot be read is reported as such",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from prover.http.state import STATE, ServerState
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.queue.connection import RedisConnection
+from prover.queue.limits import QueueLimits
+from prover.queue.store import JobStore
+from prover.settings import QueueSettings
+from prover.worker.instance import QueueInstance
 from shared.circuit_id import CircuitId
 
 Client = TestClient[Any, Any]
@@ -57,6 +63,31 @@ async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
 def open_store(directory: Path, engine: Engine) -> KeyStore:
     """A key store with metrics of its own."""
     return KeyStore(directory, engine, Metrics(CollectorRegistry()))
+
+
+@contextlib.asynccontextmanager
+async def queue_on(url: str, limits: QueueLimits | None = None) -> AsyncIterator[tuple[RedisConnection, JobStore]]:
+    """The queue on a Redis, with connections of its own."""
+    connection = RedisConnection.open(url, timeout_s=2)
+    store = JobStore(connection, limits)
+    try:
+        yield connection, store
+    finally:
+        await store.close()
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def working(connection: RedisConnection, store: JobStore, state: ServerState) -> AsyncIterator[None]:
+    """Workers of a server, which prove the jobs of its queue meanwhile."""
+    settings = QueueSettings(heartbeat_s=0.5, poll_s=0.02)
+    instance = QueueInstance(connection, store, settings, state.metrics)
+    instance.start()
+    instance.work(state.service, state.selection, slots=1, in_all=2)
+    try:
+        yield
+    finally:
+        await instance.close()
 
 
 def circuit(name: str) -> CircuitId:

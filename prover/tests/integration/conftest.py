@@ -11,16 +11,29 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from gnark_conversion import convert_key
 from golden_vectors import BATCH, RequestVector
-from in_process_service import CONVERTED, Client, Listen, Serve, StoreFor, VerifyingKeyOf, circuit, open_store
+from in_process_service import (
+    CONVERTED,
+    Client,
+    Listen,
+    Serve,
+    StoreFor,
+    VerifyingKeyOf,
+    circuit,
+    open_store,
+    queue_on,
+)
 from independent_groth16 import IndependentKey
 from prometheus_client import CollectorRegistry
+from redis_server import RedisServer
 
 from prover.http.app import Listener, create_app
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.queue.store import JobStore
 from prover.settings import Settings, load_settings
 
 
@@ -103,13 +116,19 @@ def verifying_key_of() -> VerifyingKeyOf:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Give a function that starts a server over a key store; groups of settings are keywords."""
+    """Give a function that starts a server over a key store, and a queue; groups of settings are keywords."""
     clients: list[Client] = []
     states: list[ServerState] = []
 
-    async def start(store: KeyStore, **groups: dict[str, Any]) -> Client:
+    async def start(
+        store: KeyStore,
+        queue: JobStore | None = None,
+        selection: CircuitSelection | None = None,
+        **groups: dict[str, Any],
+    ) -> Client:
         settings: Settings = load_settings(groups)
-        state = ServerState.build(settings, store, Metrics(CollectorRegistry()))
+        metrics = Metrics(CollectorRegistry())
+        state = ServerState.build(settings, store, metrics, selection, queue=queue)
         states.append(state)
         server = TestServer(create_app(state))
         await server.start_server(access_log=None)
@@ -132,9 +151,11 @@ async def listen() -> AsyncIterator[Listen]:
     listeners: list[Listener] = []
     states: list[ServerState] = []
 
-    async def start(store: KeyStore, **groups: dict[str, Any]) -> tuple[ServerState, int]:
+    async def start(
+        store: KeyStore, queue: JobStore | None = None, **groups: dict[str, Any]
+    ) -> tuple[ServerState, int]:
         groups["http"] = {"address": "127.0.0.1:0", **groups.get("http", {})}
-        state = ServerState.build(load_settings(groups), store, Metrics(CollectorRegistry()))
+        state = ServerState.build(load_settings(groups), store, Metrics(CollectorRegistry()), queue=queue)
         states.append(state)
         listener = Listener(state)
         listeners.append(listener)
@@ -147,6 +168,13 @@ async def listen() -> AsyncIterator[Listen]:
     for state in states:
         state.flights.cancel_all()
         state.close()
+
+
+@pytest.fixture
+async def job_store(redis_database: RedisServer) -> AsyncIterator[JobStore]:
+    """An empty queue without workers."""
+    async with queue_on(redis_database.url) as (_, store):
+        yield store
 
 
 @pytest.fixture(autouse=True)

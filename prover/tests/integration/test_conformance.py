@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import KEY_FILES
-from conformance import Answer, Outcome, faults, report, run
+from conformance import Outcome, faults, report, run
 from conformance_cases import DIFFERENCES, all_cases
+from conformance_queue import QUEUE_DIFFERENCES, steps
+from conformance_wire import Answer
 from golden_vectors import VECTORS
 from in_process_service import Listen
 from reference_server import fill_up, reference_server
@@ -55,13 +57,13 @@ async def test_suite__against_ours_and_the_reference__finds_no_difference_that_i
 
 def test_differences__are_all_documented() -> None:
     text = DOCUMENT.read_text()
-    for name, difference in DIFFERENCES.items():
+    for name, difference in (DIFFERENCES | QUEUE_DIFFERENCES).items():
         assert difference.reason
         assert f"`{name}`" in text, name
 
 
 def test_cases__have_different_names() -> None:
-    names = [case.name for case in all_cases()]
+    names = [case.name for case in all_cases()] + [step.name for step in steps()]
     assert len(names) == len(set(names))
 
 

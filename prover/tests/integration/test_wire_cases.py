@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 
 import pytest
-from conformance import Answer, faults
+from conformance import faults
 from conformance_cases import DIFFERENCES, Case, all_cases, recorded_cases
+from conformance_queue import NEEDS_ITS_OWN_SERVER, steps
+from conformance_wire import Answer
 from golden_vectors import load
 from in_process_service import Serve, circuit
 
@@ -14,19 +16,6 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.store import KeyStore
 
 CASES = {case.name: case for case in all_cases()}
-NEED_THE_QUEUE = {
-    "batch goes to the queue even with X-Sync",
-    "poll until done",
-    "same bytes again while live or retained (head only)",
-    "unsatisfiable batch",
-    "inclusion is synchronous by default",
-    "inclusion forced async",
-    "inclusion forced async by query",
-    "queue add",
-    "status errors",
-}
-"""Flows of queue_flows.json about a server with Redis: they belong to the queue mode, which is not built yet."""
-RUN_ELSEWHERE = {"auth (head only, PROVER_API_KEY=sekret)": "test_access.py"}
 
 
 def needs_batch_key(case: Case) -> bool:
@@ -65,5 +54,6 @@ def test_cases__with_a_deliberate_difference__exist_in_the_table() -> None:
 def test_cases__none__are_left_out() -> None:
     assert len(recorded_cases()) == len(load("prover/cases.json")["cases"])
     assert len(CASES) == len(all_cases())
-    flows = {flow["name"] for flow in load("prover/queue_flows.json")["flows"]}
-    assert flows == NEED_THE_QUEUE | set(RUN_ELSEWHERE)
+    flows = load("prover/queue_flows.json")["flows"]
+    played = {step.name.partition(", step")[0] for step in steps()}
+    assert {flow["name"] for flow in flows} - played == {NEEDS_ITS_OWN_SERVER}  # test_access.py has that one

@@ -1,6 +1,7 @@
 """The queue as a whole: counts, a verdict, and its sweeps on demand."""
 
 import time
+from typing import Literal
 
 from aiohttp import web
 
@@ -32,7 +33,7 @@ async def health(request: web.Request) -> web.Response:
     counts = await queue_of(request).stats()
     answer = QueueHealth(
         queue_lengths=_lengths(counts),
-        status="unhealthy" if counts.failed > _MANY_FAILURES else "degraded" if counts.stuck else "healthy",
+        status=verdict(counts),
         stuck_jobs=counts.stuck,
         timestamp=int(counts.timestamp),
         total_failed=counts.failed,
@@ -54,6 +55,13 @@ async def cleanup(request: web.Request) -> web.Response:
         timestamp=int(time.time()),
     )
     return respond(answer)
+
+
+def verdict(counts: QueueStats) -> Literal["healthy", "degraded", "unhealthy"]:
+    """Judge as the reference does: many failures weigh more than jobs that take long."""
+    if counts.failed > _MANY_FAILURES:
+        return "unhealthy"
+    return "degraded" if counts.stuck else "healthy"
 
 
 async def _sweep(queue: JobStore, kind: SweepKind) -> SweepOutcome:

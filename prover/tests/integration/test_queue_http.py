@@ -1,0 +1,352 @@
+"""Jobs over HTTP with a real Redis; the test itself takes and ends jobs, so every state lasts as long as it wants."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from golden_vectors import vector_named
+from in_process_service import Client, Serve, sample, state_of, until
+
+from prover.http import jobs
+from prover.http.queue_routes import verdict
+from prover.keys.selection import CircuitSelection
+from prover.keys.store import KeyStore
+from prover.queue.jobs import Beat, Claim, LaneStats, QueueStats
+from prover.queue.lanes import Lane
+from prover.queue.store import JobStore
+
+MERKLE = vector_named("prover/v2_inclusion_32_1")
+UPDATE = vector_named("prover/batch_update_32_10")
+ADDRESS_APPEND = vector_named("prover/batch_address-append_40_10")
+ASYNC = {"X-Async": "true"}
+COORDINATE = "0x" + "0" * 63 + "1"
+PROOF = {"ar": [COORDINATE] * 2, "bs": [[COORDINATE] * 2] * 2, "krs": [COORDINATE] * 2}
+
+
+def batch(**members: Any) -> bytes:
+    """The update request with further members."""
+    return json.dumps(UPDATE.request | members).encode()
+
+
+async def queue(client: Client, body: bytes = UPDATE.body, **options: Any) -> str:
+    """Submit a request and give its job."""
+    response = await client.post("/prove", data=body, **options)
+    answer = await response.json()
+    assert response.status == 202, answer
+    return str(answer["job_id"])
+
+
+async def status(client: Client, job_id: str, wait: str = "0") -> tuple[int, dict[str, Any]]:
+    response = await client.get("/prove/status", params={"job_id": job_id, "wait": wait})
+    answer: dict[str, Any] = await response.json()
+    return response.status, answer
+
+
+async def claim(store: JobStore, lane: Lane = Lane.UPDATE) -> Claim:
+    claimed = await store.claim(lane, "test", None)
+    assert claimed is not None
+    return claimed
+
+
+def moment(text: str) -> float:
+    """Unix seconds of an RFC 3339 time."""
+    assert text.endswith("Z")
+    return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+
+
+async def test_batch__submitted__is_answered_byte_for_byte(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    response = await client.post("/prove", data=UPDATE.body, headers={"X-Sync": "true"})
+    text = await response.text()
+    job_id = json.loads(text)["job_id"]
+    assert response.status == 202
+    assert response.headers["Content-Type"] == "application/json"
+    assert "X-Warning" not in response.headers
+    assert uuid.UUID(job_id).version == 4
+    assert text == (
+        f'{{"circuit_type":"update","estimated_time":"10-30 seconds","job_id":"{job_id}",'
+        '"message":"Proof generation queued for update circuit. Use status_url to check progress.",'
+        f'"queue":"zk_update_queue","status":"queued","status_url":"/prove/status?job_id={job_id}"}}\n'
+    )
+    assert (await claim(job_store)).body == UPDATE.body
+
+
+@pytest.mark.parametrize(
+    ("body", "lane", "circuit"),
+    [
+        (UPDATE.body, Lane.UPDATE, "batch_update_32_10"),
+        (ADDRESS_APPEND.body, Lane.ADDRESS_APPEND, "batch_address-append_40_10"),
+        (vector_named("prover/batch_append_32_10").body, Lane.APPEND, "batch_append_32_10"),
+        (batch(batchSize=7), Lane.UPDATE, ""),
+        (MERKLE.body, Lane.UPDATE, "v2_inclusion_32_1"),
+        (b'{"circuitType":"foo","height":1}', Lane.UPDATE, ""),
+    ],
+    ids=["update", "address-append", "append", "no such size", "inclusion", "no such circuit"],
+)
+async def test_request__queued__is_in_the_lane_of_its_kind_under_its_circuit(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, body: bytes, lane: Lane, circuit: str
+) -> None:
+    client = await serve(published_keys, job_store)
+    await queue(client, body, headers=ASYNC)
+    claimed = await claim(job_store, lane)
+    assert (claimed.circuit, claimed.circuit_type) == (circuit, json.loads(body)["circuitType"])
+
+
+async def test_tree_and_index__of_a_batch__decide_its_turn(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    for index in (3, 1, 10**30, -7):
+        await queue(client, batch(treeId="tree", batchIndex=index))
+    assert [(await claim(job_store)).batch_index for _ in range(4)] == [1, 3, 2**53 - 1, -1]
+
+
+async def test_equal_requests__100_at_once__are_one_job(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    responses = await asyncio.gather(*(client.post("/prove", data=UPDATE.body) for _ in range(100)))
+    answers = [await response.json() for response in responses]
+    assert {response.status for response in responses} == {202}
+    assert len({answer["job_id"] for answer in answers}) == 1
+    assert sorted(answer["status"] for answer in answers) == ["already_queued"] * 99 + ["queued"]
+    repeated = next(answer for answer in answers if answer["status"] == "already_queued")
+    assert sorted(repeated) == ["circuit_type", "deduplicated", "job_id", "message", "queue", "status"]
+    assert repeated["deduplicated"] is True
+    await claim(job_store)
+    assert await job_store.claim(Lane.UPDATE, "test", None) is None
+
+
+async def test_job__from_queued_to_completed__says_where_it_is(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    code, answer = await status(client, job_id)
+    created = answer.pop("created_at")
+    assert abs(moment(created) - time.time()) < 60
+    assert (code, answer) == (
+        202,
+        {
+            "circuit_type": "update",
+            "job_id": job_id,
+            "message": "Job is queued and waiting to be processed",
+            "status": "queued",
+        },
+    )
+    claimed = await claim(job_store)
+    code, answer = await status(client, job_id)
+    assert (code, answer["status"], answer["message"]) == (202, "processing", "Job is currently being processed")
+    assert moment(answer["created_at"]) >= moment(created)
+    assert await job_store.finish(claimed, json.dumps(PROOF).encode(), 1234)
+    code, answer = await status(client, job_id)
+    assert (code, answer["status"]) == (200, "completed")
+    assert answer["result"] == {"proof": PROOF, "proof_duration_ms": 1234}
+
+
+async def test_job__that_failed__is_answered_202_with_the_reason(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    reason = "error proving: constraint #5 is not satisfied: 1 * 2 != 3"
+    assert await job_store.fail(await claim(job_store), reason, deterministic=True)
+    code, answer = await status(client, job_id)
+    assert (code, answer["status"], answer["error"]) == (202, "failed", reason)
+    assert answer["message"] == f"Job processing failed: {reason}"
+    assert abs(moment(answer["failed_at"]) - time.time()) < 60
+    assert await queue(client) == job_id  # the input is to blame
+
+
+async def test_wait__for_a_change__ends_with_it(serve: Serve, published_keys: KeyStore, job_store: JobStore) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    waiting = asyncio.create_task(status(client, job_id, wait="60"))
+    await asyncio.sleep(0.1)  # so that it is likely to wait; the outcome does not depend on it
+    claimed = await claim(job_store)
+    await job_store.finish(claimed, json.dumps(PROOF).encode(), 1)
+    started = time.monotonic()
+    assert (await waiting)[1]["status"] in ("processing", "completed")
+    assert (await status(client, job_id, wait="59.5"))[0] == 200  # nothing will change any more
+    assert time.monotonic() - started < 50
+
+
+async def test_wait__without_a_change__ends_in_time(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "LONGEST_WAIT_S", 0.2)
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    started = time.monotonic()
+    assert (await status(client, job_id, wait="86400"))[1]["status"] == "queued"
+    assert 0.2 <= time.monotonic() - started < 60
+
+
+async def test_wait__when_the_server_stops__ends_at_once(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    waiting = asyncio.create_task(status(client, job_id, wait="60"))
+    await asyncio.sleep(0.1)
+    await state_of(client).drain()
+    assert (await asyncio.wait_for(waiting, 30))[1]["status"] == "queued"
+    refused = await client.post("/prove", data=batch(batchIndex=1))
+    assert (refused.status, (await refused.json())["code"]) == (503, "shutting_down")
+    assert (await status(client, job_id))[0] == 202
+
+
+@pytest.mark.parametrize("wait", ["", "-1", "x", "1e3", "nan", "0x1", "1" * 10])
+async def test_wait__that_is_no_number_of_seconds__is_refused(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, wait: str
+) -> None:
+    client = await serve(published_keys, job_store)
+    code, answer = await status(client, str(uuid.uuid4()), wait=wait)
+    assert (code, answer["code"]) == (400, "malformed_body")
+
+
+async def test_cancel__of_a_waiting_job__ends_it(serve: Serve, published_keys: KeyStore, job_store: JobStore) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    response = await client.delete("/prove/status", params={"job_id": job_id})
+    answer = await response.json()
+    assert (response.status, answer["status"]) == (202, "failed")
+    assert answer["error"].startswith("cancelled")
+    assert await job_store.claim(Lane.UPDATE, "test", None) is None
+    assert await queue(client) != job_id
+
+
+async def test_cancel__of_a_running_job__asks_its_worker(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    claimed = await claim(job_store)
+    response = await client.delete("/prove/status", params={"job_id": job_id})
+    assert (response.status, (await response.json())["status"]) == (202, "processing")
+    assert await job_store.heartbeat([claimed]) == [Beat.CANCELLED]
+
+
+async def test_cancel__of_a_finished_job__changes_nothing(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    await job_store.finish(await claim(job_store), json.dumps(PROOF).encode(), 1)
+    response = await client.delete("/prove/status", params={"job_id": job_id})
+    assert (response.status, (await response.json())["status"]) == (200, "completed")
+    response = await client.delete("/prove/status", params={"job_id": str(uuid.uuid4())})
+    assert (response.status, (await response.json())["code"]) == (404, "job_not_found")
+
+
+async def test_circuit__switched_off_here__is_queued_for_others(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store, CircuitSelection(frozenset()))
+    assert (await client.post("/prove", data=MERKLE.body)).status == 503
+    await queue(client, MERKLE.body, headers=ASYNC)
+    await queue(client)
+
+
+async def test_unknown_circuit__large__has_no_place_in_the_queue(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    body = b'{"circuitType":"foo","height":1,"x":"' + b"x" * 2**17 + b'"}'
+    for path in ("/prove?async=true", "/queue/add"):
+        response = await client.post(path, data=body)
+        assert (response.status, (await response.json())["message"]) == (
+            400,
+            "unknown circuit type: foo at $.circuitType",
+        )
+
+
+async def test_roles__with_keys__keep_add_and_cleanup_for_administrators(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store, http={"api_keys": "forester=forester-key,ops:admin=operator-key"})
+    forester, operator = {"X-API-Key": "forester-key"}, {"X-API-Key": "operator-key"}
+    for path, allowed in (("/queue/add", 202), ("/queue/cleanup", 200)):
+        assert (await client.post(path, data=UPDATE.body)).status == 401
+        refused = await client.post(path, data=UPDATE.body, headers=forester)
+        assert (refused.status, (await refused.json())["code"]) == (403, "forbidden")
+        assert (await client.post(path, data=UPDATE.body, headers=operator)).status == allowed
+    assert (await client.get("/queue/stats", headers=forester)).status == 200
+    assert (await client.get("/queue/health", headers=forester)).status == 200
+    job_id = await queue(client, MERKLE.body, headers=forester | ASYNC)
+    assert (await client.get(f"/prove/status?job_id={job_id}")).status == 401
+    assert (await client.delete(f"/prove/status?job_id={job_id}", headers=forester)).status == 202
+
+
+async def test_role__without_a_queue__does_not_tell_paths_that_are_not_there(
+    serve: Serve, published_keys: KeyStore
+) -> None:
+    client = await serve(published_keys, http={"api_keys": "forester=forester-key"})
+    assert (await client.post("/queue/add", headers={"X-API-Key": "forester-key"})).status == 404
+
+
+async def test_counts__of_waiting_jobs__tell_those_of_trees_apart(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    await queue(client)
+    for index in range(3):
+        await queue(client, batch(treeId="a", batchIndex=index))
+    await queue(client, batch(treeId="b"))
+    await queue(client, ADDRESS_APPEND.body)
+    await claim(job_store, Lane.ADDRESS_APPEND)
+    counts = await (await client.get("/queue/stats")).json()
+    assert counts["queues"]["zk_update_queue"] == 1
+    assert counts["queues"]["zk_update_queue_tree_subqueues"] == 4
+    assert counts["queues"]["zk_update_queue_tree_count"] == 2
+    assert counts["queues"]["zk_address_append_processing_queue"] == 1
+    assert (counts["total_pending"], counts["total_active"], counts["total_failed"]) == (5, 1, 0)
+    health = await (await client.get("/queue/health")).json()
+    assert health["queue_lengths"] == counts["queues"]
+    assert (health["total_pending"], health["total_processing"], health["status"]) == (5, 1, "healthy")
+
+
+def test_verdict__weighs_failures_above_long_jobs() -> None:
+    def counted(*, failed: int, stuck: int) -> QueueStats:
+        lane = LaneStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
+        return QueueStats({Lane.UPDATE: lane}, failed=failed, results=0, timestamp=0)
+
+    assert verdict(counted(failed=50, stuck=0)) == "healthy"
+    assert verdict(counted(failed=50, stuck=1)) == "degraded"
+    assert verdict(counted(failed=51, stuck=1)) == "unhealthy"
+
+
+async def test_submission__is_counted_with_its_size(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    state = state_of(client)
+    await queue(client)
+    await queue(client)
+    await client.post("/queue/add", data=b'{"circuitType":"foo","height":1}')
+    assert sample(state, "prover_proof_requests_total", circuit_type="update", status="queued") == 2
+    assert sample(state, "prover_circuit_input_size_bytes_count", circuit_type="update") == 2
+    assert sample(state, "prover_proof_requests_total", circuit_type="unknown", status="queued") == 1
+    await client.post("/queue/add", data=b"{}")
+    assert sample(state, "prover_proof_requests_total", circuit_type="unknown", status="client_error") == 1
+
+
+async def test_client__that_stops_waiting__leaves_nothing_behind(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    before = len(asyncio.all_tasks())
+    waiting = asyncio.create_task(status(client, job_id, wait="60"))
+    await until(lambda: len(asyncio.all_tasks()) > before + 2)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await until(lambda: len(asyncio.all_tasks()) <= before)
