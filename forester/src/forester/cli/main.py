@@ -1,13 +1,33 @@
-"""The `forester` command."""
+"""The ``forester`` command: data on standard output, talk on standard error, exit codes that mean something."""
 
 import click
 
+from forester.cli.command import Group
+from forester.observability.logs import configure_logs
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="zkc-forester", prog_name="forester")
-def cli() -> None:
+COMMANDS = {
+    "status": "forester.cli.status",
+    "health": "forester.cli.health",
+    "config": "forester.cli.config",
+}
+
+
+@click.group(
+    cls=Group,
+    modules=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 fine, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
+    "70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
+)
+@click.version_option(
+    None, "-V", "--version", package_name="zkc-forester", prog_name="forester", message="%(prog)s %(version)s"
+)
+@click.option("-v", "--verbose", is_flag=True, help="Write debug lines, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Write errors only.")
+def cli(verbose: bool, quiet: bool) -> None:
     """Keep Light Protocol's Merkle trees moving.
 
-    The daemon and its operator commands are not built yet: this release answers
-    --version and --help only.
+    Options are read from the environment and from .env, too; `forester config show` tells what holds and why.
+    The daemon is not built yet: this release looks at networks and checks foresters.
     """
+    configure_logs(level="error" if quiet else "debug" if verbose else "info")

@@ -2,6 +2,6 @@
 
 from forester.settings.keys import SigningKey
 from forester.settings.model import Settings
-from forester.settings.sources import Loaded, load_settings, require
+from forester.settings.sources import Loaded, given, load_settings, require
 
-__all__ = ["Loaded", "Settings", "SigningKey", "load_settings", "require"]
+__all__ = ["Loaded", "Settings", "SigningKey", "given", "load_settings", "require"]

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
@@ -17,6 +17,8 @@ from pydantic import SecretStr, ValidationError
 from forester.errors import SettingsInvalid
 from forester.redaction import remember_secret, remember_url
 from forester.settings.model import Settings, is_secret
+
+Value = TypeVar("Value")
 
 PREFIX = "FORESTER_"
 SECRETS_FOLDER = "FORESTER_SECRETS_DIR"
@@ -139,6 +141,13 @@ def _remember(settings: Settings) -> None:
                 remember_url(value.get_secret_value())
             else:
                 remember_secret(value.get_secret_value())
+
+
+def given(value: Value | None) -> Value:
+    """Return a value that ``require`` has found to be there."""
+    if value is None:
+        raise SettingsInvalid("a setting that is needed was not asked for")
+    return value
 
 
 def require(settings: Settings, *names: str) -> None:

@@ -1,0 +1,68 @@
+"""Commands that are imported when used, and whose failures become one masked line and an exit code."""
+
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from forester.errors import ForesterError
+from forester.redaction import mask
+
+
+class Command(click.Command):
+    """A command with examples, which its help prints as they are."""
+
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, then the epilog."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        super().format_epilog(ctx, formatter)
+
+
+class Group(click.Group):
+    """A group of commands that may raise ForesterError.
+
+    ``modules`` maps their names to ``module`` or ``module:name``.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names of all commands, in the order of the table."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        place = self.modules.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a ForesterError ends the process with its exit code, a surprise with 70 and a trace."""
+        try:
+            return super().invoke(ctx)
+        except ForesterError as error:
+            click.echo(f"error: {error.detail}", err=True)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(128 + signal.SIGINT)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+            raise
+        except Exception:  # noqa: BLE001 - the last resort: nothing unmasked may reach a terminal or a log
+            click.echo(mask(traceback.format_exc()), err=True)
+            sys.exit(ForesterError.exit_code)

@@ -1,0 +1,52 @@
+"""``forester config``: what holds, and why."""
+
+import json
+from typing import Any
+
+import click
+from pydantic import SecretStr
+
+from forester.cli.command import Command
+from forester.cli.options import output_option, setting_options
+from forester.redaction import mask
+from forester.settings import Settings, SigningKey, load_settings
+from forester.settings.model import is_secret
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command(
+    cls=Command, examples=("forester config show", "forester config show --output json | jq .rpc_url.origin")
+)
+@setting_options(*Settings.model_fields)
+@output_option
+def show(output: str, **flags: Any) -> None:
+    """Print every setting with its value and where it comes from; whatever grants access is masked."""
+    loaded = load_settings(flags)
+    rows = {
+        name: {"value": shown(name, getattr(loaded.settings, name)), "origin": loaded.origins[name]}
+        for name in Settings.model_fields
+    }
+    if output == "json":
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(map(len, rows))
+    for name, row in rows.items():
+        value = "not set" if row["value"] is None else json.dumps(row["value"]).strip('"')
+        click.echo(f"{name:{width}}  {value}  ({row['origin']})")
+
+
+def shown(name: str, value: object) -> Any:
+    """Return a value as it may be seen: secrets as stars, URLs without what grants access, key pairs as addresses."""
+    if isinstance(value, SigningKey):
+        return f"key of {value.pubkey}"
+    if isinstance(value, SecretStr):
+        return mask(value.get_secret_value()) if name.endswith("_url") else "***"
+    if isinstance(value, tuple):
+        return [str(item) for item in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return "***" if is_secret(name) else str(value)

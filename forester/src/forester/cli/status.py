@@ -1,0 +1,96 @@
+"""``forester status``: epochs, foresters, trees and queues as they are on the chain."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.cli.command import Command
+from forester.cli.options import output_option, setting_options
+from forester.network_status import text
+from forester.network_status.reader import read_network
+from forester.network_status.report import status_object
+from forester.network_status.state import NetworkState
+from forester.settings import Settings, load_settings, require
+
+_RETRY = RetryPolicy(retries=5, initial_delay_s=0.5, longest_delay_s=4.0)
+_EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
+_KINDS = {
+    **{label.lower(): (label,) for label in _EVERY_QUEUE},
+    "all": _EVERY_QUEUE,
+    "v1": _EVERY_QUEUE[:2],
+    "v2": _EVERY_QUEUE[2:],
+    "statev2": ("StateV2.Append", "StateV2.Nullify"),
+    "append": ("StateV2.Append",),
+    "nullify": ("StateV2.Nullify",),
+    "address": ("AddressV2",),
+}
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "forester status --rpc-url https://api.devnet.solana.com",
+        "forester status --queue append --queue address",
+        "forester status --output json | jq .aggregate_queue_stats",
+    ),
+)
+@click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="TEXT", help="RPC node to read from. [RPC_URL]")
+@setting_options("fallback_rpc_url", "rpc_rate_limit")
+@click.option("--protocol-config", is_flag=True, help="Only, or also, the protocol configuration.")
+@click.option("--full", is_flag=True, help="Everything: all epochs, schedules, protocol configuration, all queues.")
+@click.option(
+    "--queue",
+    "kinds",
+    type=click.Choice(list(_KINDS), case_sensitive=False),
+    multiple=True,
+    is_flag=False,
+    flag_value="all",
+    help="Only, or also, the queues; of one kind if it is named. Repeatable.",
+)
+@output_option
+def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
+    """Print epochs, foresters, queues and trees; with no selector all queues."""
+    settings = load_settings(flags, only=("rpc_url", "fallback_rpc_url", "rpc_rate_limit")).settings
+    require(settings, "rpc_url")
+    if full or not (protocol_config or kinds):
+        kinds = ("all",)
+        with_trees = True
+    else:
+        with_trees = False
+    labels = frozenset(label for kind in kinds for label in _KINDS[kind.lower()])
+    state = asyncio.run(_read(settings, full))
+    if output == "json":
+        click.echo(json.dumps(_object(state), indent=2))
+        return
+    for line in _lines(state, protocol_config or full, full, labels, with_trees):
+        click.echo(line)
+
+
+async def _read(settings: Settings, full: bool) -> NetworkState:
+    async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
+        return await read_network(RpcClient(pool), all_epochs=full)
+
+
+def _object(state: NetworkState) -> dict[str, Any]:
+    config = {"authority": str(state.protocol.authority), **asdict(state.protocol.config)}
+    return status_object(state) | {"protocol_config": config}
+
+
+def _lines(
+    state: NetworkState, protocol_config: bool, full: bool, labels: frozenset[str], with_trees: bool
+) -> Iterator[str]:
+    yield from text.overview(state, all_epochs=full)
+    if protocol_config:
+        yield ""
+        yield from text.protocol_config(state)
+    if labels:
+        yield ""
+        yield from text.queues(state, labels)
+    if with_trees:
+        yield from text.trees(state, full=full)

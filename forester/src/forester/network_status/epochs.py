@@ -1,0 +1,100 @@
+"""Where the chain is in its epochs, as far as a status tells; no I/O."""
+
+from dataclasses import dataclass
+
+from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfig
+from forester.epoch.phases import BeforeGenesis, EpochPhases, ProtocolTimes
+from forester.epoch.schedule import chosen_part
+from forester.errors import MalformedAccount
+from forester.units import SLOT_SECONDS
+
+
+def protocol_times(config: ProtocolConfig) -> ProtocolTimes:
+    """Return the part of the configuration that says when; MalformedAccount if no epoch follows from it."""
+    try:
+        return ProtocolTimes(
+            config.genesis_slot,
+            config.slot_length,
+            config.registration_phase_length,
+            config.active_phase_length,
+            config.report_work_phase_length,
+        )
+    except ValueError as error:
+        raise MalformedAccount(f"the protocol configuration is unusable: {error}") from None
+
+
+@dataclass(frozen=True)
+class EpochView:
+    """Epochs at a slot; ``active`` is None before the first active phase."""
+
+    slot: int
+    times: ProtocolTimes
+    registering: int
+    active: int | None
+
+    @classmethod
+    def at(cls, times: ProtocolTimes, slot: int) -> "EpochView":
+        """The view at ``slot``; epoch 0 is taken as the one that registers before genesis."""
+        registering = times.registering_epoch(slot) if slot >= times.genesis_slot else 0
+        try:
+            active: int | None = times.active_epoch(slot)
+        except BeforeGenesis:
+            active = None
+        return cls(slot, times, registering, active)
+
+    @property
+    def phases(self) -> EpochPhases:
+        """Phases of the active epoch, of the first one before it is active."""
+        return self.times.phases(self.active or 0)
+
+    @property
+    def active_progress(self) -> int:
+        """Slots of the active phase that have passed."""
+        return 0 if self.active is None else self.slot - self.phases.active.first
+
+    @property
+    def slots_until_next_epoch(self) -> int:
+        """Slots until the next active phase begins."""
+        return (
+            self.phases.active.first - self.slot if self.active is None else self.phases.report_work.first - self.slot
+        )
+
+    @property
+    def slots_until_next_registration(self) -> int:
+        """Slots until the next epoch opens for registration."""
+        if self.slot < self.times.genesis_slot:
+            return self.times.genesis_slot - self.slot
+        return self.times.active_phase_length - (self.slot - self.times.genesis_slot) % self.times.active_phase_length
+
+    @property
+    def registration_is_open(self) -> bool:
+        """Whether the registration phase of the latest epoch goes on."""
+        return self.slot in self.times.phases(self.registering).registration
+
+    @property
+    def light_slots(self) -> int:
+        """Whole light slots of an active phase."""
+        return self.times.active_phase_length // self.times.slot_length
+
+    @property
+    def light_slot(self) -> int | None:
+        """The current light slot; None before the first active phase."""
+        return None if self.active is None else self.active_progress // self.times.slot_length
+
+
+def hours(slots: int) -> int:
+    """Whole hours that slots take by design."""
+    return int(slots * SLOT_SECONDS / 3600)
+
+
+def owner_at(
+    registrations: tuple[ForesterEpochAccount, ...], total_weight: int, key: bytes, epoch: int, light_slot: int
+) -> int | None:
+    """Position in ``registrations`` of who owns a light slot of a key; None if nobody does."""
+    if total_weight < 1:
+        return None
+    part = chosen_part(key, epoch, light_slot, total_weight)
+    for position, registration in enumerate(registrations):
+        if registration.forester_index <= part < registration.forester_index + registration.weight:
+            return position
+    return None

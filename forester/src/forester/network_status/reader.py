@@ -1,0 +1,133 @@
+"""Reads the state of all trees and epochs with as few and as small reads as it takes."""
+
+import asyncio
+from collections.abc import Iterable
+
+from solders.pubkey import Pubkey
+
+from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY, epoch_address
+from forester.chain.programs.coder import account_discriminator
+from forester.chain.registry_accounts import (
+    ForesterEpochAccount,
+    decode_epoch,
+    decode_forester_epoch,
+    decode_protocol_config,
+)
+from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.tree_metadata import (
+    ADDRESS_TREE_V1_DISCRIMINATOR,
+    BATCHED_TREE_DISCRIMINATOR,
+    STATE_TREE_V1_DISCRIMINATOR,
+    TreeKind,
+    TreeMetadata,
+    decode_tree_metadata,
+)
+from forester.errors import AccountMissing
+from forester.network_status.epochs import EpochView, protocol_times
+from forester.network_status.state import NetworkState, TreeState
+
+_EPOCH_OFFSET = 48
+"""Where a ForesterEpochPda has its epoch."""
+
+
+async def read_network(client: RpcClient, *, all_epochs: bool = False) -> NetworkState:
+    """Read everything; registrations of the active and the registering epoch, or of all epochs.
+
+    Raises EndpointError when a part cannot be read: a partial state would look like a healthy one.
+    """
+    protocol_account, slot, trees = await asyncio.gather(
+        client.existing_account(PROTOCOL_CONFIG, "the protocol configuration"), client.slot(), _trees(client)
+    )
+    protocol = decode_protocol_config(protocol_account.data)
+    view = EpochView.at(protocol_times(protocol.config), slot)
+    epochs = sorted({view.registering, view.registering if view.active is None else view.active})
+    registrations = await _registrations(client, None if all_epochs else epochs)
+    weights, balances = await asyncio.gather(
+        _weights(client, sorted({*epochs, *registrations})),
+        _balances(client, {item.authority for epoch in epochs for item in registrations.get(epoch, ())}),
+    )
+    return NetworkState(slot, protocol, registrations, weights, balances, trees)
+
+
+async def find_trees(client: RpcClient) -> list[Account]:
+    """Return a slice of every tree that epoch foresters serve, long enough for the head of its kind."""
+    kinds = [
+        (BATCHED_TREE_DISCRIMINATOR, batched_accounts.TREE_HEAD_BYTES),
+        (STATE_TREE_V1_DISCRIMINATOR, concurrent_accounts.TREE_HEAD_BYTES),
+        (ADDRESS_TREE_V1_DISCRIMINATOR, concurrent_accounts.TREE_HEAD_BYTES),
+    ]
+    found = await asyncio.gather(
+        *(
+            client.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=length)
+            for discriminator, length in kinds
+        )
+    )
+    accounts = [account for part in found for account in part]
+    return [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
+
+
+async def _trees(client: RpcClient) -> tuple[TreeState, ...]:
+    accounts = await find_trees(client)
+    found = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
+    outputs = [tree.queue for tree, _ in found if tree.kind is TreeKind.STATE_V2]
+    cells = [tree.queue for tree, _ in found if not tree.kind.is_batched]
+    heads, queues = await asyncio.gather(
+        client.accounts(outputs, length=batched_accounts.QUEUE_HEAD_BYTES),
+        asyncio.gather(*(client.existing_account(address, "a V1 queue") for address in cells)),
+    )
+    by_address = {address: head for address, head in zip(outputs, heads, strict=True) if head is not None}
+    by_address |= {queue.address: queue for queue in queues}
+    states = [_tree_state(tree, data, by_address) for tree, data in found]
+    return tuple(sorted(states, key=lambda state: (state.kind.value, str(state.tree.address))))
+
+
+def _tree_state(tree: TreeMetadata, data: bytes, queues: dict[Pubkey, Account]) -> TreeState:
+    if tree.kind is TreeKind.ADDRESS_V2:
+        return TreeState(tree, batched=batched_accounts.decode_batched_tree(data))
+    if tree.queue not in queues:
+        raise AccountMissing(f"the queue {tree.queue} of tree {tree.address} does not exist")
+    queue = queues[tree.queue].data
+    if tree.kind is TreeKind.STATE_V2:
+        head = batched_accounts.decode_batched_tree(data)
+        return TreeState(tree, batched=head, output_queue=batched_accounts.decode_output_queue(queue))
+    return TreeState(
+        tree,
+        concurrent=concurrent_accounts.decode_tree(data),
+        pending_cells=sum(1 for _ in concurrent_accounts.pending_cells(queue)),
+        cells=concurrent_accounts.decode_queue(queue).capacity,
+    )
+
+
+async def _registrations(
+    client: RpcClient, epochs: Iterable[int] | None
+) -> dict[int, tuple[ForesterEpochAccount, ...]]:
+    """Registrations by epoch, filtered by the node: their number grows with every epoch."""
+    own = (0, account_discriminator("ForesterEpochPda"))
+    if epochs is None:
+        parts = [await client.program_accounts(REGISTRY, memcmp=[own])]
+    else:
+        wanted = [[own, (_EPOCH_OFFSET, epoch.to_bytes(8, "little"))] for epoch in epochs]
+        parts = list(await asyncio.gather(*(client.program_accounts(REGISTRY, memcmp=item) for item in wanted)))
+    found: dict[int, list[ForesterEpochAccount]] = {}
+    for account in (item for part in parts for item in part):
+        registration = decode_forester_epoch(account.data)
+        found.setdefault(registration.epoch, []).append(registration)
+    return {
+        epoch: tuple(sorted(items, key=lambda item: (item.forester_index, str(item.authority))))
+        for epoch, items in sorted(found.items())
+    }
+
+
+async def _weights(client: RpcClient, epochs: list[int]) -> dict[int, int]:
+    accounts = await client.accounts([epoch_address(epoch) for epoch in epochs])
+    decoded = (decode_epoch(account.data) for account in accounts if account is not None)
+    return {epoch.epoch: epoch.registered_weight for epoch in decoded}
+
+
+async def _balances(client: RpcClient, authorities: set[Pubkey]) -> dict[Pubkey, int]:
+    ordered = sorted(authorities, key=str)
+    accounts = await client.accounts(ordered, length=0)
+    return {
+        address: 0 if account is None else account.lamports for address, account in zip(ordered, accounts, strict=True)
+    }

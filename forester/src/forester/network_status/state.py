@@ -1,0 +1,97 @@
+"""The state of all trees and epochs at one moment, as read from the chain."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from solders.pubkey import Pubkey
+
+from forester.chain.batched_accounts import BatchedTree, OutputQueue, QueueBatches
+from forester.chain.concurrent_accounts import ConcurrentTree
+from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfigAccount
+from forester.chain.tree_metadata import TreeKind, TreeMetadata
+from forester.network_status.epochs import EpochView, owner_at, protocol_times
+
+
+@dataclass(frozen=True)
+class TreeState:
+    """A tree with its queues: those of its generation are set, ``pending_cells`` and ``cells`` count a V1 queue."""
+
+    tree: TreeMetadata
+    batched: BatchedTree | None = None
+    output_queue: OutputQueue | None = None
+    concurrent: ConcurrentTree | None = None
+    pending_cells: int = 0
+    cells: int = 0
+
+    @property
+    def kind(self) -> TreeKind:
+        """Kind of the tree."""
+        return self.tree.kind
+
+    @property
+    def head(self) -> BatchedTree | ConcurrentTree:
+        """The decoded tree."""
+        found = self.batched or self.concurrent
+        assert found is not None  # noqa: S101 - the reader sets one of them
+        return found
+
+    @property
+    def capacity(self) -> int:
+        """Leaves that the tree can hold."""
+        return int(2**self.head.height)
+
+    @property
+    def threshold(self) -> int:
+        """Leaves from which on the tree is due for rollover."""
+        return self.capacity * self.tree.metadata.rollover_threshold // 100
+
+    @property
+    def fullness_percentage(self) -> float:
+        """Part of the capacity that is used."""
+        return self.head.next_index / self.capacity * 100
+
+    @property
+    def queues(self) -> dict[str, QueueBatches]:
+        """V2 queues by the label of their metric: output before input, as forester work is."""
+        if self.batched is None:
+            return {}
+        if self.output_queue is None:
+            return {self.kind.label: self.batched.queue}
+        return {"StateV2.Append": self.output_queue.queue, "StateV2.Nullify": self.batched.queue}
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """Elements that wait, by the label of their metric."""
+        if self.batched is None:
+            return {self.kind.label: self.pending_cells}
+        return {label: queue.pending_elements for label, queue in self.queues.items()}
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """Everything a status tells. ``registrations`` are by epoch, in the order of their share of the weight."""
+
+    slot: int
+    protocol: ProtocolConfigAccount
+    registrations: dict[int, tuple[ForesterEpochAccount, ...]]
+    registered_weights: dict[int, int]
+    balances: dict[Pubkey, int]
+    trees: tuple[TreeState, ...]
+
+    @cached_property
+    def epochs(self) -> EpochView:
+        """Epochs at the slot."""
+        return EpochView.at(protocol_times(self.protocol.config), self.slot)
+
+    @property
+    def active_registrations(self) -> tuple[ForesterEpochAccount, ...]:
+        """Foresters of the active epoch."""
+        return () if self.epochs.active is None else self.registrations.get(self.epochs.active, ())
+
+    def owner(self, tree: TreeMetadata, light_slot: int | None) -> int | None:
+        """Position in ``active_registrations`` of who owns a light slot of a tree; None if nobody does."""
+        epoch = self.epochs.active
+        if epoch is None or light_slot is None:
+            return None
+        weight = self.registered_weights.get(epoch, 0)
+        return owner_at(self.active_registrations, weight, bytes(tree.eligibility_key), epoch, light_slot)

@@ -1,0 +1,178 @@
+"""Instructions, decoders, `forester health` and `forester status` against the published programs in localnet."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+from localnet_process import Localnet, running_localnet
+from solders.compute_budget import set_compute_unit_limit
+from solders.instruction import Instruction
+from solders.transaction import Transaction
+
+from forester.chain.programs import registry
+from forester.chain.programs.addresses import forester_epoch_address
+from forester.chain.registry_accounts import decode_forester_epoch
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.cli.main import cli
+from forester.errors import TransactionRefused
+
+EPOCH = 2
+STATE_TREE = "bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU"
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Localnet]:
+    with running_localnet() as localnet:
+        localnet.call("localnet_seed", {"compress": 20, "spend": 5, "addresses": 3, "v1_compress": 4, "v1_spend": 1})
+        yield localnet
+
+
+def run(net: Localnet, *words: str, **environment: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, words, env=net.environment | environment)
+    return result.exit_code, result.output
+
+
+async def _send(net: Localnet, instruction: Instruction) -> None:
+    key = net.keys["forester"]
+    async with RpcPool([net.url]) as pool:
+        client = RpcClient(pool)
+        blockhash = await client.latest_blockhash()
+        transaction = Transaction.new_signed_with_payer(
+            [set_compute_unit_limit(200_000), instruction], key.pubkey(), [key], blockhash.hash
+        )
+        signature = await client.send_transaction(bytes(transaction))
+        net.call("localnet_advance", 1)
+        (status,) = await client.signature_statuses([signature])
+        assert status is not None
+        assert status.err is None
+
+
+def warp_to_phase(net: Localnet, slot: int) -> None:
+    if net.call("getSlot") < slot:
+        net.call("localnet_warp", slot)
+
+
+def test_epoch__registered_finalised_and_reported__is_seen_by_health_and_status(net: Localnet) -> None:
+    me = net.keys["forester"].pubkey()
+    code, text = run(net, "health", "--check-registration")
+    assert code == 1
+    assert f"not registered for epoch {EPOCH}" in text
+
+    asyncio.run(_send(net, registry.register_forester_epoch(me, me, me, EPOCH)))
+    code, text = run(net, "health")
+    assert code == 0, text
+    assert re.search(r"^✓ balance \[\d+ ms\] OK: \d+\.\d{4} SOL, minimum 0\.0100 SOL$", text, flags=re.MULTILINE)
+    assert f"registered for epoch {EPOCH} with weight 1, not finalised yet" in text
+    assert text.endswith("\n\nAll checks passed\n")
+
+    with pytest.raises(TransactionRefused) as refused:
+        asyncio.run(_send(net, registry.finalize_registration(me, me, EPOCH)))
+    assert (refused.value.code, refused.value.detail) == (
+        6009,
+        "registry refused instruction 1: error 6009 (InvalidEpoch)",
+    )
+
+    warp_to_phase(net, 505)
+    asyncio.run(_send(net, registry.finalize_registration(me, me, EPOCH)))
+    code, text = run(net, "status", "--full")
+    assert code == 0, text
+    assert f"Current active epoch: {EPOCH}" in text
+    assert f"  0: {me} (weight 1)" in text
+    assert "Foresters registered for the active epoch: yes (1)" in text
+    assert "light slots without owner: 0 of 20" in text
+    assert re.search(rf"StateV2   {STATE_TREE}  {me}", text)
+
+    warp_to_phase(net, 705)
+    asyncio.run(_send(net, registry.report_work(me, me, EPOCH)))
+    registration = asyncio.run(_registration(net))
+    assert registration.has_reported_work
+    assert registration.total_epoch_weight == 1
+    code, text = run(net, "health", "--check-registration", "--output", "json")
+    assert code == 1
+    assert json.loads(text)["checks"][0]["message"].startswith("not registered for epoch 3, but for epoch 2")
+
+
+async def _registration(net: Localnet):  # type: ignore[no-untyped-def]
+    async with RpcPool([net.url]) as pool:
+        address = forester_epoch_address(net.keys["forester"].pubkey(), EPOCH)
+        account = await RpcClient(pool).existing_account(address, "the registration")
+    return decode_forester_epoch(account.data)
+
+
+def test_status__with_traffic__prints_every_counter_and_closing_line(net: Localnet) -> None:
+    code, text = run(net, "status")
+    assert code == 0, text
+    block = re.search(rf"^StateV2 {STATE_TREE}\n((?:  .*\n)+)", text, flags=re.MULTILINE)
+    assert block is not None
+    append, nullify = block[1].split("  NULLIFY\n")
+    for section in (append, nullify):
+        for name in ("next_index", "total_completed_operations", "total_unprocessed_items"):
+            assert re.search(rf"^    {name}: \d+$", section, flags=re.MULTILINE)
+        assert "    pending_batch_index: 0\n    zkp_batch_size: 10\n" in section
+    assert append.startswith("  APPEND\n    next_index: 2")
+    assert re.search(r"SUMMARY: 2\d items added, 0 items processed, 2\d items pending\n$", append)
+    assert "    SUMMARY: 5 items added, 0 items processed, 5 items pending\n" in nullify
+    assert "  Total pending ADDRESS operations: 3\n" in text
+
+
+def test_status__as_json__has_the_documented_shape_and_the_same_numbers(net: Localnet) -> None:
+    code, text = run(net, "status", "--output", "json")
+    assert code == 0, text
+    answer = json.loads(text)
+    documented = {
+        *("slot", "current_active_epoch", "current_registration_epoch", "active_epoch_progress", "active_phase_length"),
+        *("active_epoch_progress_percentage", "hours_until_next_epoch", "registration_is_open"),
+        *("slots_until_next_registration", "hours_until_next_registration", "active_epoch_foresters"),
+        *("registration_epoch_foresters", "trees", "current_light_slot", "light_slot_length"),
+        *("slots_until_next_light_slot", "total_light_slots", "total_trees", "active_trees", "rolled_over_trees"),
+        *("total_pending_batches", "total_pending_items", "aggregate_queue_stats"),
+    }
+    assert set(answer) == documented | {"protocol_config"}
+    assert answer["total_trees"] == answer["active_trees"] == 10
+    assert answer["total_light_slots"] == 20
+    totals = answer["aggregate_queue_stats"]
+    assert (totals["state_v2_input_pending"], totals["address_v2_input_pending"]) == (5, 3)
+    assert totals["state_v1_total_pending"] == 1
+    assert totals["state_v2_output_pending_batches"] == 2
+    (tree,) = [item for item in answer["trees"] if item["merkle_tree"] == STATE_TREE]
+    assert tree["v2_queue_info"]["output_pending_batches"] == 2
+    assert tree["v2_queue_info"]["input_items_in_current_zkp_batch"] == 5
+    assert len(tree["schedule"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "present", "absent"),
+    [
+        (("--queue", "address"), ("AddressV2",), ("StateV2", "AddressV1", "Trees:")),
+        (("--queue=nullify",), ("NULLIFY",), ("APPEND", "AddressV2", "Protocol config:")),
+        (("--queue", "append", "--queue", "v1"), ("APPEND", "StateV1", "AddressV1"), ("NULLIFY", "AddressV2")),
+        (("--protocol-config",), ("Protocol config:", "  slot_length: 10"), ("StateV2", "Trees:")),
+        (("--protocol-config", "--queue"), ("Protocol config:", "NULLIFY", "AddressV2"), ("Trees:",)),
+    ],
+)
+def test_status__selectors__print_only_what_they_name(
+    net: Localnet, words: tuple[str, ...], present: tuple[str, ...], absent: tuple[str, ...]
+) -> None:
+    code, text = run(net, "status", *words)
+    assert code == 0, text
+    assert all(word in text for word in present)
+    assert not [word for word in absent if word in text]
+
+
+def test_health__balance_under_the_minimum__fails_unless_told_not_to(net: Localnet) -> None:
+    code, text = run(net, "health", "--check-balance", "--min-balance", "1000000", "--output", "json")
+    assert code == 1
+    answer = json.loads(text)
+    assert answer["success"] is answer["balance"]["healthy"] is False
+    assert set(answer["checks"][0]) == {"name", "success", "message", "duration_ms"}
+    assert "insufficient funds" in answer["checks"][0]["message"]
+    code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure", "false")
+    assert code == 0
+    code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure")
+    assert code == 1
