@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import socket
+import time
 import urllib.error
 import urllib.request
 
@@ -42,6 +44,23 @@ def test_metrics__scraped__are_prometheus_text() -> None:
         assert fetch(server, "/other")[0] == 404
     finally:
         server.close()
+
+
+def test_metrics_server__with_too_many_connections__closes_more_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.metrics._MOST_CONNECTIONS", 3)
+    with contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as server:
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(socket.create_connection(server.address, 60))
+            with socket.create_connection(server.address, 60) as one_more:
+                assert one_more.recv(1) == b""
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError):
+                assert fetch(server, "/metrics")[0] == 200
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_metrics_server__on_a_taken_address__says_so() -> None:

@@ -20,6 +20,9 @@ from prometheus_client import (
     make_wsgi_app,
 )
 
+_MOST_CONNECTIONS = 256
+"""Each has a thread, for at most the timeout below when its client says nothing."""
+
 Probe = Callable[[], tuple[bool, str]]
 """Answers whether the process is fit, and one line that says what is missing."""
 
@@ -84,6 +87,24 @@ class _Application:
 
 class _ThreadingServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a connection a thread, or close it when there are too many."""
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in its thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def server_bind(self) -> None:
         # The parent class looks the host name up in the DNS, which takes seconds without a network.
