@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
+
 from localnet.indexer.api.params import Hash, QueueElements, QueuePart
 from localnet.indexer.api.queues import get_queue_elements
 from localnet.indexer.api.shapes import Snapshot
@@ -87,12 +89,13 @@ def nullify(store: Store, leaves: int, batches: int, numbers: random.Random) -> 
             save_tree(connection, tree)
 
 
-def page(store: Store, count: int) -> int:
-    """Ask for a page of the input queue of leaves at random places; the number of nodes in it."""
+def page(store: Store, count: int) -> tuple[int, int, int]:
+    """Ask for a page of the input queue of leaves at random places; its elements, nodes, and bytes as JSON."""
     with store.read() as connection:
         part = QueuePart(limit=count, zkp_batch_size=BATCH)
         answer = get_queue_elements(Snapshot.of(connection), QueueElements(tree=Hash(TREE), input_queue=part))
-    return len(answer["stateQueue"]["nodes"])
+    state = answer["stateQueue"]
+    return len(state["inputQueue"]["leafIndices"]), len(state["nodes"]), len(msgspec.json.encode(answer))
 
 
 def spend(store: Store, leaves: int, count: int, numbers: random.Random) -> None:
@@ -140,14 +143,14 @@ def main() -> None:
                 nullify(store, options.leaves, options.nullify_batches, numbers)
             spend(store, options.leaves, options.page, numbers)
             with timed(f"page of {options.page} scattered elements", options.page, "elements"):
-                nodes = page(store, options.page)
+                elements, nodes, length = page(store, options.page)
             with store.read() as connection:
                 (stored,) = connection.execute("SELECT count(*) FROM nodes").fetchone()
         size = (folder / "indexer.sqlite").stat().st_size
         user_transactions(folder, options.transactions)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     million = 1_000_000 / options.leaves
-    print(f"{nodes:,} nodes in the page, {stored:,} nodes stored")
+    print(f"{elements:,} elements and {nodes:,} nodes in the page, {length / 1e6:,.1f} MB; {stored:,} nodes stored")
     print(
         f"file {size / 2**20:,.0f} MiB, {size * million / 2**20:,.0f} MiB per million leaves; memory {memory:,.0f} MiB"
     )

@@ -157,12 +157,28 @@ def test_seed__every_kind__is_indexed(running: dict[str, Any]) -> None:
         assert time.monotonic() < deadline
 
 
+NO_FAULTS = {
+    "indexerLag": 0,
+    "indexerTooManyRequests": False,
+    "dropEvery": 0,
+    "proverDown": False,
+    "proverCut": False,
+    "proverDelayMs": 0,
+}
+
+
 def test_faults__each__shows_and_ends(running: dict[str, Any]) -> None:
     url = ("--url", running["rpcUrl"])
-    state = json.loads(
-        invoke("faults", "--prover-down", "--indexer-429", "--drop-every", "1", "--indexer-lag", "3", *url)
-    )
-    assert state == {"indexerLag": 3, "indexerTooManyRequests": True, "dropEvery": 1, "proverDown": True}
+    chosen = ("--prover-down", "--indexer-429", "--drop-every", "1", "--indexer-lag", "3", "--prover-delay-ms", "1")
+    state = json.loads(invoke("faults", *chosen, *url))
+    assert state == {
+        "indexerLag": 3,
+        "indexerTooManyRequests": True,
+        "dropEvery": 1,
+        "proverDown": True,
+        "proverCut": False,
+        "proverDelayMs": 1,
+    }
     health = {"jsonrpc": "2.0", "id": 1, "method": "getIndexerHealth"}
     for place, code in (("proverUrl", "503"), ("indexerUrl", "429")):
         with pytest.raises(urllib.error.HTTPError, match=code):
@@ -170,15 +186,18 @@ def test_faults__each__shows_and_ends(running: dict[str, Any]) -> None:
     transaction = base64.b64encode(bytes(payment(running))).decode()
     lost = call(running, "sendTransaction", transaction, {"encoding": "base64"})
     assert call(running, "getSignatureStatuses", [lost])["value"] == [None]
-    assert json.loads(invoke("faults", "--none", *url)) == {
-        "indexerLag": 0,
-        "indexerTooManyRequests": False,
-        "dropEvery": 0,
-        "proverDown": False,
-    }
+    assert json.loads(invoke("faults", "--none", *url)) == json.loads(invoke("faults", *url)) == NO_FAULTS
     assert call(running, "sendTransaction", transaction, {"encoding": "base64"}) == lost
     [status] = call(running, "getSignatureStatuses", [lost])["value"]
     assert status["err"] is None
+
+
+def test_faults__unknown_one__is_refused(running: dict[str, Any]) -> None:
+    question = {"jsonrpc": "2.0", "id": 1, "method": "localnet_faults", "params": [{"proverUp": True}]}
+    assert post(running["rpcUrl"], question)["error"] == {
+        "code": -32602,
+        "message": "Invalid params: unknown fault proverUp.",
+    }
 
 
 def payment(report: dict[str, Any]) -> VersionedTransaction:

@@ -1,14 +1,15 @@
 """Methods of ``localnet up`` that need more than the chain: traffic, and faults of what surrounds it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from localnet.chain.network import Network
 from localnet.indexer.faults import Faults as IndexerFaults
+from localnet.prover_faults import ProverFaults
 from localnet.rpc.dispatch import Method
 from localnet.rpc.errors import RpcError, invalid
 from localnet.rpc.params import Params
-from localnet.simulated_prover import ProverFaults
 from localnet.traffic import KINDS, Traffic, TrafficImpossible, TrafficStopped
 
 TRAFFIC_STOPPED = -32001
@@ -17,12 +18,12 @@ MAX_COUNT = 100_000
 
 @dataclass(frozen=True)
 class Harness:
-    """What the methods act on. ``prover`` is None when the prover is not ours."""
+    """What the methods act on."""
 
     network: Network
     traffic: Traffic
     indexer: IndexerFaults
-    prover: ProverFaults | None
+    prover: ProverFaults
 
     def methods(self) -> dict[str, Method]:
         """The methods by name."""
@@ -51,26 +52,33 @@ class Harness:
     def faults(self, _network: Network, params: Params) -> dict[str, Any]:
         """Change the faults that are named; returns all of them."""
         wanted = params.config(0)
-        unknown = set(wanted.members) - {"indexerLag", "indexerTooManyRequests", "dropEvery", "proverDown"}
+        unknown = set(wanted.members) - set(self._state())
         if unknown:
             raise invalid(f"Invalid params: unknown fault {', '.join(sorted(unknown))}.")
-        lag, drop_every = wanted.number("indexerLag"), wanted.number("dropEvery")
-        if "proverDown" in wanted.members and self.prover is None:
-            raise invalid("Invalid params: the prover is not part of this network; stop it yourself.")
-        if lag is not None:
-            self.indexer.lag = lag
-        if drop_every is not None:
-            self.network.drop_every = drop_every
-        if "indexerTooManyRequests" in wanted.members:
-            self.indexer.too_many_requests = wanted.flag("indexerTooManyRequests")
-        if self.prover is not None and "proverDown" in wanted.members:
-            self.prover.down = wanted.flag("proverDown")
+        numbers = {name: wanted.number(name) for name in ("indexerLag", "dropEvery", "proverDelayMs")}
+        flags = {
+            name: wanted.flag(name)
+            for name in ("indexerTooManyRequests", "proverDown", "proverCut")
+            if name in wanted.members
+        }
+        self._change({name: value for name, value in numbers.items() if value is not None} | flags)
         return self._state()
 
-    def _state(self) -> dict[str, Any]:
+    def _change(self, faults: Mapping[str, Any]) -> None:
+        for name, value in faults.items():
+            holder, attribute = self._places()[name]
+            setattr(holder, attribute, value)
+
+    def _places(self) -> dict[str, tuple[object, str]]:
+        """Where each fault is kept, by its name on the wire."""
         return {
-            "indexerLag": self.indexer.lag,
-            "indexerTooManyRequests": self.indexer.too_many_requests,
-            "dropEvery": self.network.drop_every,
-            "proverDown": self.prover.down if self.prover is not None else None,
+            "indexerLag": (self.indexer, "lag"),
+            "indexerTooManyRequests": (self.indexer, "too_many_requests"),
+            "dropEvery": (self.network, "drop_every"),
+            "proverDown": (self.prover, "down"),
+            "proverCut": (self.prover, "cut"),
+            "proverDelayMs": (self.prover, "delay_ms"),
         }
+
+    def _state(self) -> dict[str, Any]:
+        return {name: getattr(holder, attribute) for name, (holder, attribute) in self._places().items()}

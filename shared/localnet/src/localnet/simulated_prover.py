@@ -4,12 +4,10 @@ It answers at once and checks nothing but the form, so it is no judge of request
 found by the programs. Source: prover-service.md, onchain.md section 16.2.
 """
 
-from dataclasses import dataclass
-
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from localnet.chain.simulated_proofs import simulate_proof
+from localnet.prover_faults import ProverFaults, showing
 from shared.field import parse_scalar
 from shared.proof_wire import Envelope, ProofJson, WireError, decode_request, encode_proof
 from shared.witness_inputs import public_inputs
@@ -17,30 +15,12 @@ from shared.witness_inputs import public_inputs
 MAX_BODY_BYTES = 8 << 20
 
 
-@dataclass(slots=True)
-class ProverFaults:
-    """Faults that the prover can be told to show: ``down`` answers everything with status 503."""
-
-    down: bool = False
-
-
-FAULTS = web.AppKey("faults", ProverFaults)
-
-
 def make_app(faults: ProverFaults | None = None) -> web.Application:
     """An application with POST /prove and GET /health."""
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_fail])
-    app[FAULTS] = faults or ProverFaults()
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[showing(faults or ProverFaults())])
     app.router.add_post("/prove", _prove)
     app.router.add_get("/health", _health)
     return app
-
-
-@web.middleware
-async def _fail(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.app[FAULTS].down:
-        return web.json_response({"code": "unavailable", "message": "told to be down"}, status=503)
-    return await handler(request)
 
 
 async def _health(_request: web.Request) -> web.Response:

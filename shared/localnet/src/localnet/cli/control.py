@@ -146,26 +146,38 @@ def seed(url: str, every: float | None, **counts: int) -> None:
 
 
 @click.command()
-@click.option("--indexer-lag", type=click.IntRange(min=0), help="Keep the indexer so many slots behind.")
-@click.option("--indexer-429/--no-indexer-429", default=None, help="Let the indexer refuse every call with status 429.")
-@click.option("--drop-every", type=click.IntRange(min=0), help="Lose one of so many transactions sent; 0 loses none.")
-@click.option("--prover-down/--prover-up", default=None, help="Let the simulated prover answer with status 503.")
+@click.option("--indexer-lag", "indexerLag", type=click.IntRange(min=0), help="Keep the indexer so many slots behind.")
+@click.option(
+    "--indexer-429/--no-indexer-429",
+    "indexerTooManyRequests",
+    default=None,
+    help="Let the indexer refuse every call with status 429.",
+)
+@click.option(
+    "--drop-every",
+    "dropEvery",
+    type=click.IntRange(min=0),
+    help="Lose one of so many transactions sent; 0 loses none.",
+)
+@click.option("--prover-down/--prover-up", "proverDown", default=None, help="Let the prover answer with status 503.")
+@click.option(
+    "--prover-cut/--no-prover-cut",
+    "proverCut",
+    default=None,
+    help="Close the prover's connections without an answer.",
+)
+@click.option(
+    "--prover-delay-ms", "proverDelayMs", type=click.IntRange(min=0), help="Let each call of the prover wait so long."
+)
 @click.option("--none", "clear", is_flag=True, help="End all faults first.")
 @url_option
-def faults(
-    url: str,
-    indexer_lag: int | None,
-    indexer_429: bool | None,
-    drop_every: int | None,
-    prover_down: bool | None,
-    clear: bool,
-) -> None:
-    """Let things go wrong, or right again. Prints all faults; without options, changes none."""
-    state = call(url, "localnet_faults", {})
-    wanted: dict[str, object] = {"indexerLag": indexer_lag, "dropEvery": drop_every}
-    wanted |= {"indexerTooManyRequests": indexer_429, "proverDown": prover_down}
+def faults(url: str, clear: bool, **wanted: int | bool | None) -> None:
+    """Let things go wrong, or right again. Prints all faults; without options, changes none.
+
+    The clock jumps with `localnet warp`, and `localnet restore` makes a fork.
+    """
     changes = {name: value for name, value in wanted.items() if value is not None}
     if clear:
-        ended = {"indexerLag": 0, "dropEvery": 0, "indexerTooManyRequests": False, "proverDown": False}
-        changes = {name: value for name, value in ended.items() if state[name] is not None} | changes
+        state = call(url, "localnet_faults", {})
+        changes = {name: False if isinstance(value, bool) else 0 for name, value in state.items()} | changes
     click.echo(json.dumps(call(url, "localnet_faults", changes)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from localnet import simulated_prover
+from localnet import prover_front, simulated_prover
 from localnet.chain.artefacts import DEFAULT_VERSION, Artefacts, ArtefactsMissing, load_artefacts
 from localnet.chain.network import FIRST_SLOT, Network
 from localnet.chain.simulated_proofs import with_simulated_keys
@@ -21,6 +21,7 @@ from localnet.harness import Harness
 from localnet.hosts import reachable
 from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
+from localnet.prover_faults import ProverFaults
 from localnet.rpc.server import METHODS, make_app, serving
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
@@ -64,7 +65,7 @@ class Options:
     type=click.IntRange(0, 65535),
     default=3101,
     show_default=True,
-    help="Port of the simulated prover (without --keys-dir).",
+    help="Port of the simulated prover; with --keys-dir, of what passes calls on to --prover-url.",
 )
 @click.option(
     "--indexer-port",
@@ -138,12 +139,13 @@ async def _run(options: Options) -> None:
         ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
         app = make_app(network)
         rpc_ports = await stack.enter_async_context(serving(app, options.host, *ports))
-        prover_url, prover_faults = options.prover_url, None
+        prover_faults = ProverFaults()
         if options.keys_dir is None:
-            prover_faults = simulated_prover.ProverFaults()
-            prover = serving(simulated_prover.make_app(prover_faults), options.host, options.prover_port)
-            [port] = await stack.enter_async_context(prover)
-            prover_url = f"http://{host}:{port}"
+            prover = simulated_prover.make_app(prover_faults)
+        else:
+            prover = prover_front.make_app(options.prover_url, prover_faults)
+        [port] = await stack.enter_async_context(serving(prover, options.host, options.prover_port))
+        prover_url = f"http://{host}:{port}"
         rpc_url = f"http://{host}:{rpc_ports[0]}"
         indexer = await stack.enter_async_context(
             running_indexer(

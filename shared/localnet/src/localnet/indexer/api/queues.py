@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import Generic, TypeVar
 
 from localnet.base58 import encode
 from localnet.indexer.api.errors import invalid_key, validation
@@ -9,17 +11,23 @@ from localnet.indexer.api.params import LeafIndices, QueueElements, QueuePart, Q
 from localnet.indexer.api.proofs import sound_tree
 from localnet.indexer.api.shapes import Json, Snapshot
 from localnet.indexer.programs import QueueType, TreeType
-from localnet.indexer.sparse_tree import node_number
+from localnet.indexer.sparse_tree import SparseTree, node_number
 from localnet.indexer.tree_events import low_element
 from localnet.indexer.trees import Tree, all_trees
 from shared.field import ZERO
+from shared.indexed_merkle_tree import Element
 from shared.merkle_tree import zero_hash
 from shared.poseidon import hash_chain
 
 _MOST_ELEMENTS = 30_000
 _STATE_BATCH = 500
 _ADDRESS_BATCH = 250
+_ADDRESS_STEP = 250
 _LARGEST_INTEGER = 2**63 - 1  # of SQLite
+_MOST_BYTES = 50_000_000
+"""A page ends where its answer would be longer."""
+_NODE_BYTES, _OUTPUT_BYTES, _INPUT_BYTES, _ADDRESS_BYTES = 86, 106, 200, 175
+"""At most, as JSON: a node, and an element of each queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,32 @@ class _Queued:
     hash: bytes
     tx_hash: bytes
     nullifier: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedAddress:
+    """An address in a queue, and the element that it goes behind."""
+
+    index: int
+    address: bytes
+    low: Element
+
+    @property
+    def leaf_index(self) -> int:
+        """The leaf whose path is wanted: that of the low element."""
+        return self.low.index
+
+
+Queued = TypeVar("Queued", _Queued, _QueuedAddress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page(Generic[Queued]):
+    """Elements of one queue, which an answer has by whole steps; ``element_bytes`` is the length of one, at most."""
+
+    elements: list[Queued]
+    step: int
+    element_bytes: int
 
 
 def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
@@ -60,12 +94,16 @@ def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
 
 def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent: QueuePart | None) -> Json | None:
     """Both queues of a state tree; None when neither has a full batch."""
-    outputs = _queued(snapshot, tree, output, "leaf_index", tree.next_index) if output else []
-    inputs = _queued(snapshot, tree, spent, "queue_index", tree.nullifier_next) if spent else []
+    nodes = tree.nodes(snapshot.connection)
+    outputs, inputs = _fitting(
+        nodes,
+        _queued(snapshot, tree, output, "leaf_index", tree.next_index, _OUTPUT_BYTES),
+        _queued(snapshot, tree, spent, "queue_index", tree.nullifier_next, _INPUT_BYTES),
+    )
     if not outputs and not inputs:
         return None
     positions = {element.leaf_index for element in [*outputs, *inputs]}
-    known = _listed_nodes(snapshot, tree, positions)
+    known = _listed_nodes(nodes, positions)
     answer: Json = {
         "nodes": _nodes_json(known),
         "initialRoot": encode(tree.root),
@@ -78,8 +116,12 @@ def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent
     return answer
 
 
-def _queued(snapshot: Snapshot, tree: Tree, part: QueuePart, column: str, head: int) -> list[_Queued]:
-    """A page of whole batches; an error if its start was worked off already."""
+def _queued(
+    snapshot: Snapshot, tree: Tree, part: QueuePart | None, column: str, head: int, element_bytes: int
+) -> _Page[_Queued]:
+    """A page of whole batches, empty where none is asked for; an error if its start was worked off already."""
+    if part is None:
+        return _Page([], 1, element_bytes)
     start = head if part.start_index is None else min(max(head, part.start_index), _LARGEST_INTEGER)
     rows = snapshot.connection.execute(
         f"SELECT {column}, leaf_index, hash, tx_hash, nullifier FROM accounts"  # noqa: S608
@@ -92,7 +134,8 @@ def _queued(snapshot: Snapshot, tree: Tree, part: QueuePart, column: str, head: 
         )
     batch = _batch(part, _STATE_BATCH)
     kept = rows[: len(rows) - len(rows) % batch]
-    return [_Queued(index, leaf, value, tx or ZERO, nullifier or ZERO) for index, leaf, value, tx, nullifier in kept]
+    elements = [_Queued(row[0], row[1], row[2], row[3] or ZERO, row[4] or ZERO) for row in kept]
+    return _Page(elements, batch, element_bytes)
 
 
 def _output_queue(elements: list[_Queued], known: dict[int, bytes], batch: int) -> Json:
@@ -126,22 +169,27 @@ def _address_queue(snapshot: Snapshot, tree: Tree, part: QueuePart) -> Json:
         " ORDER BY queue_index LIMIT ?",
         (tree.id, start, part.limit),
     ).fetchall()
-    lows = [low_element(snapshot.connection, tree, address) for _, address in rows]
-    known = _listed_nodes(snapshot, tree, {low.index for low in lows})
-    frontier = tree.nodes(snapshot.connection).frontier(tree.next_index)
+    nodes = tree.nodes(snapshot.connection)
+    queued = [
+        _QueuedAddress(index, address, low_element(snapshot.connection, tree, address)) for index, address in rows
+    ]
+    [queued] = _fitting(nodes, _Page(queued, _ADDRESS_STEP, _ADDRESS_BYTES))
+    lows = [one.low for one in queued]
+    known = _listed_nodes(nodes, {low.index for low in lows})
+    frontier = nodes.frontier(tree.next_index)
     return {
-        "addresses": [encode(address) for _, address in rows],
-        "queueIndices": [index for index, _ in rows],
+        "addresses": [encode(one.address) for one in queued],
+        "queueIndices": [one.index for one in queued],
         "nodes": _nodes_json(known),
         "lowElementIndices": [low.index for low in lows],
         "lowElementValues": [encode(low.value) for low in lows],
         "lowElementNextIndices": [low.next_index for low in lows],
         "lowElementNextValues": [encode(low.next_value) for low in lows],
-        "leavesHashChains": _chains([address for _, address in rows], _batch(part, _ADDRESS_BATCH)),
-        "initialRoot": encode(tree.root if rows else ZERO),
+        "leavesHashChains": _chains([one.address for one in queued], _batch(part, _ADDRESS_BATCH)),
+        "initialRoot": encode(tree.root if queued else ZERO),
         "startIndex": tree.next_index,
         "subtrees": [encode(node) for node in frontier],
-        "rootSeq": tree.sequence if rows else 0,
+        "rootSeq": tree.sequence if queued else 0,
     }
 
 
@@ -149,9 +197,36 @@ def _batch(part: QueuePart, usual: int) -> int:
     return part.zkp_batch_size or usual
 
 
-def _listed_nodes(snapshot: Snapshot, tree: Tree, positions: Iterable[int]) -> dict[int, bytes]:
+def _fitting(nodes: SparseTree, *pages: _Page[Queued]) -> list[list[Queued]]:
+    """What of each page goes into one answer: steps of the pages in turns, until it is long enough.
+
+    An error if not even the first step does. Whoever pages on asks for what was left out next.
+    """
+    most_nodes = 2 * nodes.height + 1  # of one element, if it shares none with others
+    if sum(len(page.elements) * (page.element_bytes + most_nodes * _NODE_BYTES) for page in pages) <= _MOST_BYTES:
+        return [page.elements for page in pages]
+    taken, numbers, length = [0] * len(pages), set[int](), 0
+    for start in count():
+        parts = [page.elements[start * page.step : (start + 1) * page.step] for page in pages]
+        if not any(parts):
+            break
+        for which, (page, part) in enumerate(zip(pages, parts, strict=True)):
+            for element in part:
+                numbers.add(node_number(0, element.leaf_index))
+                numbers.update(nodes.siblings(element.leaf_index), nodes.ancestors(element.leaf_index))
+            length += page.element_bytes * len(part)
+            if length + _NODE_BYTES * len(numbers) > _MOST_BYTES:
+                if not any(taken):
+                    raise validation(
+                        f"A batch of {len(part)} elements makes an answer of more than {_MOST_BYTES} bytes"
+                    )
+                return [page.elements[:some] for page, some in zip(pages, taken, strict=True)]
+            taken[which] += len(part)
+    return [page.elements for page in pages]
+
+
+def _listed_nodes(nodes: SparseTree, positions: Iterable[int]) -> dict[int, bytes]:
     """Leaves, their siblings and ancestors, by number; siblings always, the others if they are stored."""
-    nodes = tree.nodes(snapshot.connection)
     siblings: set[int] = set()
     others: set[int] = set()
     for position in positions:
