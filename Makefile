@@ -117,7 +117,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-load bench-compare bench-service soak
+.PHONY: bench bench-load bench-compare bench-service bench-queue soak
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
@@ -130,8 +130,12 @@ bench-compare: ## Compare two benchmark runs
 bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
 	@$(PYTHON_BIN) prover/bench/compare_service.py
 
-soak: native reference-fixtures redis-server ## 10,000 good, bad, abandoned and broken requests with flat memory (minutes)
+bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API
+	@$(PYTHON_BIN) prover/bench/queue_load.py
+
+soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; 200 jobs in a failing queue (minutes)
 	@$(PYTHON_BIN) prover/bench/soak_http.py
+	@$(PYTHON_BIN) prover/bench/chaos_queue.py
 
 ##@ Keys
 

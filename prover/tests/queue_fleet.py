@@ -37,7 +37,7 @@ class Member:
         self._command = tied([str(PROVER), "start", "--json-logging", *addresses, *words])
         # Measuring what a process executes would outlive and falsify its sudden death.
         kept = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
-        self._environment = kept | dict(variables)
+        self._environment = kept | {"PYTHONFAULTHANDLER": "1"} | dict(variables)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -65,6 +65,10 @@ class Member:
         process.send_signal(how)
         try:
             return process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # says where it is
+            process.wait(PATIENCE_S)
+            raise AssertionError(f"{self.name} does not end:\n{self.tail()}") from None
         finally:
             if process.poll() is None:
                 process.kill()

@@ -71,14 +71,13 @@ class TcpProxy:
             writer.transport.abort()
             return
         self._open |= {writer, far_writer}
-        try:
+        with contextlib.suppress(asyncio.CancelledError):  # by close(); nothing else cancels
             async with asyncio.TaskGroup() as directions:
                 directions.create_task(self._pass_on(reader, far_writer))
                 directions.create_task(self._pass_on(far_reader, writer))
-        finally:
-            for end in (writer, far_writer):
-                self._open.discard(end)
-                end.transport.abort()
+        for end in (writer, far_writer):
+            self._open.discard(end)
+            end.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -1,0 +1,262 @@
+"""Mixed jobs through a queue whose every part fails: none is lost, each ends once, the proofs verify.
+
+Starts Redis with an append-only file, an API and three workers that reach it through a proxy, and injects faults while
+jobs come in: SIGKILL of workers, of the API and of Redis, SIGSTOP of a worker and of Redis, CLIENT KILL, cut and slow
+connections. Exit status 1 when a job was lost, ended twice or wrongly, or a proof does not verify. Prints what was
+injected and how long recovery took. The full form is part of `make soak`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from queue_jobs import QUARANTINED, Client, Job, made_jobs
+from rich.console import Console
+from rich.table import Table
+
+# Found through queue_jobs.
+import reference_batch_keys  # isort: skip
+import reference_fixtures  # isort: skip
+from golden_vectors import BATCH, PUBLISHED  # isort: skip
+from in_process_service import circuit, open_store, scalars  # isort: skip
+from independent_groth16 import IndependentKey, holds  # isort: skip
+from queue_fleet import PROVER, Member, moment, running_fleet  # isort: skip
+from queue_sabotage import Injected, Saboteur  # isort: skip
+from redis_server import free_port, running_redis  # isort: skip
+from tcp_proxy import running_proxy  # isort: skip
+
+from prover.errors import ProofFailed
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.proving.proof_encoding import read_proof
+
+WORKERS = 3
+LATENCY_S = 0.01
+"""Of the network when nothing is wrong with it."""
+
+
+@dataclass
+class Outcome:
+    """What happened in a run."""
+
+    jobs: list[Job]
+    injected: list[Injected]
+    events: list[dict[str, object]]
+    seconds: float
+
+    def count(self, event: str) -> int:
+        """How often the processes logged an event."""
+        return sum(line["event"] == event for line in self.events)
+
+    def returns(self) -> list[float]:
+        """Seconds from the fault of a worker until each job that it had could be taken by another."""
+        return [
+            min(later) - fault.at
+            for fault in self.injected
+            for orphan in fault.orphans
+            if (later := [at for at in self._moments("job_taken_back", orphan) if at > fault.at])
+        ]
+
+    def _moments(self, event: str, job_id: str) -> list[float]:
+        return [moment(line) for line in self.events if line["event"] == event and line["job_id"] == job_id]
+
+
+async def shake(
+    saboteur: Saboteur, members: list[Member], jobs: list[Job], options: argparse.Namespace
+) -> list[Injected]:
+    """Submit the jobs in as many groups as there are faults, one group with each; return when all jobs ended."""
+    faults = [fault for _ in range(options.rounds) for fault in saboteur.round()]
+    injected = []
+    server = f"http://127.0.0.1:{members[0].api_port}"
+    timeout = aiohttp.ClientTimeout(total=30)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        client = Client(session, [server], time.monotonic() + options.patience)
+        async with asyncio.TaskGroup() as group:
+            for number, fault in enumerate(faults):
+                for job in jobs[number :: len(faults)]:
+                    group.create_task(client.see_through(job))
+                injected.append(await fault())
+                recovery = group.create_task(recover(session, members, injected[-1]))
+                # Some faults meet a system that has not recovered from the one before.
+                await asyncio.wait([recovery], timeout=options.pause)
+        # Once more: what ended stays as it ended.
+        await asyncio.gather(*(client.ask(job) for job in jobs if job.ids))
+        async with session.get(f"{server}/queue/stats") as response:
+            left = await response.json(content_type=None)
+    if left["total_pending"] or left["total_active"]:
+        jobs[0].faults.append(f"the queue is not empty: {left}")
+    return injected
+
+
+async def recover(session: aiohttp.ClientSession, members: list[Member], fault: Injected) -> None:
+    """Wait until every process is ready, by its own word, and note how long that took."""
+    waiting = list(members)
+    while waiting:
+        await asyncio.sleep(0.1)
+        waiting = [member for member in waiting if not await is_ready(session, member)]
+    fault.ready_s = time.time() - fault.at
+
+
+async def is_ready(session: aiohttp.ClientSession, member: Member) -> bool:
+    """What a process says of itself."""
+    try:
+        async with session.get(f"http://127.0.0.1:{member.metrics_port}/readyz") as response:
+            return response.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+def run(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
+    """Start everything, shake it, and stop it as an operator would."""
+    jobs = made_jobs(options.jobs, options.seed, options.batch_proofs, options.circuits.split(","))
+    variables = {
+        "PROVER_QUEUE__LEASE_S": str(options.lease_s),
+        "PROVER_QUEUE__HEARTBEAT_S": str(options.lease_s / 4),
+        "PROVER_QUEUE__ATTEMPTS": str(options.attempts),
+    }
+    started = time.monotonic()
+    with (
+        running_redis(folder, appendonly=True) as redis,
+        running_proxy(redis.port, free_port()) as proxy,
+        running_fleet(folder, keys_dir, f"redis://127.0.0.1:{proxy.port}/0", variables, workers=WORKERS) as fleet,
+    ):
+        [api], workers = fleet
+        proxy.latency_s = LATENCY_S
+        saboteur = Saboteur(redis, proxy, api, workers, options.lease_s, options.seed)
+        injected = asyncio.run(shake(saboteur, [api, *workers], jobs, options))
+        seconds = time.monotonic() - started
+        for member in (api, *workers):
+            status = member.end(signal.SIGTERM)
+            if status != 0:
+                jobs[0].faults.append(f"{member.name} stopped with status {status}: {member.tail()}")
+        events = [line for member in (api, *workers) for line in member.events()]
+    return Outcome(jobs, injected, events, seconds)
+
+
+def faults_of(outcome: Outcome, keys_dir: Path, independently: int) -> list[str]:
+    """Say what is not as it should be; some proofs are verified with code that is not ours."""
+    found = [f"{job.vector.name}: {fault}" for job in outcome.jobs for fault in job.faults]
+    finished = Counter(line["job_id"] for line in outcome.events if line["event"] == "job_finished")
+    found += [f"{job_id} was finished {count} times" for job_id, count in finished.items() if count > 1]
+    found += [f"defect: {line}" for line in outcome.events if line["event"] == "unexpected_error"]
+    for job in outcome.jobs:
+        if len(set(job.ids)) > 1:
+            found.append(f"{job.vector.name}: several ids {job.ids}")
+        if job.proof is not None and not job.provable:
+            found.append(f"{job.vector.name}: a false statement was proved")
+        if job.proof is None and job.end is not None and not failed_as_expected(job):
+            found.append(f"{job.vector.name}: failed with {job.error!r}")
+    proved = [job for job in outcome.jobs if job.proof is not None and job.provable]
+    return found + false_proofs(proved, keys_dir, independently)
+
+
+def failed_as_expected(job: Job) -> bool:
+    """Whether a failure has a reason that it may have."""
+    if job.provable:
+        return QUARANTINED in job.error
+    return "constraint" in job.error and "is not satisfied" in job.error
+
+
+def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[str]:
+    """Verify all proofs, and the first few of them also without our code, which then reads the verifying key only."""
+    wrong = []
+    with Engine() as engine:
+        store = open_store(keys_dir, engine)
+        for number, job in enumerate(jobs):
+            key = store.get(circuit(job.vector.circuit), CancelFlag()).verifying_key
+            proof = job.proof or {}
+            try:
+                key.verify(read_proof(json.dumps(proof).encode()), scalars(job.vector.public_inputs))
+            except ProofFailed as error:
+                wrong.append(f"{job.vector.name}: {error.detail}")
+            if number < independently and not holds(IndependentKey.read(key.write()), proof, job.vector.public_inputs):
+                wrong.append(f"{job.vector.name}: the proof does not verify")
+        store.close()
+    return wrong
+
+
+def report(outcome: Outcome, console: Console) -> None:
+    """Print what was done and what came of it."""
+    table = Table("fault", "times", "ready again: median s", "slowest s")
+    for kind in sorted({fault.kind for fault in outcome.injected}):
+        times = [fault.ready_s for fault in outcome.injected if fault.kind == kind]
+        table.add_row(kind, str(len(times)), f"{statistics.median(times):.1f}", f"{max(times):.1f}")
+    console.print(table)
+    jobs = outcome.jobs
+    synchronous = sum(job.end is not None and not job.ids for job in jobs)
+    quarantined = sum(job.provable and job.proof is None and job.end is not None for job in jobs)
+    lost = sum(any(fault.startswith("lost") for fault in job.faults) for job in jobs)
+    console.print(
+        f"{len(jobs)} jobs in {outcome.seconds:.0f} s, {len(outcome.injected)} faults injected: "
+        f"{sum(job.proof is not None for job in jobs)} proofs, "
+        f"{sum(not job.provable for job in jobs)} false statements refused, {quarantined} quarantined, lost {lost}"
+    )
+    console.print(
+        f"duplicates proved {outcome.count('outcome_ignored')} (their results were ignored), "
+        f"put back {outcome.count('job_put_back')}, submissions repeated {sum(job.resent for job in jobs)}, "
+        f"answered without the queue while Redis was away {synchronous}"
+    )
+    if returns := sorted(outcome.returns()):
+        console.print(
+            f"jobs of killed or stopped workers: {len(returns)}, free for others after "
+            f"{statistics.median(returns):.1f} s (median), {returns[-1]:.1f} s (slowest)"
+        )
+
+
+def keys_in(folder: Path, *, with_batches: bool) -> Path:
+    """A folder with the published keys and the three small batch keys, these ready to be mapped if they are used."""
+    batches = reference_batch_keys.batch_keys_dir()
+    for source in (reference_fixtures.proving_keys_dir(), batches):
+        for key in source.glob("*.key"):
+            (folder / key.name).symlink_to(key)
+    if with_batches:
+        words = [word for name in sorted(BATCH) for word in ("--circuit", name)]
+        subprocess.run([PROVER, "keys", "prepare", "--keys-dir", folder, *words], check=True, stdout=sys.stderr)
+    return folder
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=200, help="jobs in all (default 200)")
+    parser.add_argument("--batch-proofs", type=int, default=40, help="provable batches among them (default 40)")
+    parser.add_argument(
+        "--circuits", default=",".join(sorted(PUBLISHED)), help="of the other jobs (default: published)"
+    )
+    parser.add_argument("--independent", type=int, default=30, help="proofs verified by other code, too (default 30)")
+    parser.add_argument("--pause", type=float, default=8, help="most seconds from fault to fault (default 8)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each fault is injected (default 5)")
+    parser.add_argument("--lease-s", type=float, default=10, help="PROVER_QUEUE__LEASE_S (default 10)")
+    parser.add_argument("--attempts", type=int, default=3, help="PROVER_QUEUE__ATTEMPTS (default 3)")
+    parser.add_argument(
+        "--patience", type=float, default=1500, help="seconds until a job counts as lost (default 1500)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of jobs and faults (default 1)")
+    parser.add_argument("--logs", type=Path, help="folder for logs and data that are to be kept")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as keys, tempfile.TemporaryDirectory() as data:
+        keys_dir = keys_in(Path(keys), with_batches=options.batch_proofs > 0)
+        folder = options.logs or Path(data)
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome = run(options, keys_dir, folder)
+        report(outcome, Console(width=None if sys.stdout.isatty() else 120))
+        found = faults_of(outcome, keys_dir, options.independent)
+    for fault in found:
+        print(f"fault: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""Thousands of waiting jobs, and dozens of clients that ask for them: latencies, memory of Redis, load of the API.
+
+Starts Redis with an append-only file and an API without workers: nothing is proved, so what is measured is the way of
+a request into the queue and of a status out of it. The same is measured with a tenth of the jobs waiting; exit status 1
+when Redis then had to run another number of commands per request, or sent another number of bytes: both must not
+depend on how many jobs wait. Times are printed, not judged, unless --p99-ms is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from queue_jobs import PROVER_ROOT
+from rich.console import Console
+from rich.table import Table
+
+# Found through queue_jobs.
+import reference_fixtures  # isort: skip
+from queue_fleet import Member, running_fleet  # isort: skip
+from redis_server import RedisServer, running_redis  # isort: skip
+
+VECTORS = PROVER_ROOT / "tests" / "vectors" / "prover"
+TREES = 20
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+MIB = 2**20
+GROWTH = 1.5
+"""Tolerated growth of counts per request with ten times the jobs; what is done on a clock adds to them."""
+
+
+@dataclass
+class Phase:
+    """What many requests of one kind cost."""
+
+    name: str
+    waiting: int
+    """Jobs in the queue at the end."""
+    latencies_s: list[float]
+    seconds: float
+    api_s: float
+    """Processor seconds of the API."""
+    redis_s: float
+    commands: float
+    """Commands that Redis ran per request, those inside scripts included."""
+    sent_bytes: float
+    """Bytes that Redis sent per request."""
+
+    def percentile(self, percent: int) -> float:
+        """A latency, seconds."""
+        ordered = sorted(self.latencies_s)
+        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+    @property
+    def row(self) -> list[str]:
+        """What is printed."""
+        count = len(self.latencies_s)
+        times = [f"{1000 * self.percentile(percent):.1f}" for percent in (50, 99)]
+        load = [f"{100 * busy / self.seconds:.0f} %" for busy in (self.api_s, self.redis_s)]
+        per_request = [f"{self.commands:.1f}", f"{self.sent_bytes:.0f}"]
+        return [self.name, str(self.waiting), str(count), f"{count / self.seconds:.0f}", *times, *load, *per_request]
+
+
+class Load:
+    """Requests to one API."""
+
+    def __init__(self, session: aiohttp.ClientSession, api: Member, redis: RedisServer, body: bytes) -> None:
+        self._session = session
+        self._base = f"http://127.0.0.1:{api.api_port}"
+        self._api = api
+        self._redis = redis
+        self._body = body.rstrip()[:-1]
+        self.ids: list[str] = []
+
+    async def submit(self, count: int, clients: int) -> Phase:
+        """Submit jobs, all different, from several clients at once."""
+        numbers = iter(range(len(self.ids), len(self.ids) + count))
+        latencies: list[float] = []
+
+        async def client() -> None:
+            latencies.extend([await self._submit_one(number) for number in numbers])
+
+        return await self._measure("submit", latencies, lambda: _together(client, clients))
+
+    async def poll(self, pollers: int, polls: int, interval_s: float) -> Phase:
+        """Ask for random jobs: each poller pauses between an answer and its next question."""
+        latencies: list[float] = []
+        left = iter(range(polls))
+
+        async def client() -> None:
+            await asyncio.sleep(random.uniform(0, interval_s))
+            for _ in left:
+                latencies.append(await self._ask_one(random.choice(self.ids)))
+                await asyncio.sleep(interval_s)
+
+        return await self._measure(f"status, every {interval_s:g} s", latencies, lambda: _together(client, pollers))
+
+    async def _submit_one(self, number: int) -> float:
+        extra = f', "unknown": {number}, "treeId": "tree-{number % TREES}", "batchIndex": {number}}}'
+        started = time.perf_counter()
+        async with self._session.post(f"{self._base}/prove", data=self._body + extra.encode()) as response:
+            answer: dict[str, Any] = await response.json()
+        elapsed = time.perf_counter() - started
+        if response.status != 202 or answer["status"] != "queued":
+            raise SystemExit(f"a submission was answered {response.status} {answer}")
+        self.ids.append(answer["job_id"])
+        return elapsed
+
+    async def _ask_one(self, job_id: str) -> float:
+        started = time.perf_counter()
+        async with self._session.get(f"{self._base}/prove/status?job_id={job_id}") as response:
+            answer: dict[str, Any] = await response.json()
+        elapsed = time.perf_counter() - started
+        if response.status != 202 or answer["status"] != "queued":
+            raise SystemExit(f"a status was answered {response.status} {answer}")
+        return elapsed
+
+    async def _measure(self, name: str, latencies: list[float], work: Callable[[], Awaitable[None]]) -> Phase:
+        pids = (self._api.pid, self._redis.pid)
+        asking = self._counts()[1], self._counts()[1]
+        before, busy, started = self._counts(), [processor_seconds(pid) for pid in pids], time.perf_counter()
+        await work()
+        seconds = time.perf_counter() - started
+        api_s, redis_s = (processor_seconds(pid) - earlier for pid, earlier in zip(pids, busy, strict=True))
+        after = self._counts()
+        count = len(latencies)
+        commands, sent = (after[0] - before[0]) / count, (after[1] - before[1] - (asking[1] - asking[0])) / count
+        return Phase(name, len(self.ids), latencies, seconds, api_s, redis_s, commands, sent)
+
+    def _counts(self) -> tuple[float, float]:
+        commands = self._redis.info("commandstats")
+        own = ("cmdstat_info", "cmdstat_client|setinfo")
+        ran = sum(entry["calls"] for name, entry in commands.items() if name not in own)
+        return ran, self._redis.info("stats")["total_net_output_bytes"]
+
+
+async def _together(client: Callable[[], Awaitable[None]], count: int) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(_run(client))
+
+
+async def _run(client: Callable[[], Awaitable[None]]) -> None:
+    await client()
+
+
+def processor_seconds(pid: int) -> float:
+    """User and system time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) -> tuple[list[Phase], float]:
+    """Fill the queue in two steps and ask for statuses after each; give the phases and Redis memory per job."""
+    body = (VECTORS / f"{options.vector}.json").read_bytes()
+    intervals = [float(text) for text in options.intervals.split(",")]
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
+        load = Load(session, api, redis, body)
+        await load.submit(options.clients, options.clients)  # connections, imports, scripts
+        empty = used_memory(redis)
+        first = len(load.ids)
+        phases = []
+        for jobs in (options.jobs // 10, options.jobs):
+            phases.append(await load.submit(jobs - len(load.ids), options.clients))
+            phases += [await load.poll(options.clients, options.polls, interval) for interval in intervals]
+        return phases, (used_memory(redis) - empty) / (len(load.ids) - first)
+
+
+def used_memory(redis: RedisServer) -> int:
+    """Bytes that Redis allocated."""
+    return int(redis.info("memory")["used_memory"])
+
+
+def growing(phases: list[Phase]) -> Iterator[str]:
+    """Say which counts per request depend on the number of waiting jobs."""
+    half = len(phases) // 2
+    for few, many in zip(phases[:half], phases[half:], strict=True):
+        for what, less, more in (
+            ("commands", few.commands, many.commands),
+            ("bytes sent", few.sent_bytes, many.sent_bytes),
+        ):
+            if more > less * GROWTH:
+                yield f"{few.name}: {what} per request grew from {less:.1f} to {more:.1f} with the number of jobs"
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=10_000, help="waiting jobs in the end (default 10000)")
+    parser.add_argument("--clients", type=int, default=64, help="clients at once (default 64)")
+    parser.add_argument("--polls", type=int, default=5_000, help="statuses in each measurement (default 5000)")
+    parser.add_argument(
+        "--intervals",
+        default="1,0.1",
+        help="pauses of a poller, seconds (default 1,0.1: a forester and a local client)",
+    )
+    parser.add_argument(
+        "--vector", default="batch_update_32_10", help="whose body is sent (default batch_update_32_10)"
+    )
+    parser.add_argument("--p99-ms", type=float, default=0, help="fail when a status took longer at p99; 0 never does")
+    options = parser.parse_args()
+    variables = {"PROVER_QUEUE__WAIT_LIMIT_S": "86400", "PROVER_QUEUE__REQUEST_AGE_S": "86400"}
+    keys_dir = reference_fixtures.proving_keys_dir()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_redis(Path(folder), appendonly=True) as redis,
+        running_fleet(Path(folder), keys_dir, redis.url, variables, workers=0) as ([api], _),
+    ):
+        phases, job_bytes = asyncio.run(measure(options, api, redis))
+    table = Table("requests", "waiting", "count", "per s", "p50 ms", "p99 ms", "API", "Redis", "commands", "bytes sent")
+    for phase in phases:
+        table.add_row(*phase.row)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(table)
+    body_bytes = (VECTORS / f"{options.vector}.json").stat().st_size
+    console.print(f"Redis memory per job: {job_bytes / 1024:.1f} KiB for a body of {body_bytes / 1024:.1f} KiB")
+    found = list(growing(phases))
+    slowest = max(phase.percentile(99) * 1000 for phase in phases if phase.name.startswith("status"))
+    if 0 < options.p99_ms < slowest:
+        found.append(f"p99 of a status is {slowest:.1f} ms")
+    for fault in found:
+        print(f"fault: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
