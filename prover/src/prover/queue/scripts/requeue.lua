@@ -1,7 +1,8 @@
 -- Hands a running job back.
 local job, found = held(args.id, args.fence)
 if not job then
-    return reply({done = found ~= nil and found.state ~= 'processing' and found.fence == args.fence})
+    local back = found ~= nil and (found.state == 'queued' or found.state == 'failed')
+    return reply({done = back and found.fence == args.fence})
 end
 if not args.count_attempt then
     job.attempt = call('HINCRBY', job_key(args.id), 'attempt', -1)

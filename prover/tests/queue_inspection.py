@@ -1,0 +1,130 @@
+"""The queue as it lies in Redis, read key by key, and the rules that it keeps at every moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import redis
+
+from prover.queue.keys import Keys
+from prover.queue.lanes import Lane
+
+KEYS = Keys()
+
+
+def words(values: Any) -> list[str]:
+    return [value.decode() for value in values]
+
+
+def texts(values: Any) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in values.items()}
+
+
+class Inspection:
+    """Reads a database that nobody writes to meanwhile."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client: Any = client
+
+    def key(self, name: str) -> str:
+        return KEYS.prefix + name
+
+    def lane_key(self, lane: Lane, name: str) -> str:
+        return f"{KEYS.prefix}{lane.value}:{name}"
+
+    def job(self, job_id: str) -> dict[str, str]:
+        return texts(self.client.hgetall(KEYS.job(job_id)))
+
+    def job_ids(self) -> list[str]:
+        return self.names_under("job:")
+
+    def names_under(self, prefix: str) -> list[str]:
+        keys = self.client.scan_iter(self.key(prefix) + "*", count=10_000)
+        return sorted(key.decode().removeprefix(self.key(prefix)) for key in keys)
+
+    def lines(self, lane: Lane) -> list[tuple[str, str, str, str]]:
+        """(group, circuit, rank, job id) of the waiting jobs."""
+        found = []
+        for member in words(self.client.zrange(self.lane_key(lane, "pending"), 0, -1)):
+            group, circuit, order, number, job_id = member.split("|")
+            found.append((group, circuit, f"{order}|{number}", job_id))
+        return found
+
+    def check(self) -> None:
+        """Fail unless every job is in exactly the places of its state, and every sum is right."""
+        ids, digests, bodies = self.job_ids(), self.names_under("digest:"), set(self.names_under("body:"))
+        with self.client.pipeline(transaction=False) as pipe:
+            for job_id in ids:
+                pipe.hgetall(KEYS.job(job_id))
+                pipe.pttl(KEYS.job(job_id))
+            for digest in digests:
+                pipe.get(self.key(f"digest:{digest}"))
+            for index in ("results", "failed"):
+                pipe.zrange(self.key(index), 0, -1)
+            *values, results, failed = pipe.execute()
+        jobs = {job_id: texts(found) for job_id, found in zip(ids, values[: 2 * len(ids) : 2], strict=True)}
+        lifetimes = dict(zip(ids, values[1 : 2 * len(ids) : 2], strict=True))
+        holders = dict(zip(digests, words(values[2 * len(ids) :]), strict=True))
+        assert bodies <= jobs.keys()
+        for lane in Lane:
+            self._check_lane(lane, {job_id: job for job_id, job in jobs.items() if job["lane"] == lane.value})
+        for job_id, job in jobs.items():
+            live = job["state"] in ("queued", "processing")
+            assert (job_id in bodies) == live, job
+            assert (job_id in words(results)) == (job["state"] == "completed"), job
+            assert (job_id in words(failed)) == (job["state"] == "failed"), job
+            assert (lifetimes[job_id] == -1) == live, job
+            if live and "cancel" not in job:
+                assert holders[job["digest"]] == job_id, job
+        for digest, holder in holders.items():
+            assert jobs[holder]["digest"] == digest
+
+    def _check_lane(self, lane: Lane, jobs: dict[str, dict[str, str]]) -> None:
+        queued = {job_id for job_id, job in jobs.items() if job["state"] == "queued"}
+        running = {job_id for job_id, job in jobs.items() if job["state"] == "processing"}
+        with self.client.pipeline(transaction=False) as pipe:
+            for name in ("waiting", "leases", "running", "rings"):
+                pipe.zrange(self.lane_key(lane, name), 0, -1)
+            for name in ("turns", "types"):
+                pipe.hgetall(self.lane_key(lane, name))
+            pipe.get(self.lane_key(lane, "bytes"))
+            pipe.zrange(KEYS.wake_queue(lane), 0, -1)
+            waiting, leases, begun, rings, turns, types, size, wake_ups = pipe.execute()
+        lines = self.lines(lane)
+        assert sorted(line[3] for line in lines) == sorted(queued)
+        assert set(words(waiting)) == queued
+        assert set(words(leases)) == set(words(begun)) == running
+        for group, circuit, rank, job_id in lines:
+            assert (jobs[job_id]["group"], jobs[job_id]["circuit"], jobs[job_id]["rank"]) == (group, circuit, rank)
+        turn_of = texts(turns)
+        assert turn_of.keys() == {line[0] for line in lines}
+        assert len(set(turn_of.values())) == len(turn_of)
+        assert set(words(rings)) == {f"{circuit}|{turn_of[group]}|{group}" for group, circuit, _, _ in lines}
+        assert {name: int(count) for name, count in texts(types).items()} == Counter(
+            jobs[job_id]["label"] for job_id in queued
+        )
+        assert int(size or 0) == sum(int(jobs[job_id]["size"]) for job_id in queued | running)
+        assert len(wake_ups) >= len(queued)
+        arq_jobs = [f"arq:job:{wake_up}" for wake_up in words(wake_ups)]
+        assert not arq_jobs or self.client.exists(*arq_jobs) == len(arq_jobs)
+
+    # What time does, without waiting for it.
+
+    def end_lease(self, job_id: str) -> None:
+        lane = Lane(self.job(job_id)["lane"])
+        assert self.client.zadd(self.lane_key(lane, "leases"), {job_id: 1}, xx=True, ch=True) == 1
+
+    def age(self, job_id: str, seconds: float) -> None:
+        """Let a job have been waiting for longer."""
+        job = self.job(job_id)
+        queued = int(job["queued"]) - round(seconds * 1000)
+        self.client.hset(KEYS.job(job_id), "queued", queued)
+        assert self.client.zadd(self.lane_key(Lane(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True) == 1
+
+    def age_final(self, job_id: str, seconds: float) -> None:
+        """Let a job have been final for longer; its hash is kept, as if it had no time to live."""
+        for index in ("results", "failed"):
+            ended = self.client.zscore(self.key(index), job_id)
+            if ended is not None:
+                self.client.zadd(self.key(index), {job_id: ended - seconds * 1000})
