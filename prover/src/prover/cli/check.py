@@ -22,7 +22,9 @@ from prover.cli.machine_checks import Check, Status, check_address, machine_chec
 from prover.cli.options import output_option
 from prover.cli.queue_checks import check_redis
 from prover.http.app import split_address
-from prover.settings import load_settings
+from prover.settings import HttpSettings, load_settings
+
+_METRICS_ADDRESS: str = HttpSettings().metrics_address
 
 
 @click.command(
@@ -61,8 +63,7 @@ from prover.settings import load_settings
 @click.option(
     "--metrics-address",
     metavar="HOST:PORT",
-    default="0.0.0.0:9998",
-    show_default=True,
+    show_default=_METRICS_ADDRESS,
     envvar="PROVER_HTTP__METRICS_ADDRESS",
     show_envvar=True,
     help="Where metrics will be served.",
@@ -82,7 +83,7 @@ def check(
     key_set: str,
     manifest: Path | None,
     prover_address: str,
-    metrics_address: str,
+    metrics_address: str | None,
     output: str,
     **options: Any,
 ) -> None:
@@ -97,12 +98,13 @@ def check(
         given["auto_download"] = True
     settings = load_settings({"keys": given})
     split_address(prover_address, "--prover-address")
-    split_address(metrics_address, "--metrics-address")
+    metrics, chosen = metrics_address or _METRICS_ADDRESS, metrics_address is not None
+    split_address(metrics, "--metrics-address")
     checks = [
         *machine_checks(keys_dir),
         *key_checks(settings.keys, settings.proving, selection_from(run_mode, circuits, key_set)),
         check_address("API address", prover_address, "--prover-address"),
-        check_address("metrics address", metrics_address, "--metrics-address"),
+        check_address("metrics address", metrics, "--metrics-address", must_be_free=chosen),
     ]
     if options["redis_url"]:
         checks.append(check_redis(options["redis_url"]))

@@ -1,6 +1,7 @@
 """What a machine must have to prove, and what slows it down. Facts come from /proc and /sys below a root."""
 
 import enum
+import errno
 import os
 import resource
 import shutil
@@ -141,15 +142,18 @@ def check_gpu(root: Path = _ROOT) -> Check:
     return Check("GPU", Status.INFO, "none found; this version proves on the processor")
 
 
-def check_address(name: str, address: str, option: str) -> Check:
+def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> Check:
     """Try whether an address is free; raises SettingsInvalid for what is no address."""
     host, port = split_address(address, option)
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             pass
     except OSError as error:
+        detail = f"cannot listen on {address}: {error.strerror}"
+        if not must_be_free and error.errno == errno.EADDRINUSE:
+            return Check(name, Status.WARNING, detail, f"a free port will be taken; choose one with {option}")
         hint = f"stop what listens there, or choose another address with {option}"
-        return Check(name, Status.FAILURE, f"cannot listen on {address}: {error.strerror}", hint)
+        return Check(name, Status.FAILURE, detail, hint)
     return Check(name, Status.OK, f"{address} is free")
 
 
