@@ -57,7 +57,9 @@ async def read_state_queue(
 async def read_address_queue(
     client: IndexerClient, tree: Hash32, *, batches: int, zkp_batch_size: int, page_batches: int = PAGE_BATCHES
 ) -> AddressQueue:
-    """Up to so many batches of addresses of a tree; the last one may be incomplete."""
+    """Up to so many batches of addresses of a tree, at least one; the last one may be incomplete."""
+    if batches < 1:
+        raise ValueError(f"{batches} batches of addresses are not to be read")
     page = _page_size(zkp_batch_size, page_batches)
     wanted, start = batches * zkp_batch_size, None
     pages: list[AddressQueue] = []

@@ -1,0 +1,164 @@
+"""Queued elements as batches, checked before a proof is paid for; no I/O.
+
+Elements must go on where the tree ends, and their hash chain must be the one with which the programs will check the
+proof: the one that the indexer states and, where it was read, the one in the account.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from forester.indexer.types import AddressQueue, InputQueue, OutputQueue
+from forester.pipeline_v2.failures import ElementUnusable, HashChainDiffers, QueueMisaligned
+from forester.pipeline_v2.root_reconcile import Alignment, align_batch
+from forester.pipeline_v2.tree_head import TreeHead
+from shared.witness_inputs import SpentAccount, chain
+
+
+@dataclass(frozen=True)
+class AppendBatch:
+    """New leaves of a state tree from leaf ``start_index`` on."""
+
+    start_index: int
+    leaves: tuple[bytes, ...]
+    hash_chain: bytes
+
+
+@dataclass(frozen=True)
+class NullifyBatch:
+    """Spent accounts of a state tree from queue index ``start_index`` on."""
+
+    start_index: int
+    spent: tuple[SpentAccount, ...]
+    hash_chain: bytes
+
+    @property
+    def greatest_leaf_index(self) -> int:
+        """The last leaf that the batch writes."""
+        return max(account.leaf_index for account in self.spent)
+
+
+@dataclass(frozen=True)
+class AddressBatch:
+    """New values of an address tree from leaf ``start_index`` on."""
+
+    start_index: int
+    values: tuple[bytes, ...]
+    hash_chain: bytes
+
+
+def append_batches(queue: OutputQueue | None, head: TreeHead, most: int) -> list[AppendBatch]:
+    """Up to ``most`` batches of the output queue, the first of which the tree takes next.
+
+    Raises QueueMisaligned, HashChainDiffers and ElementUnusable, as the functions below.
+    """
+    if queue is None or not queue.leaf_indices:
+        return []
+    batches: list[AppendBatch] = []
+    for number, places in _aligned("append", queue.leaf_indices[0], len(queue.leaf_indices), head.next_index, head):
+        leaves = queue.account_hashes[places]
+        hash_chain = _checked_chain(
+            *("append", number, leaves),
+            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(head.append_chains, len(batches)),
+        )
+        batches.append(AppendBatch(queue.leaf_indices[places.start], leaves, hash_chain))
+        if len(batches) == most:
+            break
+    return batches[:most]
+
+
+def nullify_batches(queue: InputQueue | None, head: TreeHead, most: int) -> list[NullifyBatch]:
+    """Up to ``most`` batches of the input queue of a state tree; nullifiers are computed, not believed."""
+    if queue is None or not queue.leaf_indices:
+        return []
+    batches: list[NullifyBatch] = []
+    count, first = len(queue.leaf_indices), queue.first_queue_index
+    for number, places in _aligned("nullify", first, count, head.nullifier_next_index, head):
+        columns = zip(
+            queue.account_hashes[places], queue.leaf_indices[places], queue.tx_hashes[places], strict=True
+        )  # fmt: skip
+        spent = tuple(SpentAccount(*row) for row in columns)
+        nullifiers = _nullifiers(spent, number)
+        for place, (stated, computed) in enumerate(zip(queue.nullifiers[places], nullifiers, strict=True)):
+            if stated != computed:
+                element = first + places.start + place
+                raise ElementUnusable(f"nullifier {element} of the queue is not the one of its account and transaction")
+        hash_chain = _checked_chain(
+            *("nullify", number, nullifiers),
+            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(head.input_chains, len(batches)),
+        )
+        batches.append(NullifyBatch(first + places.start, spent, hash_chain))
+        if len(batches) == most:
+            break
+    return batches[:most]
+
+
+def address_batches(queue: AddressQueue, head: TreeHead, most: int) -> list[AddressBatch]:
+    """Up to ``most`` whole batches of the queue of an address tree."""
+    batches: list[AddressBatch] = []
+    # A queue index is one smaller than the leaf index that its address gets.
+    first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
+    for number, places in _aligned("address", first, len(queue.addresses), head.next_index, head):
+        values = queue.addresses[places]
+        hash_chain = _checked_chain(
+            *("address", number, values),
+            *(queue.leaves_hash_chains, places.start // head.zkp_batch_size),
+            *(head.input_chains, len(batches)),
+        )
+        batches.append(AddressBatch(first + places.start, values, hash_chain))
+        if len(batches) == most:
+            break
+    return batches[:most]
+
+
+def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, slice]]:
+    """The whole batches that are not in the tree yet, with their number in the data and their places."""
+    size = head.zkp_batch_size
+    batches = []
+    expected = next_index
+    for number in range(count // size):
+        offset = number * size
+        match align_batch(expected, data_start, offset):
+            case Alignment.PROCESS:
+                batches.append((number, slice(offset, offset + size)))
+                expected += size
+            case Alignment.SKIP:
+                continue
+            case Alignment.STALE:
+                raise QueueMisaligned(f"{kind} elements begin at {data_start}, the tree goes on at {next_index}")
+            case Alignment.GAP:
+                raise QueueMisaligned(
+                    f"{kind} batch {number} begins at {data_start + offset}, the tree goes on at {next_index}: "
+                    "no batch begins there"
+                )
+    return batches
+
+
+def _checked_chain(
+    kind: str,
+    number: int,
+    elements: Sequence[bytes],
+    indexer_chains: Sequence[bytes],
+    indexer_place: int,
+    chain_chains: Sequence[bytes],
+    chain_place: int,
+) -> bytes:
+    try:
+        computed = chain(elements)
+    except ValueError as error:
+        raise ElementUnusable(f"{kind} batch {number}: {error}") from error
+    sources = (("the indexer", indexer_chains, indexer_place), ("the account", chain_chains, chain_place))
+    for source, stated, place in sources:
+        for expected in islice(stated, place, place + 1):
+            if expected != computed:
+                raise HashChainDiffers(kind, number, source, expected, computed)
+    return computed
+
+
+def _nullifiers(spent: Sequence[SpentAccount], number: int) -> list[bytes]:
+    try:
+        return [account.nullifier for account in spent]
+    except ValueError as error:
+        raise ElementUnusable(f"nullify batch {number}: {error}") from error

@@ -1,0 +1,55 @@
+"""How many batches of which kind are staged, and in which order; no I/O. Source: forester.md 5.1, 5.6 and 5.12."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forester.chain.batched_accounts import BatchState, QueueBatches
+from shared.circuit_id import CircuitKind
+
+
+@dataclass(frozen=True)
+class PlannedCounts:
+    """Batches of each kind."""
+
+    appends: int
+    nullifies: int
+
+
+def provable_batches(queue: QueueBatches) -> int:
+    """Filled zkp batches that can be inserted one after another as things stand.
+
+    Those of the other batch follow only when all of the pending one are filled. A batch that is still being filled may
+    hold filled zkp batches already: their hash chains are final.
+    """
+    pending = queue.pending_batch
+    ready = 0 if pending.state is BatchState.INSERTED else pending.ready_zkp_batches
+    other = queue.batches[1 - queue.pending_batch_index]
+    if pending.full_zkp_batches < pending.zkp_batches or other.state is BatchState.INSERTED:
+        return ready
+    return ready + other.ready_zkp_batches
+
+
+def plan_counts(appends: int, nullifies: int, most: int) -> PlannedCounts:
+    """Choose among the complete batches of a state tree at most ``most``; appends get half when both kinds wait."""
+    if not appends or not nullifies:
+        return PlannedCounts(min(appends, most), min(nullifies, most))
+    chosen = min(most, max(1, min(appends, most // 2)))
+    return PlannedCounts(chosen, min(nullifies, min(appends + nullifies, most) - chosen))
+
+
+def interleave(
+    appends: int, nullify_greatest_indices: Sequence[int], next_index: int, zkp_batch_size: int
+) -> list[CircuitKind]:
+    """The order of batches: a nullification comes once the append before it has covered its greatest leaf index.
+
+    This saves work, correctness does not depend on it: appends leave what a nullification wrote before. Batches of one
+    kind keep their order, so a nullification also waits for those before it; what is left comes last.
+    """
+    order: list[CircuitKind] = []
+    waiting = list(nullify_greatest_indices)
+    for done in range(1, appends + 1):
+        order.append(CircuitKind.BATCH_APPEND)
+        while waiting and waiting[0] < next_index + done * zkp_batch_size:
+            order.append(CircuitKind.BATCH_UPDATE)
+            del waiting[0]
+    return order + [CircuitKind.BATCH_UPDATE] * len(waiting)

@@ -1,0 +1,213 @@
+"""Batches applied to a sparse copy of a tree, giving proof requests that chain from root to root; no I/O.
+
+The copy knows what the indexer's snapshot tells, checked against the snapshot's root. What is staged can be taken back.
+Native Poseidon does the hashing outside the interpreter lock, so a caller may run ``next`` in a thread.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from forester.indexer.types import AddressQueue, Node, StateQueue
+from forester.indexer.validation import LEVEL_BITS
+from forester.pipeline_v2.batch_inputs import (
+    AddressBatch,
+    AppendBatch,
+    NullifyBatch,
+    address_batches,
+    append_batches,
+    nullify_batches,
+)
+from forester.pipeline_v2.batch_plan import interleave, plan_counts
+from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
+from forester.pipeline_v2.tree_head import TreeHead
+from shared.circuit_id import CircuitKind
+from shared.indexed_merkle_tree import Element, IndexedMerkleTree, LowElementUnknown
+from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, zero_hash
+from shared.proof_wire import BatchRequest
+from shared.witness_inputs import batch_address_append_request, batch_append_request, batch_update_request
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """A batch that is still to be staged; ``build`` writes it to the tree and gives the proof request."""
+
+    kind: CircuitKind
+    start_index: int
+    elements: int
+    build: Callable[[], BatchRequest]
+
+
+@dataclass(frozen=True)
+class StagedBatch:
+    """A batch with its proof request.
+
+    The proof leads from ``old_root`` to ``new_root`` and fits the tree at ``sequence`` only. ``start_index`` is its
+    first leaf or queue index, ``elements`` their number, ``stage`` what takes it back.
+    """
+
+    kind: CircuitKind
+    sequence: int
+    start_index: int
+    elements: int
+    old_root: bytes
+    new_root: bytes
+    request: BatchRequest
+    stage: int
+
+
+class Staging:
+    """The batches of one snapshot, in the order in which they are to be proved."""
+
+    def __init__(self, tree: MerkleTree | IndexedMerkleTree, sequence: int, order: Iterable[PlannedBatch]) -> None:
+        self._tree = tree
+        self._sequence = sequence
+        self._waiting = deque(order)
+        self._staged: deque[tuple[StagedBatch, PlannedBatch]] = deque()
+
+    @property
+    def root(self) -> bytes:
+        """The root after all that is staged."""
+        return self._tree.root
+
+    @property
+    def sequence(self) -> int:
+        """The sequence number of that root."""
+        return self._sequence
+
+    @property
+    def waiting(self) -> int:
+        """Number of batches that ``next`` can still give."""
+        return len(self._waiting)
+
+    def next(self) -> StagedBatch | None:
+        """Stage the next batch, or None when all are staged; raises StagingRefused and has then changed nothing."""
+        if not self._waiting:
+            return None
+        batch = self._waiting[0]
+        named = f"{batch.kind} batch {batch.start_index}"
+        old_root, stage = self._tree.root, self._tree.stage()
+        try:
+            request = batch.build()
+        except (LowElementUnknown, NodeUnknown) as error:
+            self._tree.roll_back(stage)
+            raise SnapshotContradicts(f"the snapshot lacks what {named} needs: {error}") from error
+        except ValueError as error:
+            self._tree.roll_back(stage)
+            raise ElementUnusable(f"{named}: {error}") from error
+        staged = StagedBatch(
+            kind=batch.kind,
+            sequence=self._sequence,
+            start_index=batch.start_index,
+            elements=batch.elements,
+            old_root=old_root,
+            new_root=self._tree.root,
+            request=request,
+            stage=stage,
+        )
+        self._staged.append((staged, self._waiting.popleft()))
+        self._sequence += 1
+        return staged
+
+    def confirm(self, staged: StagedBatch) -> None:
+        """Make a batch and those before it final: they are in the tree on the chain."""
+        self._tree.confirm(staged.stage)
+        while self._staged and self._staged[0][0].stage <= staged.stage:
+            self._staged.popleft()
+
+    def roll_back(self, staged: StagedBatch) -> None:
+        """Take back a batch and those after it; ``next`` gives them again."""
+        self._tree.roll_back(staged.stage)
+        while self._staged and self._staged[-1][0].stage >= staged.stage:
+            undone, batch = self._staged.pop()
+            self._waiting.appendleft(batch)
+            self._sequence = undone.sequence
+
+
+def stage_state(queue: StateQueue, head: TreeHead, most_batches: int) -> Staging | None:
+    """Prepare up to ``most_batches`` batches of a state tree, None if there are none; raises StagingRefused.
+
+    The snapshot must be of the head's root: the caller decides what to do about others (root_reconcile).
+    """
+    _require_root(queue.initial_root, head)
+    appends = append_batches(queue.output_queue, head, most_batches)
+    nullifies = nullify_batches(queue.input_queue, head, most_batches)
+    counts = plan_counts(len(appends), len(nullifies), most_batches)
+    if not appends and not nullifies:
+        return None
+    tree = MerkleTree.from_root(head.height, head.next_index, head.root)
+    leaves: dict[int, bytes] = {}
+    for part in (queue.output_queue, queue.input_queue):
+        for index, leaf in zip(part.leaf_indices, part.leaves, strict=True) if part is not None else ():
+            if leaves.setdefault(index, leaf) != leaf:
+                raise SnapshotContradicts(f"the snapshot has two values for leaf {index}")
+    _teach(lambda: tree.learn_many(leaves, _siblings(queue.nodes)))
+    greatest = [batch.greatest_leaf_index for batch in nullifies[: counts.nullifies]]
+    order = interleave(counts.appends, greatest, head.next_index, head.zkp_batch_size)
+    sources = {
+        CircuitKind.BATCH_APPEND: iter([_planned_append(tree, batch) for batch in appends]),
+        CircuitKind.BATCH_UPDATE: iter([_planned_nullify(tree, batch) for batch in nullifies]),
+    }
+    return Staging(tree, head.sequence, [next(sources[kind]) for kind in order])
+
+
+def stage_addresses(queue: AddressQueue, head: TreeHead, most_batches: int) -> Staging | None:
+    """Prepare up to ``most_batches`` batches of an address tree; as ``stage_state``."""
+    if len(queue.addresses) < head.zkp_batch_size:
+        return None  # an empty queue comes without a root
+    _require_root(queue.initial_root, head)
+    batches = address_batches(queue, head, most_batches)
+    if not batches:
+        return None
+    try:
+        tree = IndexedMerkleTree.from_frontier(2, head.height, head.next_index, queue.subtrees)
+    except ValueError as error:
+        raise SnapshotContradicts(f"the subtrees of the snapshot are unusable: {error}") from error
+    if tree.root != head.root:
+        raise SnapshotContradicts("the subtrees of the snapshot do not lead to its root")
+    rows = zip(
+        queue.low_element_indices,
+        queue.low_element_values,
+        queue.low_element_next_indices,
+        queue.low_element_next_values,
+        strict=True,
+    )
+    lows = {row[0]: Element(*row) for row in rows}
+    _teach(lambda: tree.learn_many(lows.values(), _siblings(queue.nodes)))
+    return Staging(tree, head.sequence, [_planned_insertion(tree, batch) for batch in batches])
+
+
+def _planned_append(tree: MerkleTree, batch: AppendBatch) -> PlannedBatch:
+    build = partial(batch_append_request, tree, batch.leaves)
+    return PlannedBatch(CircuitKind.BATCH_APPEND, batch.start_index, len(batch.leaves), build)
+
+
+def _planned_nullify(tree: MerkleTree, batch: NullifyBatch) -> PlannedBatch:
+    build = partial(batch_update_request, tree, batch.spent)
+    return PlannedBatch(CircuitKind.BATCH_UPDATE, batch.start_index, len(batch.spent), build)
+
+
+def _planned_insertion(tree: IndexedMerkleTree, batch: AddressBatch) -> PlannedBatch:
+    build = partial(batch_address_append_request, tree, batch.values)
+    return PlannedBatch(CircuitKind.BATCH_ADDRESS_APPEND, batch.start_index, len(batch.values), build)
+
+
+def _require_root(snapshot_root: bytes, head: TreeHead) -> None:
+    if snapshot_root != head.root:
+        raise SnapshotContradicts(f"the snapshot is of root 0x{snapshot_root.hex()}, the tree of 0x{head.root.hex()}")
+
+
+def _siblings(nodes: Iterable[Node]) -> Callable[[int, int], bytes]:
+    """Nodes by level and position; what was never written may be absent, and the root tells whether it was."""
+    known = {node.index: node.hash for node in nodes}
+    return lambda level, position: known.get((level << LEVEL_BITS) + position) or zero_hash(level)
+
+
+def _teach(learn: Callable[[], None]) -> None:
+    try:
+        learn()
+    except ProofWrong as error:
+        raise SnapshotContradicts(f"the nodes of the snapshot contradict its root: {error}") from error
+    except (ValueError, IndexError) as error:
+        raise ElementUnusable(f"the snapshot holds what no tree does: {error}") from error

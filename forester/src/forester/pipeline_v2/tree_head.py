@@ -1,0 +1,65 @@
+"""What the chain says about a V2 tree: all that staging is checked against; no I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from forester.chain.batched_accounts import (
+    BatchedTree,
+    QueueBatches,
+    decode_batched_tree,
+    decode_output_queue,
+    latest_root,
+    queue_hash_chains,
+    tree_hash_chains,
+)
+from forester.pipeline_v2.batch_plan import provable_batches
+
+
+@dataclass(frozen=True)
+class TreeHead:
+    """A V2 tree and its queues at one moment.
+
+    ``input_chains`` are the hash chains of the provable zkp batches of the tree's own queue (nullifiers or addresses),
+    ``append_chains`` those of the output queue of a state tree; the first is the one that the next proof is checked
+    with. ``zkp_batch_size`` is that of the tree's own queue, which state trees share with their output queue.
+    """
+
+    root: bytes
+    sequence: int
+    next_index: int
+    nullifier_next_index: int
+    height: int
+    zkp_batch_size: int
+    input_chains: tuple[bytes, ...]
+    append_chains: tuple[bytes, ...] = ()
+
+    @classmethod
+    def read(cls, tree_data: bytes, queue_data: bytes | None = None) -> Self:
+        """Decode the whole accounts of a tree and, for a state tree, of its output queue; MalformedAccount."""
+        tree: BatchedTree = decode_batched_tree(tree_data)
+        append_chains: tuple[bytes, ...] = ()
+        if queue_data is not None:
+            queue = decode_output_queue(queue_data)
+            append_chains = upcoming_chains(queue.queue, queue_hash_chains(queue, queue_data))
+        return cls(
+            root=latest_root(tree, tree_data),
+            sequence=tree.sequence_number,
+            next_index=tree.next_index,
+            nullifier_next_index=tree.nullifier_next_index,
+            height=tree.height,
+            zkp_batch_size=tree.queue.zkp_batch_size,
+            input_chains=upcoming_chains(tree.queue, tree_hash_chains(tree, tree_data)),
+            append_chains=append_chains,
+        )
+
+
+def upcoming_chains(queue: QueueBatches, stores: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
+    """The hash chains of the zkp batches that can be inserted one after another as things stand."""
+    order = (queue.pending_batch_index, 1 - queue.pending_batch_index)
+    chains = [
+        chain
+        for place in order
+        for chain in stores[place][queue.batches[place].inserted_zkp_batches : queue.batches[place].full_zkp_batches]
+    ]
+    return tuple(chains[: provable_batches(queue)])

@@ -1,0 +1,335 @@
+"""Staging against recorded answers of an indexer, recorded batch events and golden circuit requests."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from forester.indexer.types import (
+    AddressQueue,
+    Hash32,
+    InputQueue,
+    Node,
+    OutputQueue,
+    QueueElements,
+    StateQueue,
+    decode_base58,
+    parse_hash,
+)
+from forester.pipeline_v2.staging import StagedBatch, Staging, stage_addresses, stage_state
+from forester.pipeline_v2.tree_head import TreeHead
+from shared.field import ZERO, format_number, parse_scalar
+from shared.indexed_merkle_tree import IndexedMerkleTree
+from shared.merkle_tree import MerkleTree
+from shared.poseidon import hash2
+from shared.witness_inputs import SpentAccount, chain
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+GOLDEN = VECTORS.parents[2] / "shared" / "tests" / "vectors"
+
+
+def load(name: str, folder: Path = VECTORS / "indexer") -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def answer(recorded: dict[str, Any]) -> QueueElements:
+    body = json.dumps(recorded["response"]["result"]).encode()
+    return msgspec.json.decode(body, type=QueueElements, dec_hook=decode_base58)
+
+
+def element(text: str) -> Hash32:
+    return Hash32(parse_scalar(text)[0])
+
+
+def staged_batches(staging: Staging | None) -> list[StagedBatch]:
+    assert staging is not None
+    return [batch for _ in range(staging.waiting) if (batch := staging.next()) is not None]
+
+
+def head_of(queue: StateQueue | AddressQueue, next_index: int, height: int, **more: Any) -> TreeHead:
+    return TreeHead(
+        root=queue.initial_root,
+        sequence=queue.root_seq,
+        next_index=next_index,
+        nullifier_next_index=0,
+        height=height,
+        zkp_batch_size=10,
+        input_chains=(),
+        **more,
+    )
+
+
+def require_expected(batch: StagedBatch, expected: dict[str, Any]) -> None:
+    request: Any = batch.request
+    assert batch.kind == {"append": "append", "update": "update"}.get(expected["kind"], "address-append")
+    assert format_number(batch.old_root) == request.old_root == expected["oldRoot"]
+    assert format_number(batch.new_root) == request.new_root == expected["newRoot"]
+    assert request.public_input_hash == expected["publicInputHash"]
+    assert batch.sequence + 1 == expected["rootSeqAfter"]
+    contents = getattr(request, "leaves_hashchain_hash", None) or request.hashchain_hash
+    assert contents == expected["leavesHashChain"]
+    if "startIndex" in expected:
+        assert request.start_index == batch.start_index == expected["startIndex"]
+    for name, member in (("oldLeaves", "old_leaves"), ("pathIndices", "path_indices")):
+        if name in expected:
+            assert list(getattr(request, member)) == expected[name]
+
+
+def test_stage__recorded_state_queue__gives_the_recorded_batches() -> None:
+    recorded = load("queue_state")
+    queue = answer(recorded).state_queue
+    assert queue is not None
+    batches = staged_batches(stage_state(queue, head_of(queue, 20, 32), 4))
+    assert len(batches) == 2
+    for batch, expected in zip(batches, recorded["expectAppendFirst"], strict=True):
+        require_expected(batch, expected)
+    alone = msgspec.structs.replace(queue, output_queue=None)
+    (nullify,) = staged_batches(stage_state(alone, head_of(queue, 20, 32), 4))
+    require_expected(nullify, recorded["expectRecordedOrder"][0])
+    assert nullify.new_root == parse_hash(recorded["expectRecordedRoots"][0])
+    assert batches[-1].new_root == parse_hash(recorded["expectRecordedRoots"][1]), "both orders lead to one root"
+
+
+def test_stage__append_over_nullified_leaves__keeps_the_nullifiers() -> None:
+    recorded = load("queue_state_spent_first")
+    queue = answer(recorded).state_queue
+    assert queue is not None
+    (batch,) = staged_batches(stage_state(queue, head_of(queue, 10, 32), 4))
+    require_expected(batch, recorded["expect"])
+    assert batch.new_root == parse_hash(recorded["expectRecordedRoot"])
+
+
+def test_stage__recorded_address_queue__gives_the_recorded_batches() -> None:
+    recorded = load("queue_address")
+    queue = answer(recorded).address_queue
+    assert queue is not None
+    batches = staged_batches(stage_addresses(queue, head_of(queue, 11, 40), 4))
+    assert len(batches) == 2
+    for batch, expected in zip(batches, recorded["expect"], strict=True):
+        require_expected(batch, expected)
+        assert batch.new_root == parse_hash(expected["recordedRoot"])
+
+
+def test_stage__recorded_empty_address_queue__gives_nothing() -> None:
+    queue = answer(load("queue_address_empty")).address_queue
+    assert queue is not None
+    assert stage_addresses(queue, head_of(queue, 1, 40), 4) is None
+
+
+@dataclass
+class ReplayedTree:
+    """An indexer of one state tree: takes recorded transactions, answers with its queues."""
+
+    tree: MerkleTree = field(default_factory=lambda: MerkleTree(32))
+    sequence: int = 0
+    outputs: dict[int, bytes] = field(default_factory=dict)
+    inputs: dict[int, SpentAccount] = field(default_factory=dict)
+    nullified: int = 0
+
+    def queue(self, appends: int, nullifies: int) -> StateQueue:
+        places = range(self.tree.next_index, self.tree.next_index + appends)
+        queued = range(self.nullified, self.nullified + nullifies)
+        spent = [self.inputs[place] for place in queued]
+        listed = [*places, *(account.leaf_index for account in spent)]
+        nodes = {
+            (level << 56) + ((index >> level) ^ 1): self.tree.proof(index)[level]
+            for index in listed
+            for level in range(32)
+        }
+        return StateQueue(
+            nodes=tuple(Node(index=index, hash=Hash32(node)) for index, node in sorted(nodes.items())),
+            initial_root=Hash32(self.tree.root),
+            root_seq=self.sequence,
+            output_queue=OutputQueue(
+                leaf_indices=tuple(places),
+                account_hashes=tuple(Hash32(self.outputs[place]) for place in places),
+                leaves=tuple(Hash32(self.tree.leaf(place)) for place in places),
+                first_queue_index=places.start,
+                next_index=places.start,
+                leaves_hash_chains=(),
+            ),
+            input_queue=InputQueue(
+                leaf_indices=tuple(account.leaf_index for account in spent),
+                account_hashes=tuple(Hash32(account.account) for account in spent),
+                leaves=tuple(Hash32(self.tree.leaf(account.leaf_index)) for account in spent),
+                tx_hashes=tuple(Hash32(account.tx_hash) for account in spent),
+                nullifiers=tuple(Hash32(account.nullifier) for account in spent),
+                first_queue_index=self.nullified,
+                leaves_hash_chains=(),
+            ),
+        )
+
+    def head(self) -> TreeHead:
+        return TreeHead(self.tree.root, self.sequence, self.tree.next_index, self.nullified, 32, 10, ())
+
+    def apply(self, kind: str) -> None:
+        self.sequence += 1
+        if kind == "append":
+            first = self.tree.next_index
+            self.tree.append([self.outputs[place] for place in range(first, first + 10)])
+            return
+        for place in range(self.nullified, self.nullified + 10):
+            self.tree.set(self.inputs[place].leaf_index, self.inputs[place].nullifier)
+        self.nullified += 10
+
+
+@pytest.mark.parametrize("name", ["replay_state_append_then_nullify", "replay_state_nullify_before_append"])
+def test_stage__replayed_state_tree__reaches_every_recorded_root(name: str) -> None:
+    replayed, batches = ReplayedTree(), 0
+    for kind, _, *columns in load(name)["ops"]:
+        if kind == "output":
+            replayed.outputs[columns[0]] = parse_hash(columns[1])
+        elif kind == "input":
+            place, leaf_index, account, tx_hash, nullifier = columns
+            replayed.inputs[place] = SpentAccount(parse_hash(account), leaf_index, parse_hash(tx_hash))
+            assert replayed.inputs[place].nullifier == parse_hash(nullifier)
+        else:
+            counts = (10, 0) if kind == "append" else (0, 10)
+            (batch,) = staged_batches(stage_state(replayed.queue(*counts), replayed.head(), 1))
+            assert batch.new_root == parse_hash(columns[0]["newRoot"])
+            assert batch.sequence + 1 == columns[0]["sequenceNumber"]
+            assert batch.start_index == columns[0]["oldNextIndex"]
+            replayed.apply(kind)
+            batches += 1
+    assert batches >= 4
+
+
+def address_queue(
+    whole: IndexedMerkleTree, values: Sequence[bytes], sequence: int, first: int | None = None
+) -> AddressQueue:
+    """The answer of an indexer whose tree is ``whole``."""
+    lows = [whole.low_element(value) for value in values]
+    nodes = {
+        (level << 56) + ((low.index >> level) ^ 1): whole.proof(low.index)[level]
+        for low in lows
+        for level in range(whole.height)
+    }
+    start = whole.next_index if first is None else first
+    return AddressQueue(
+        addresses=tuple(map(Hash32, values)),
+        queue_indices=tuple(range(start - 1, start - 1 + len(values))),
+        nodes=tuple(Node(index=index, hash=Hash32(node)) for index, node in sorted(nodes.items())),
+        low_element_indices=tuple(low.index for low in lows),
+        low_element_values=tuple(Hash32(low.value) for low in lows),
+        low_element_next_indices=tuple(low.next_index for low in lows),
+        low_element_next_values=tuple(Hash32(low.next_value) for low in lows),
+        leaves_hash_chains=(),
+        initial_root=Hash32(whole.root),
+        start_index=start,
+        subtrees=tuple(map(Hash32, whole.frontier())),
+        root_seq=sequence,
+    )
+
+
+def test_stage__replayed_address_tree__reaches_every_recorded_root() -> None:
+    ops = load("replay_address")["ops"]
+    values = [parse_hash(columns[1]) for kind, _, *columns in ops if kind == "address"]
+    events = [columns[0] for kind, _, *columns in ops if kind == "address-append"]
+    whole = IndexedMerkleTree(2)
+    queue = address_queue(whole, values, 0)
+    batches = staged_batches(stage_addresses(queue, head_of(queue, 1, 40), 3))
+    assert [batch.new_root for batch in batches] == [parse_hash(event["newRoot"]) for event in events]
+    assert [batch.start_index for batch in batches] == [event["oldNextIndex"] for event in events]
+
+
+def snapshot_nodes(writes: Sequence[tuple[int, str, Sequence[str]]]) -> tuple[Node, ...]:
+    """The nodes before the first of some writes, from their paths, which are those of the moment of each write."""
+    written: dict[tuple[int, int], bytes] = {}
+    nodes: dict[int, Node] = {}
+    for index, leaf, path in writes:
+        node, place = element(leaf), index
+        for level, sibling in enumerate(path):
+            written[level, place] = node
+            if (level, place ^ 1) not in written:
+                number = (level << 56) + (place ^ 1)
+                nodes.setdefault(number, Node(index=number, hash=element(sibling)))
+            other = element(sibling)
+            node = Hash32(hash2(other, node) if place & 1 else hash2(node, other))
+            place >>= 1
+    return tuple(nodes.values())
+
+
+def golden(name: str) -> list[Any]:
+    cases: list[Any] = load(name, GOLDEN)
+    return cases
+
+
+def require_golden(batch: StagedBatch, request: dict[str, Any]) -> None:
+    made = json.loads(msgspec.json.encode(batch.request))
+    expected = {name: value for name, value in request.items() if name != "stateTreeHeight"}
+    assert {name: made[name] for name in expected} == expected
+    assert set(made) == set(expected)
+
+
+@pytest.mark.parametrize("case", golden("request_batch_append_32_10"), ids=lambda case: str(case["name"]))
+def test_stage__queue_of_a_golden_append__gives_its_request(case: dict[str, Any]) -> None:
+    request = case["request"]
+    start, count = request["startIndex"], request["batchSize"]
+    kept = [
+        new if element(old) == ZERO else old for old, new in zip(request["oldLeaves"], request["leaves"], strict=True)
+    ]
+    queue = StateQueue(
+        nodes=snapshot_nodes(list(zip(range(start, start + count), kept, request["merkleProofs"], strict=True))),
+        initial_root=element(request["oldRoot"]),
+        root_seq=7,
+        output_queue=OutputQueue(
+            leaf_indices=tuple(range(start, start + count)),
+            account_hashes=tuple(map(element, request["leaves"])),
+            leaves=tuple(map(element, request["oldLeaves"])),
+            first_queue_index=start,
+            next_index=start,
+            leaves_hash_chains=(element(request["leavesHashchainHash"]),),
+        ),
+    )
+    (batch,) = staged_batches(stage_state(queue, head_of(queue, start, 32), 1))
+    require_golden(batch, request)
+
+
+@pytest.mark.parametrize("case", golden("request_batch_update_32_10"), ids=lambda case: str(case["name"]))
+def test_stage__queue_of_a_golden_update__gives_its_request(case: dict[str, Any]) -> None:
+    request = case["request"]
+    accounts, indices, tx_hashes = request["leaves"], request["pathIndices"], request["txHashes"]
+    spent = [SpentAccount(element(a), i, element(t)) for a, i, t in zip(accounts, indices, tx_hashes, strict=True)]
+    nullifiers = [Hash32(account.nullifier) for account in spent]
+    written = [format_number(nullifier) for nullifier in nullifiers]
+    assert chain(nullifiers) == element(request["leavesHashchainHash"])
+    queue = StateQueue(
+        nodes=snapshot_nodes(list(zip(indices, written, request["newMerkleProofs"], strict=True))),
+        initial_root=element(request["oldRoot"]),
+        root_seq=7,
+        input_queue=InputQueue(
+            leaf_indices=tuple(indices),
+            account_hashes=tuple(map(element, accounts)),
+            leaves=tuple(map(element, request["oldLeaves"])),
+            tx_hashes=tuple(map(element, tx_hashes)),
+            nullifiers=tuple(nullifiers),
+            first_queue_index=0,
+            leaves_hash_chains=(element(request["leavesHashchainHash"]),),
+        ),
+    )
+    (batch,) = staged_batches(stage_state(queue, head_of(queue, 1000, 32), 1))
+    require_golden(batch, request)
+
+
+def tree_before(request: dict[str, Any]) -> IndexedMerkleTree:
+    """The address tree of a golden request before it: the initial one, or that after the request before."""
+    whole = IndexedMerkleTree(2)
+    for case in golden("request_batch_address_append_40_10"):
+        if whole.next_index == request["startIndex"]:
+            break
+        whole.insert_many([element(value) for value in case["request"]["newElementValues"]])
+    assert whole.root == element(request["oldRoot"])
+    return whole
+
+
+@pytest.mark.parametrize("case", golden("request_batch_address_append_40_10"), ids=lambda case: str(case["name"]))
+def test_stage__queue_of_a_golden_insertion__gives_its_request(case: dict[str, Any]) -> None:
+    request = case["request"]
+    values = [element(value) for value in request["newElementValues"]]
+    queue = address_queue(tree_before(request), values, 7)
+    (batch,) = staged_batches(stage_addresses(queue, head_of(queue, request["startIndex"], 40), 1))
+    require_golden(batch, request)
