@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import (
 
 from prover.http.openapi import document
 from prover.keys.store import KeyStore
+from prover.queue.store import JobStore
 
 CHECKS = [
     not_a_server_error,
@@ -47,9 +48,9 @@ def test_operations__described__are_all_readable() -> None:
 
 @pytest.mark.parametrize("label", sorted(OPERATIONS))
 async def test_answers__to_made_up_requests__are_as_described(
-    listen: Listen, published_keys: KeyStore, label: str
+    listen: Listen, published_keys: KeyStore, job_store: JobStore, label: str
 ) -> None:
-    _, port = await listen(published_keys, http={"api_keys": "tester:admin=testers-key"})
+    _, port = await listen(published_keys, job_store, http={"api_keys": "tester:admin=testers-key"})
 
     @bounded
     @given(case=OPERATIONS[label].as_strategy(), authorized=st.sampled_from([True, True, True, False]))

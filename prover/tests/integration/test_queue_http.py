@@ -269,6 +269,41 @@ async def test_unknown_circuit__large__has_no_place_in_the_queue(
         )
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"treeId": "last_tree", "batchIndex": 0},
+        {"treeId": "a:b{c}*\\n\\u0000\u00fc\U0001f600", "batchIndex": 1.5},
+        {"treeId": "x" * 50_000, "batchIndex": 1e300},
+        {"treeId": "", "batchIndex": -1e300},
+        {"treeId": 5, "batchIndex": "1"},
+        {"treeId": ["a"], "batchIndex": True},
+        {"treeId": None, "batchIndex": None},
+        {"treeId": "\udc80", "circuitType": "\udc80"},
+        {"circuitType": "up\x00date\n\u00fc\U0001f600" + "x" * 1000},
+        {"circuitType": "UPDATE"},
+    ],
+    ids=str,
+)
+async def test_members__that_are_odd__harm_nothing(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, members: dict[str, Any]
+) -> None:
+    client = await serve(published_keys, job_store)
+    body = json.dumps({"circuitType": "update", "height": 32} | members)
+    assert (await client.post("/prove?async=true", data=body)).status in (202, 400)
+    response = await client.post("/queue/add", data=body)
+    assert response.status in (202, 400), await response.text()
+    if response.status == 202:
+        job_id = (await response.json())["job_id"]
+        assert (await status(client, job_id))[1]["status"] == "queued"
+        assert (await claim(job_store)).job_id == job_id
+        assert (await status(client, job_id))[1]["status"] == "processing"
+    await queue(client, batch(treeId="tree"))
+    counts = await (await client.get("/queue/stats")).json()
+    assert counts["total_pending"] == 1
+    assert (await claim(job_store)).tree_id == "tree"
+
+
 async def test_roles__with_keys__keep_add_and_cleanup_for_administrators(
     serve: Serve, published_keys: KeyStore, job_store: JobStore
 ) -> None:

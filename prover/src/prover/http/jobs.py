@@ -7,7 +7,7 @@ from aiohttp import web
 
 from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
 from prover.http.queue_answers import job_response
-from prover.http.state import STATE, queue_of
+from prover.http.state import FACTS, STATE, queue_of
 from prover.queue.jobs import JobStatus
 from prover.queue.store import JobStore
 
@@ -24,14 +24,14 @@ async def status(request: web.Request) -> web.Response:
     """Tell the state of a job, with ``wait`` when it changes or after so many seconds."""
     queue, job_id, seconds = queue_of(request), _job_id(request), _wait_s(request)
     if not seconds:
-        return _found(await queue.status(job_id), job_id)
-    return _found(await _changed(queue, job_id, seconds, request.app[STATE].stopping), job_id)
+        return _told(request, job_id, await queue.status(job_id))
+    return _told(request, job_id, await _changed(queue, job_id, seconds, request.app[STATE].stopping))
 
 
 async def cancel(request: web.Request) -> web.Response:
     """Cancel a job and tell its state; one that has ended stays as it is."""
     queue, job_id = queue_of(request), _job_id(request)
-    return _found(await queue.cancel(job_id), job_id)
+    return _told(request, job_id, await queue.cancel(job_id))
 
 
 async def _changed(queue: JobStore, job_id: str, seconds: float, end: asyncio.Event) -> JobStatus | None:
@@ -67,9 +67,11 @@ def _wait_s(request: web.Request) -> float:
     return min(float(given), LONGEST_WAIT_S)
 
 
-def _found(job: JobStatus | None, job_id: str) -> web.Response:
+def _told(request: web.Request, job_id: str, job: JobStatus | None) -> web.Response:
     if job is None:
         raise _missing(job_id)
+    facts: dict[str, object] = {"circuit_type": job.circuit_type, "job_id": job_id, "state": job.state.value}
+    request[FACTS] = facts
     return job_response(job)
 
 
