@@ -1,0 +1,233 @@
+"""Calls to nodes that are slow, busy, broken or gone, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from typing import Any
+
+import pytest
+from scripted_node import Answer, ScriptedNode, failure, result, serving, silence, status
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
+from forester.errors import (
+    EndpointError,
+    EndpointTimedOut,
+    EndpointUnreachable,
+    InsufficientFunds,
+    MalformedAnswer,
+    RateLimited,
+    RequestRefused,
+    TransactionRefused,
+)
+from forester.limits.token_bucket import TokenBucket
+
+FAST = RetryPolicy(retries=3, initial_delay_s=0.001, longest_delay_s=0.01)
+NO_RETRY = RetryPolicy(retries=0)
+SECRET = "s3cr3t-api-key"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def ask(node: ScriptedNode, retry: RetryPolicy = NO_RETRY, **options: Any) -> Any:
+    async with serving(node), RpcPool([f"{node.url}?api-key={SECRET}"], retry=retry) as pool:
+        return await pool.call("getSlot", [], int, **options)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        status(503, "busy"),
+        status(429),
+        failure(-32005, "Node is behind by 42 slots"),
+        failure(-32016, "Minimum context slot has not been reached"),
+    ],
+)
+async def test_call__passing_failure__is_tried_again(answer: Answer) -> None:
+    node = ScriptedNode([answer, answer, result(7)])
+    assert await ask(node, FAST) == 7
+    assert node.asked == ["getSlot"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (status(500, "oops"), EndpointUnreachable),
+        (status(429), RateLimited),
+        (failure(429, "slow down"), RateLimited),
+        (failure(-32602, "Invalid params"), RequestRefused),
+        (status(401, "no"), RequestRefused),
+        (status(302, headers={"Location": "http://127.0.0.1:1/"}), RequestRefused),
+        (status(200, "<html>"), MalformedAnswer),
+        (status(200, "[]"), MalformedAnswer),
+        (status(200, "{}"), RequestRefused),
+        (result("seven"), MalformedAnswer),
+        (result(None), MalformedAnswer),
+    ],
+)
+async def test_call__every_kind_of_failure__is_typed_and_names_the_node_without_its_key(
+    answer: Answer, error: type[EndpointError]
+) -> None:
+    with pytest.raises(error) as raised:
+        await ask(ScriptedNode(usual=answer))
+    assert type(raised.value) is error
+    assert "RPC node 127.0.0.1:" in raised.value.detail
+    assert SECRET not in raised.value.detail
+
+
+async def test_call__refused_for_what_was_asked__is_not_tried_again() -> None:
+    node = ScriptedNode(usual=failure(-32602, "Invalid params"))
+    with pytest.raises(RequestRefused) as raised:
+        await ask(node, FAST)
+    assert raised.value.code == -32602
+    assert node.asked == ["getSlot"]
+
+
+async def test_call__no_answer__is_given_up_after_its_time() -> None:
+    with pytest.raises(EndpointTimedOut, match=r"did not answer getSlot within 0\.2 s"):
+        await ask(ScriptedNode(usual=silence), timeout_s=0.2)
+
+
+async def test_call__nobody_listens__is_unreachable_within_the_retries() -> None:
+    async with RpcPool(["http://127.0.0.1:1/"], retry=FAST) as pool:
+        with pytest.raises(EndpointUnreachable, match="cannot be reached for getSlot"):
+            await pool.call("getSlot", [], int)
+
+
+async def test_call__deadline_of_the_caller__ends_the_retries() -> None:
+    node = ScriptedNode(usual=status(503))
+    patient = RetryPolicy(retries=1000, initial_delay_s=0.05, longest_delay_s=0.1)
+    with pytest.raises(EndpointUnreachable):
+        await asyncio.wait_for(ask(node, patient, deadline_s=0.5), timeout=30)
+    assert 1 < len(node.asked) < 1000
+
+
+def test_pause__retry_after__is_honoured_and_otherwise_grows_to_its_bound() -> None:
+    policy = RetryPolicy(retries=5, initial_delay_s=1.0, longest_delay_s=16.0)
+    assert policy.pause(0, RateLimited(retry_after_s=40.0)) == 40.0
+    for attempt in range(200):
+        bound = min(16.0, 2.0**attempt)
+        assert 0 <= policy.pause(attempt, EndpointUnreachable()) <= bound
+        assert bound / 2 <= policy.pause(attempt, RateLimited()) <= bound
+
+
+async def test_pool__first_node_fails__second_takes_over_until_the_first_is_healthy() -> None:
+    clock = Clock()
+    first = ScriptedNode(usual=status(502))
+    second = ScriptedNode(usual=result(2))
+    async with serving(first, second):
+        policy = FailOver(failure_threshold=3, probe_interval_s=30)
+        async with RpcPool([first.url, second.url], retry=FAST, fail_over=policy, clock=clock) as pool:
+            assert await pool.call("getSlot", [], int) == 2
+            assert pool.on_fallback
+            assert len(first.asked) == 3
+            assert await pool.call("getSlot", [], int) == 2
+            assert len(first.asked) == 3
+            clock.now += 31
+            assert await pool.call("getSlot", [], int) == 2
+            assert first.asked[3:] == ["getHealth"]
+            first.usual = result(1)
+            assert await pool.call("getSlot", [], int) == 2
+            first.script = [result("ok")]
+            clock.now += 31
+            assert await pool.call("getSlot", [], int) == 1
+            assert not pool.on_fallback
+
+
+async def test_pool__refusals__do_not_count_as_failures_of_the_node() -> None:
+    first, second = ScriptedNode(usual=failure(-32602, "Invalid params")), ScriptedNode()
+    async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:
+        for _ in range(5):
+            with pytest.raises(RequestRefused):
+                await pool.call("getSlot", [], int)
+        assert not pool.on_fallback
+        assert second.asked == []
+
+
+async def test_pool__rate_limit__spaces_reads_and_not_sends() -> None:
+    node = ScriptedNode(usual=result("5" * 8))
+    async with serving(node), RpcPool([node.url], retry=NO_RETRY, reads_per_s=10) as pool:
+        started = time.monotonic()
+        for _ in range(4):
+            await pool.call("sendTransaction", [], str, sends=True)
+        await asyncio.gather(*(pool.call("getSlot", [], str) for _ in range(6)))
+        assert time.monotonic() - started >= 0.49
+
+
+def test_token_bucket__many_takers__never_exceed_the_rate() -> None:
+    clock = Clock()
+    bucket = TokenBucket(5, burst=3, clock=clock)
+    clock.now += 10
+    assert [round(bucket.reserve(), 6) for _ in range(5)] == [0, 0, 0, 0.2, 0.4]
+    clock.now += 100
+    assert [round(bucket.reserve(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
+    with pytest.raises(ValueError, match="lets nobody pass"):
+        TokenBucket(0)
+
+
+ADDRESS = Pubkey(bytes([3]) * 32)
+WIRE = {
+    "lamports": 5,
+    "owner": str(ADDRESS),
+    "data": [base64.b64encode(b"abc").decode(), "base64"],
+    "executable": False,
+}
+
+
+async def client_answer(answer: Answer, call: str, *arguments: Any) -> Any:
+    node = ScriptedNode(usual=answer)
+    async with serving(node), RpcPool([node.url], retry=NO_RETRY) as pool:
+        return await getattr(RpcClient(pool), call)(*arguments)
+
+
+async def test_client__accounts__come_in_order_with_gaps() -> None:
+    found = await client_answer(result({"value": [WIRE, None]}), "accounts", [ADDRESS, ADDRESS])
+    assert (found[0].data, found[0].lamports, found[1]) == (b"abc", 5, None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"value": [WIRE]},
+        {"value": [WIRE | {"data": ["%%", "base64"]}, None]},
+        {"value": [WIRE | {"owner": "0OIl"}, None]},
+        {"value": [{"lamports": -1}, None]},
+        {},
+    ],
+)
+async def test_client__accounts_that_make_no_sense__are_a_malformed_answer(value: Any) -> None:
+    with pytest.raises(MalformedAnswer):
+        await client_answer(result(value), "accounts", [ADDRESS, ADDRESS])
+
+
+async def test_client__accounts_over_the_limit_of_a_call__are_asked_in_parts() -> None:
+    async def echo(body: dict[str, Any]) -> Any:
+        return await result({"value": [None] * len(body["params"][0])})(body)
+
+    node = ScriptedNode(usual=echo)
+    async with serving(node), RpcPool([node.url]) as pool:
+        assert await RpcClient(pool).accounts([ADDRESS] * 201) == [None] * 201
+    assert len(node.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("err", "kind"),
+    [("InsufficientFundsForFee", InsufficientFunds), ({"InstructionError": [0, {"Custom": 6004}]}, TransactionRefused)],
+)
+async def test_client__simulation_fails__is_a_typed_refusal(err: Any, kind: type[TransactionRefused]) -> None:
+    logs = ["Program Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX failed: custom program error: 0x1774"]
+    answer = failure(-32002, "Transaction simulation failed", {"err": err, "logs": logs})
+    with pytest.raises(kind) as raised:
+        await client_answer(answer, "send_transaction", b"tx")
+    assert type(raised.value) is kind
+    if kind is TransactionRefused:
+        assert raised.value.detail == "registry refused instruction 0: error 6004 (ForesterNotEligible)"

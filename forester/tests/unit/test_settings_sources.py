@@ -1,0 +1,139 @@
+"""Where settings come from, and how keys are written."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.errors import SettingsInvalid
+from forester.settings import load_settings, require
+from forester.settings.keys import parse_pubkey, parse_signing_key
+from forester.settings.model import Settings
+from forester.settings.sources import FlagInvalid, flag, variable
+
+KEY = Keypair.from_seed(bytes(range(32)))
+KEY_JSON = json.dumps(list(bytes(KEY)))
+
+
+def load(environment: dict[str, str] | None = None, dotenv: str = "", tmp: Path | None = None, **flags: object):  # type: ignore[no-untyped-def]
+    path = (tmp or Path("/nonexistent")) / "dotenv"
+    if dotenv:
+        path.write_text(dotenv)
+    return load_settings(flags, environment=environment or {}, dotenv=path)
+
+
+def test_sources__all_at_once__follow_their_order(tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("from-file\n")
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    (folder / "prover_api_key").write_text("from-folder\n")
+    dotenv = "PROVER_API_KEY=from-dotenv\nCU_LIMIT=7\n"
+    environment = {"FORESTER_SECRETS_DIR": str(folder)}
+
+    def key(**more: str) -> tuple[str, str]:
+        loaded = load(environment | more, dotenv, tmp_path)
+        return loaded.settings.prover_api_key.get_secret_value(), loaded.origins["prover_api_key"]
+
+    assert key() == ("from-folder", str(folder / "prover_api_key"))
+    assert key(PROVER_API_KEY_FILE=str(secret)) == ("from-file", f"PROVER_API_KEY_FILE ({secret})")
+    assert key(PROVER_API_KEY="plain", PROVER_API_KEY_FILE=str(secret)) == ("plain", "PROVER_API_KEY")
+    assert key(FORESTER_PROVER_API_KEY="prefixed", PROVER_API_KEY="plain") == ("prefixed", "FORESTER_PROVER_API_KEY")
+    loaded = load({}, dotenv, tmp_path)
+    assert loaded.settings.prover_api_key.get_secret_value() == "from-dotenv"
+    assert (loaded.settings.cu_limit, loaded.origins["cu_limit"]) == (7, "CU_LIMIT in .env")
+    assert load({"CU_LIMIT": "9"}, dotenv, tmp_path).settings.cu_limit == 9
+    assert load({"CU_LIMIT": "9"}, dotenv, tmp_path, cu_limit="11").settings.cu_limit == 11
+
+
+def test_names__of_the_reference__are_kept() -> None:
+    assert [variable(name) for name in ("derivation", "send_tx_rate_limit", "tree_ids", "rpc_url")] == [
+        *("DERIVATION_PUBKEY", "SEND_TRANSACTION_RATE_LIMIT", "TREE_IDS", "RPC_URL")
+    ]
+    assert flag("tree_ids") == "--tree-id"
+    assert flag("rpc_pool_idle_timeout_secs") == "--rpc-pool-idle-timeout-secs"
+
+
+def test_secret_file__missing__is_named() -> None:
+    with pytest.raises(SettingsInvalid, match="PAYER_FILE: cannot read /nowhere/key: No such file"):
+        load({"PAYER_FILE": "/nowhere/key"})
+
+
+def test_problems__several__are_told_together_without_values() -> None:
+    with pytest.raises(SettingsInvalid) as raised:
+        load({"PAYER": json.dumps([77] * 64), "CU_LIMIT": "much", "INDEXER_URL": "file:///s3cr3t-path"})
+    text = raised.value.detail
+    assert "PAYER: bytes 32 to 63 are not the public key of bytes 0 to 31" in text
+    assert "CU_LIMIT: " in text
+    assert "INDEXER_URL: expected a URL" in text
+    assert not [word for word in ("77", "much", "s3cr3t") if word in text]
+
+
+def test_tree_ids__repeated_and_with_commas__are_one_list_and_wrong_ones_are_all_named() -> None:
+    keys = [Pubkey(bytes([place]) * 32) for place in (1, 2, 3)]
+    loaded = load(tree_ids=(f"{keys[0]},{keys[1]}", str(keys[2]), str(keys[0])))
+    assert loaded.settings.tree_ids == tuple(keys)
+    assert load({"TREE_IDS": f" {keys[0]} , {keys[1]} "}).settings.tree_ids == tuple(keys[:2])
+    with pytest.raises(FlagInvalid, match="--tree-id: not public keys: nope, 0OIl") as raised:
+        load(tree_ids=(f"nope,{keys[0]}", "0OIl"))
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("word", ["true", "1", "yes", "TRUE", "on"])
+def test_boolean__words_for_true__are_understood(word: str) -> None:
+    assert load({"ENABLE_PRIORITY_FEES": word}).settings.enable_priority_fees is True
+
+
+def test_boolean__false__is_as_if_it_were_not_given() -> None:
+    loaded = load({"ENABLE_PRIORITY_FEES": "false", "PRIORITY_FEE_MICROLAMPORTS": "3"})
+    assert loaded.settings.priority_fee_microlamports == 3
+    with pytest.raises(SettingsInvalid, match="ENABLE_PRIORITY_FEES: expected true or false"):
+        load({"ENABLE_PRIORITY_FEES": "maybe"})
+
+
+def test_require__missing__names_option_and_variable_of_each() -> None:
+    with pytest.raises(SettingsInvalid, match="give --derivation or set DERIVATION_PUBKEY; missing payer"):
+        require(Settings(), "derivation", "payer")
+
+
+def test_signing_key__every_way_of_writing__is_the_same_key(tmp_path: Path) -> None:
+    file = tmp_path / "id.json"
+    file.write_text(KEY_JSON)
+    file.chmod(0o600)
+    for text in (KEY_JSON, str(KEY), str(file), f" {KEY_JSON}\n"):
+        assert parse_signing_key(text).pubkey == KEY.pubkey()
+    file.chmod(0o644)
+    with pytest.raises(ValueError, match="chmod 600"):
+        parse_signing_key(str(file))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[1, 2", '["a"]', "[256]" * 64, "[1.5]", "{}", "0OIl", "abc", "1" * 200, "/no"]
+)
+def test_signing_key__nonsense__is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(ValueError, match=r"bytes|cannot read") as raised:
+        parse_signing_key(text)
+    assert len(text) < 4 or text not in str(raised.value) or text.startswith("/")
+
+
+def test_signing_key__shown_or_pickled__keeps_its_secret() -> None:
+    key = parse_signing_key(KEY_JSON)
+    assert repr(key) == str(key) == f"SigningKey({KEY.pubkey()})"
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+    shown = repr(Settings(payer=key, prover_api_key="hidden-key"))  # type: ignore[arg-type]
+    assert str(KEY) not in shown
+    assert "hidden-key" not in shown
+
+
+def test_pubkey__base58_or_json__is_the_same_and_leading_zeros_count() -> None:
+    for raw in (bytes(32), bytes(31) + b"\x01", bytes(range(32))):
+        assert parse_pubkey(str(Pubkey(raw))) == parse_pubkey(json.dumps(list(raw))) == Pubkey(raw)
+    for wrong in ("1" * 31, "1" * 33, json.dumps([0] * 31), "l"):
+        with pytest.raises(ValueError, match="bytes"):
+            parse_pubkey(wrong)
