@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
 from chains import AUTHORITY, FORESTER, USER, funded, registered_inserter, send, simulated_artefacts
 from forestry import ACTIVE_SLOT, BATCH, EPOCH, Forest, address_insertion
+from recorded import recorded
 from solders.account import Account
 from solders.address_lookup_table_account import ID as LOOKUP_TABLES
 from solders.address_lookup_table_account import AddressLookupTableAccount
@@ -305,19 +304,19 @@ def test_append__before_the_active_phase__is_refused(forest: Forest) -> None:
     assert forest.work(forest.append_instruction()).err == custom(1, 6011)
 
 
-def test_append__two_foresters__only_the_eligible_one_may(forest: Forest) -> None:
+@pytest.mark.parametrize("weights", [(1, 1), (3, 4)])
+def test_append__two_foresters__only_the_eligible_one_may(forest: Forest, weights: tuple[int, int]) -> None:
     other = Keypair.from_seed(b"another forester".ljust(32, b"."))
     forest.network.airdrop(other.pubkey(), 10**10)
-    for key in (FORESTER, other):
-        admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), key.pubkey())
+    for key, weight in zip((FORESTER, other), weights, strict=True):
+        admitted = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), key.pubkey(), weight)
         assert send(forest.network, [admitted], AUTHORITY).err is None
         registration = registry.register_forester_epoch(key.pubkey(), key.pubkey(), EPOCH)
         assert send(forest.network, [registration], key).err is None
     forest.network.warp(ACTIVE_SLOT)
     for key in (FORESTER, other):
-        assert (
-            send(forest.network, [registry.finalize_registration(key.pubkey(), key.pubkey(), EPOCH)], key).err is None
-        )
+        final = registry.finalize_registration(key.pubkey(), key.pubkey(), EPOCH)
+        assert send(forest.network, [final], key).err is None
     forest.compress()
     instruction = forest.append_instruction()
     outcomes = []
@@ -328,8 +327,13 @@ def test_append__two_foresters__only_the_eligible_one_may(forest: Forest) -> Non
         )
         outcomes.append(done.err is None)
         assert done.err in (None, custom(1, 6004))
-    expected = [eligible(light_slot) for light_slot in range(20)]
-    assert outcomes == expected
+    [shares] = [
+        case["light_slots"]
+        for case in recorded("eligibility")["cases"]
+        if (case["pubkey"], case["epoch"]) == (str(addresses.STATE_TREE), EPOCH)
+        and case["total_weight"] == sum(weights)
+    ]
+    assert outcomes == [share < weights[0] for share in shares]
     assert len(set(outcomes)) == 2
 
 
@@ -337,9 +341,3 @@ def work_transaction(forest: Forest, instruction: Instruction) -> VersionedTrans
     instructions = [set_compute_unit_limit(1_400_000), instruction]
     blockhash = forest.network.slots.hash_of(forest.network.slot)
     return VersionedTransaction(Message.new_with_blockhash(instructions, FORESTER.pubkey(), blockhash), [FORESTER])
-
-
-def eligible(light_slot: int) -> bool:
-    """Of two foresters of weight 1, whether the first one may work on the state tree (onchain.md section 3)."""
-    text = bytes(addresses.STATE_TREE) + EPOCH.to_bytes(8, "big") + light_slot.to_bytes(8, "big")
-    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") % 2 == 0
