@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 from arq.connections import ArqRedis
-from redis.asyncio import BlockingConnectionPool
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
@@ -84,8 +84,9 @@ class RedisConnection:
     or ``rediss+sentinel://``.
     """
 
-    def __init__(self, address: Address, redis: ArqRedis, keys: Keys) -> None:
+    def __init__(self, address: Address, redis: ArqRedis, keys: Keys, sentinels: Sequence[Redis]) -> None:
         self._address = address
+        self._sentinels = sentinels
         self._redis = redis
         self.keys = keys
 
@@ -108,18 +109,20 @@ class RedisConnection:
         if "path" not in options:
             options["socket_keepalive"] = True
         pool: BlockingConnectionPool | SentinelConnectionPool
+        sentinels: list[Redis] = []
         if address.sentinels:
             sentinel_options = {key: options[key] for key in ("socket_timeout", "socket_connect_timeout")}
             sentinel = Sentinel(  # type: ignore[no-untyped-call]
                 address.sentinels, sentinel_kwargs=sentinel_options
             )
+            sentinels = sentinel.sentinels
             pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
                 address.master, sentinel, max_connections=max_connections, **options
             )
         else:
             pool = BlockingConnectionPool(max_connections=max_connections, timeout=math.ceil(timeout_s), **options)
         redis = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
-        return cls(address, redis, Keys(namespace))
+        return cls(address, redis, Keys(namespace), sentinels)
 
     @property
     def address(self) -> str:
@@ -135,6 +138,8 @@ class RedisConnection:
         """Close all connections."""
         await self._redis.aclose()
         await self._redis.connection_pool.disconnect()
+        for sentinel in self._sentinels:
+            await sentinel.aclose()
 
 
 def redacted(url: str) -> str:

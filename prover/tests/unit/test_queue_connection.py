@@ -1,0 +1,160 @@
+"""Addresses of Redis: what is read, what is refused, and that no credentials show; each way to reach a real server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from redis_server import Certificates, RedisServer, StartRedis, free_port
+from structlog.testing import capture_logs
+
+from prover.errors import QueueUnavailable, SettingsInvalid
+from prover.queue.connection import Address, RedisConnection, redacted
+from prover.queue.store import JobStore
+
+SECRET = "s3cr3t"
+
+
+async def ping(url: str) -> None:
+    connection = RedisConnection.open(url, timeout_s=10)
+    try:
+        await JobStore(connection).ping()
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"redis://user:{SECRET}@redis.example:6380/3", "redis://***@redis.example:6380/3"),
+        (f"rediss://:{SECRET}@[::1]:6379", "rediss://***@[::1]:6379"),
+        (f"unix://user:{SECRET}@/run/redis.sock?db=2", "unix://***@/run/redis.sock"),
+        (f"redis+sentinel://:{SECRET}@a:1,b/main/0", "redis+sentinel://***@a:1,b/main/0"),
+        ("redis://redis:6379", "redis://redis:6379"),
+        # Passwords with characters that should have been escaped.
+        (f"redis://:{SECRET}/x@host/0", "redis://***@host/0"),
+        (f"redis://:a@{SECRET}@host", "redis://***@host"),
+        (f"redis://:{SECRET}?x@host", "***"),
+        (f"redis://:{SECRET}#x@host", "***"),
+        (f"redis://:{SECRET}", "***"),
+        (f"redis//:{SECRET}@host", "***"),
+        (f"{SECRET}", "***"),
+    ],
+)
+def test_redacted__of_an_address__shows_the_place_alone(url: str, shown: str) -> None:
+    assert redacted(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (f"http://:{SECRET}@host", "must begin with redis://"),
+        (f"{SECRET}", "must begin with redis://"),
+        ("", "must begin with redis://"),
+        (f"redis://:{SECRET}@", "not a host"),
+        (f"redis://:{SECRET}/x@host/0", "not a host"),
+        (f"redis://:{SECRET}@host:70000", "a port is a number"),
+        (f"redis://:{SECRET}@host/database", "number of a database"),
+        (f"redis://:{SECRET}@a,b", "redis+sentinel"),
+        (f"redis://:{SECRET}@host?password={SECRET}", "may follow '?'"),
+        (f"redis+sentinel://:{SECRET}@host", "/MASTER"),
+        (f"redis+sentinel://:{SECRET}@host/main/x", "/MASTER"),
+        (f"unix://:{SECRET}@", "path of the socket"),
+        (f"redis://[{SECRET}", "malformed"),
+        (f"redis://host/0?db={SECRET}", "malformed"),
+    ],
+)
+def test_address__that_cannot_be_used__is_refused_without_showing_credentials(url: str, reason: str) -> None:
+    with pytest.raises(SettingsInvalid, match=re.escape(reason)) as refusal:
+        RedisConnection.open(url)
+    assert SECRET not in str(refusal.value)
+
+
+def test_address__in_all_its_forms__means_what_it_says() -> None:
+    server = Address.read(f"redis://user:{SECRET}@host:6380/3")
+    assert (server.options["host"], server.options["port"], server.options["db"]) == ("host", 6380, 3)
+    assert (server.options["username"], server.options["password"]) == ("user", SECRET)
+    sentinels = Address.read(f"rediss+sentinel://:{SECRET}@a:1,[::1]:2,c/main/4")
+    assert sentinels.sentinels == (("a", 1), ("::1", 2), ("c", 26379))
+    assert (sentinels.master, sentinels.options["db"], sentinels.options["ssl"]) == ("main", 4, True)
+    assert Address.read("rediss://host").options["ssl_check_hostname"] is True
+    assert Address.read("unix:///run/redis.sock?db=2").options["path"] == "/run/redis.sock"
+    for address in (server, sentinels):
+        assert SECRET not in repr(address)
+
+
+async def test_connection__with_a_password__reaches_a_server_that_asks_for_it(redis_start: StartRedis) -> None:
+    server = redis_start(password=SECRET)
+    await ping(server.url)
+    with capture_logs() as logs, pytest.raises(QueueUnavailable) as refusal:
+        await ping(server.url.replace(SECRET, "wrong-password"))
+    assert "wrong-password" not in f"{logs}{refusal.value}"
+    assert logs
+
+
+async def test_connection__over_tls__checks_the_certificate(
+    redis_start: StartRedis, redis_certificates: Certificates
+) -> None:
+    server = redis_start(certificates=redis_certificates)
+    await ping(f"{server.url}?ssl_ca_certs={redis_certificates.authority}")
+    with pytest.raises(QueueUnavailable):
+        await ping(server.url)
+
+
+async def test_connection__over_a_unix_socket__reaches_the_server(redis_start: StartRedis, tmp_path: Path) -> None:
+    redis_start("--unixsocket", str(tmp_path / "redis.sock"))
+    await ping(f"unix://{tmp_path}/redis.sock")
+
+
+async def test_connection__through_a_sentinel__reaches_its_master(redis_start: StartRedis, tmp_path: Path) -> None:
+    master, port = redis_start(), free_port()
+    configuration = tmp_path / "sentinel.conf"
+    configuration.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\nsentinel monitor main 127.0.0.1 {master.port} 1\n"
+    )
+    sentinel = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+        ["redis-server", str(configuration), "--sentinel"], stdout=subprocess.DEVNULL, cwd=tmp_path
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                await ping(f"redis+sentinel://127.0.0.1:{port}/main/0")
+                break
+            except QueueUnavailable:
+                assert time.monotonic() < deadline
+        with pytest.raises(QueueUnavailable):
+            await ping(f"redis+sentinel://127.0.0.1:{port}/other/0")
+    finally:
+        sentinel.kill()
+        sentinel.wait()
+
+
+async def test_store__without_a_server__says_so_and_recovers(redis_start: StartRedis) -> None:
+    server: RedisServer = redis_start()
+    connection = RedisConnection.open(server.url, timeout_s=10)
+    store = JobStore(connection)
+    try:
+        await store.ping()
+        server.kill()
+        with pytest.raises(QueueUnavailable):
+            await store.ping()
+        server.start()
+        await store.ping()
+    finally:
+        await connection.close()
+
+
+async def test_store__whose_server_hangs__gives_up_after_the_time_out(redis_start: StartRedis) -> None:
+    server: RedisServer = redis_start()
+    connection = RedisConnection.open(server.url, timeout_s=0.3)
+    store = JobStore(connection)
+    try:
+        await store.ping()
+        with server.paused(), pytest.raises(QueueUnavailable):
+            await store.status("00000000-0000-4000-8000-000000000000")
+    finally:
+        await connection.close()
