@@ -104,7 +104,7 @@ def test_commands__with_secrets_everywhere__write_none_to_any_stream(tmp_path: P
         "import sys\n"
         "import forester.chain.rpc_pool as pool\n"
         "import forester.cli.status as status\n"
-        "status._RETRY = pool.RetryPolicy(retries=1, initial_delay_s=0.01)\n"
+        "status._RETRY = pool.RetryPolicy(1, pool.Backoff(0.01, 0.01))\n"
         "from forester.cli.main import cli\n"
         f"for words in {COMMANDS!r}:\n"
         "    try:\n"

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -14,6 +14,7 @@ import msgspec
 
 from forester.chain.rpc_transport import RpcEndpoint
 from forester.errors import EndpointError, EndpointTimedOut, MalformedAnswer, RateLimited, RequestRefused
+from forester.limits.backoff import Backoff
 from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings
 from shared.logs import get_logger
@@ -27,19 +28,19 @@ _PROBE_TIMEOUT_S = 3.0
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how fast calls are tried again; pauses are random up to a bound that doubles."""
+    """How often calls are tried again, and how long after."""
 
     retries: int = 100
-    initial_delay_s: float = 1.0
-    longest_delay_s: float = 16.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 16.0))
 
-    def pause(self, attempt: int, error: EndpointError) -> float:
-        """Seconds to wait after the failure of an attempt, counted from 0."""
-        bound = min(self.longest_delay_s, self.initial_delay_s * 2.0 ** min(attempt, 32))
-        pause = random.uniform(0, bound)  # noqa: S311 - spreads load, keeps nothing secret
-        if isinstance(error, RateLimited):
-            return max(pause, error.retry_after_s if error.retry_after_s is not None else bound / 2)
-        return pause
+    def pause(self, failures: int, error: EndpointError) -> float:
+        """Seconds to wait after ``failures`` attempts in a row; what a node asks for with 429 comes first."""
+        fraction = random.random()  # noqa: S311 - spreads load, keeps nothing secret
+        if not isinstance(error, RateLimited):
+            return self.backoff.wait_s(failures, fraction)
+        if error.retry_after_s is not None:
+            return max(error.retry_after_s, self.backoff.wait_s(failures, fraction))
+        return self.backoff.wait_s(failures, 0.5 + fraction / 2)
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,7 @@ class RpcPool:
             retry=retry
             or RetryPolicy(
                 settings.rpc_pool_max_retries,
-                settings.rpc_pool_initial_retry_delay_ms / 1000,
-                settings.rpc_pool_max_retry_delay_ms / 1000,
+                Backoff(settings.rpc_pool_initial_retry_delay_ms / 1000, settings.rpc_pool_max_retry_delay_ms / 1000),
             ),
             fail_over=FailOver(settings.rpc_pool_failure_threshold, settings.rpc_pool_primary_probe_interval_secs),
             reads_per_s=settings.rpc_rate_limit,
@@ -156,7 +156,7 @@ class RpcPool:
                 return self._decoded(endpoint, method, raw, result)
             except EndpointError as error:
                 self._count_failure(endpoint, error)
-                pause = self._retry.pause(attempt, error)
+                pause = self._retry.pause(attempt + 1, error)
                 if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
                     raise
                 _log.debug("rpc_retry", method=method, attempt=attempt + 1, pause_s=round(pause, 3), error=error.detail)

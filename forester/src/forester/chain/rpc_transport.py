@@ -1,6 +1,7 @@
 """One JSON-RPC endpoint over HTTP: a call is one request, failures are typed, nothing is tried twice."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,6 +9,7 @@ import aiohttp
 import msgspec
 
 from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
+from forester.limits.backoff import read_retry_after
 
 ANSWER_LIMIT_BYTES = 512 * 2**20
 """Longest answer that is read: all trees of a cluster are some 230 MB."""
@@ -71,7 +73,8 @@ class RpcEndpoint:
 
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:
-            raise RateLimited(f"{self.name}: 429 Too Many Requests for {method}", retry_after_s=_seconds(retry_after))
+            text = f"{self.name}: 429 Too Many Requests for {method}"
+            raise RateLimited(text, retry_after_s=read_retry_after(retry_after, datetime.now(UTC)))
         if status >= 500:
             raise EndpointUnreachable(f"{self.name} answered {method} with {status}")
         try:
@@ -93,14 +96,6 @@ class RpcEndpoint:
         if error.code in _NODE_BEHIND:
             return EndpointUnreachable(text)
         return RequestRefused(text, code=error.code, data=error.data)
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Seconds of a Retry-After header; None for a date, which is rare, and for nonsense."""
-    try:
-        return min(max(float(retry_after or ""), 0.0), 3600.0)
-    except ValueError:
-        return None
 
 
 def _reason(error: BaseException) -> str:

@@ -18,12 +18,13 @@ from forester.checks.registration import check_registration
 from forester.checks.result import CheckResult, run_check
 from forester.cli.command import Command
 from forester.cli.options import BooleanWord, output_option, setting_options
+from forester.limits.backoff import Backoff
 from forester.settings import Settings, given, load_settings, require
 
 LIMIT_S = 20.0
 """The longest that the command takes, whatever fails."""
 
-_RETRY = RetryPolicy(retries=4, initial_delay_s=0.2, longest_delay_s=2.0)
+_RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
 _Check = Callable[[RpcClient, Settings], Awaitable[str]]
 
 

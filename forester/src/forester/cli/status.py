@@ -12,13 +12,14 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.cli.command import Command
 from forester.cli.options import output_option, setting_options
+from forester.limits.backoff import Backoff
 from forester.network_status import text
 from forester.network_status.reader import read_network
 from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
 from forester.settings import Settings, load_settings, require
 
-_RETRY = RetryPolicy(retries=5, initial_delay_s=0.5, longest_delay_s=4.0)
+_RETRY = RetryPolicy(5, Backoff(0.5, 4.0))
 _EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
 _KINDS = {
     **{label.lower(): (label,) for label in _EVERY_QUEUE},
