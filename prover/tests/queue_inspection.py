@@ -6,9 +6,14 @@ from collections import Counter
 from typing import Any
 
 import redis
+from redis_server import RedisServer
 
+from prover.queue.connection import RedisConnection
+from prover.queue.jobs import Claim, EventKind, JobEvent, JobState
 from prover.queue.keys import Keys
 from prover.queue.lanes import Lane
+from prover.queue.limits import QueueLimits
+from prover.queue.store import JobStore
 
 KEYS = Keys()
 
@@ -128,3 +133,33 @@ class Inspection:
             ended = self.client.zscore(self.key(index), job_id)
             if ended is not None:
                 self.client.zadd(self.key(index), {job_id: ended - seconds * 1000})
+
+
+class Queue(JobStore):
+    """A store with what happened, and a look at what lies in Redis."""
+
+    def __init__(self, server: RedisServer, limits: QueueLimits) -> None:
+        self.events: list[JobEvent] = []
+        self.connection = RedisConnection.open(server.url, timeout_s=60)
+        self.client: Any = redis.Redis.from_url(server.url)
+        self.look = Inspection(self.client)
+        super().__init__(self.connection, limits, self.events.append)
+
+    async def end(self) -> None:
+        self.look.check()
+        await self.close()
+        await self.connection.close()
+        self.client.close()
+
+    def happened(self) -> list[EventKind]:
+        return [event.kind for event in self.events]
+
+    async def claimed(self, lane: Lane = Lane.UPDATE) -> Claim:
+        claim = await self.claim(lane, "worker", None)
+        assert claim is not None
+        return claim
+
+    async def state(self, job_id: str) -> tuple[JobState, str | None]:
+        status = await self.status(job_id)
+        assert status is not None
+        return status.state, status.error

@@ -1,0 +1,125 @@
+"""Leases: jobs of dead workers, jobs handed back, late reports, and roles of one process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from queue_inspection import Queue
+from redis_server import RedisServer
+
+from prover.queue.jobs import Beat, EventKind, JobState, Submission, SweepKind
+from prover.queue.lanes import Lane
+from prover.queue.limits import QueueLimits
+
+REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
+WORKER = "worker"
+
+
+@pytest.fixture
+async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
+    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    yield queue
+    await queue.end()
+
+
+async def test_lease__that_ends__gives_the_job_to_another_and_refuses_the_first(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    first = await queue.claimed()
+    assert await queue.heartbeat([first]) == [Beat.KEPT]
+    queue.look.end_lease(first.job_id)
+    assert await queue.heartbeat([]) == []
+    assert (await queue.state(first.job_id))[0] is JobState.QUEUED
+    second = await queue.claimed()
+    assert (second.job_id, second.attempt) == (first.job_id, 2)
+    assert second.fence > first.fence
+    assert await queue.heartbeat([first, second]) == [Beat.LOST, Beat.KEPT]
+    assert not await queue.finish(first, b"late", 1)
+    assert not await queue.fail(first, "late", deterministic=True)
+    assert not await queue.requeue(first, count_attempt=True, reason="late")
+    assert await queue.finish(second, b"proof", 1)
+    assert EventKind.LEASE_LOST in queue.happened()
+
+
+async def test_lease__renewed_just_before_its_end_is_noticed__is_kept(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    queue.look.end_lease(claim.job_id)
+    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.finish(claim, b"proof", 1)
+
+
+async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    await queue.heartbeat([claim])
+    # As after a long outage: the last sign of life is old, and so is the lease.
+    now = queue.client.time()[0] * 1000
+    signs = queue.look.key("signs")
+    queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": 1})
+    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
+    assert await queue.sweep(SweepKind.STUCK) == 0
+    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    # A lease that nobody renewed since is not spared again.
+    spared = int(queue.client.hget(signs, "spared") or 0)
+    queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": spared + 700_000})
+    queue.look.end_lease(claim.job_id)
+    assert await queue.sweep(SweepKind.STUCK) == 1
+
+
+async def test_job__that_loses_its_worker_each_time__is_quarantined(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    for attempt in (1, 2, 3):
+        claim = await queue.claimed()
+        assert claim.attempt == attempt
+        queue.look.end_lease(claim.job_id)
+        assert await queue.sweep(SweepKind.STUCK) == 1
+    state, error = await queue.state(submitted.job_id)
+    assert (state, error) == (JobState.FAILED, "gave up after 3 attempts: its worker stopped responding")
+    assert queue.happened()[-1] is EventKind.QUARANTINED
+
+
+async def test_requeue__counts_attempts_when_told_to(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    for _ in range(10):
+        assert await queue.requeue(await queue.claimed(), count_attempt=False, reason="shutting down")
+    for _ in range(2):
+        assert await queue.requeue(await queue.claimed(), count_attempt=True, reason="out of memory")
+    last = await queue.claimed()
+    assert last.attempt == 3
+    assert await queue.requeue(last, count_attempt=True, reason="out of memory")
+    assert await queue.state(submitted.job_id) == (JobState.FAILED, "gave up after 3 attempts: out of memory")
+
+
+async def test_requeue__of_a_job_to_be_cancelled__ends_it(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    await queue.cancel(submitted.job_id)
+    assert await queue.requeue(claim, count_attempt=False, reason="shutting down")
+    assert await queue.state(submitted.job_id) == (JobState.FAILED, "cancelled")
+
+
+async def test_reports__repeated_after_a_lost_answer__are_still_true(queue: Queue) -> None:
+    for number, kind in enumerate(("finish", "fail", "requeue")):
+        await queue.submit(Submission("update", "", f"{number}".encode()))
+        claim = await queue.claimed()
+        for _ in range(2):
+            if kind == "finish":
+                assert await queue.finish(claim, b"proof", 1)
+            elif kind == "fail":
+                assert await queue.fail(claim, "error", deterministic=False)
+            else:
+                assert await queue.requeue(claim, count_attempt=True, reason="pause")
+    assert Counter(queue.happened())[EventKind.REQUEUED] == 1
+
+
+async def test_role__is_one_process_s_at_a_time(queue: Queue) -> None:
+    assert await queue.lead("sweeper", "a", 60)
+    assert await queue.lead("sweeper", "a", 60)
+    assert not await queue.lead("sweeper", "b", 60)
+    assert await queue.lead("another", "b", 60)
+    await queue.step_down("sweeper", "b")
+    assert not await queue.lead("sweeper", "b", 60)
+    await queue.step_down("sweeper", "a")
+    assert await queue.lead("sweeper", "b", 60)

@@ -1,0 +1,183 @@
+"""Submissions, their status and their end, on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from queue_inspection import KEYS, Queue
+from redis_server import RedisServer
+
+from prover.errors import QueueFull
+from prover.queue.jobs import Beat, EventKind, JobState, Submission
+from prover.queue.lanes import Lane
+from prover.queue.limits import QueueLimits
+
+REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
+WORKER = "worker"
+
+
+@pytest.fixture
+async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
+    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    yield queue
+    await queue.end()
+
+
+async def test_job__from_submission_to_proof__shows_each_step(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    assert uuid.UUID(submitted.job_id).version == 4
+    waiting = await queue.status(submitted.job_id)
+    assert waiting is not None
+    assert (waiting.state, waiting.circuit_type, waiting.lane) == (JobState.QUEUED, "update", Lane.UPDATE)
+    assert (waiting.started_at, waiting.attempt, waiting.proof) == (None, 0, None)
+
+    claim = await queue.claimed()
+    assert (claim.job_id, claim.body, claim.tree_id, claim.batch_index) == (submitted.job_id, REQUEST.body, "tree", 4)
+    assert (claim.circuit, claim.attempt, claim.submitted_at) == (REQUEST.circuit, 1, waiting.created_at)
+    running = await queue.status(claim.job_id)
+    assert running is not None
+    assert running.started_at is not None
+    assert (running.state, running.attempt) == (JobState.PROCESSING, 1)
+
+    assert await queue.finish(claim, b'{"ar": []}', 1234)
+    done = await queue.status(claim.job_id)
+    assert done is not None
+    assert (done.state, done.proof, done.duration_ms) == (JobState.COMPLETED, b'{"ar": []}', 1234)
+    assert done.completed_at is not None
+    assert done.created_at <= running.started_at <= done.completed_at
+    assert queue.happened() == [EventKind.SUBMITTED, EventKind.CLAIMED, EventKind.COMPLETED]
+    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+
+
+async def test_status__of_an_unknown_job__is_none(queue: Queue) -> None:
+    assert await queue.status(str(uuid.uuid4())) is None
+    assert await queue.status("x" * 10**6) is None
+    assert await queue.cancel("x" * 10**6) is None
+    assert await queue.wait(str(uuid.uuid4()), 60) is None
+
+
+async def test_submit__of_equal_bodies_at_once__makes_one_job(redis_database: RedisServer) -> None:
+    servers = [Queue(redis_database, QueueLimits()) for _ in range(4)]
+    answers = await asyncio.gather(*(server.submit(REQUEST) for server in servers for _ in range(25)))
+    assert len({answer.job_id for answer in answers}) == 1
+    assert Counter(answer.duplicate for answer in answers) == {False: 1, True: 99}
+    assert (await servers[0].stats()).total_pending == 1
+    for server in servers:
+        await server.end()
+
+
+async def test_submit__after_a_result__finds_it(queue: Queue) -> None:
+    first = await queue.submit(REQUEST)
+    await queue.finish(await queue.claimed(), b"proof", 1)
+    assert await queue.submit(REQUEST) == type(first)(first.job_id, duplicate=True)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+async def test_submit__after_a_failure__is_a_new_job_unless_the_input_was_to_blame(
+    queue: Queue, deterministic: bool
+) -> None:
+    first = await queue.submit(REQUEST)
+    assert await queue.fail(await queue.claimed(), "constraint #1 is not satisfied", deterministic=deterministic)
+    second = await queue.submit(REQUEST)
+    assert second.duplicate == (second.job_id == first.job_id) == deterministic
+    assert await queue.state(first.job_id) == (JobState.FAILED, "constraint #1 is not satisfied")
+
+
+async def test_submit__while_an_equal_job_is_being_cancelled__is_a_job_of_its_own(queue: Queue) -> None:
+    first = await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    status = await queue.cancel(first.job_id)
+    assert status is not None
+    assert (status.state, status.cancelling) == (JobState.PROCESSING, True)
+    second = await queue.submit(REQUEST)
+    assert second.job_id != first.job_id
+    assert await queue.heartbeat([claim]) == [Beat.CANCELLED]
+    assert await queue.fail(claim, "cancelled", deterministic=False)
+    # The end of the first does not free the body of the second.
+    assert await queue.submit(REQUEST) == type(first)(second.job_id, duplicate=True)
+
+
+async def test_submit__to_a_full_lane__is_refused_and_leaves_nothing(queue: Queue) -> None:
+    for number in range(5):
+        await queue.submit(Submission("append", "", f"{number}".encode()))
+    with pytest.raises(QueueFull) as refusal:
+        await queue.submit(Submission("append", "", b"5"))
+    assert refusal.value.retry_after_s > 0
+    assert (await queue.submit(Submission("append", "", b"4"))).duplicate
+    await queue.submit(Submission("update", "", b"5"))
+    await queue.claimed(Lane.APPEND)
+    await queue.submit(Submission("append", "", b"6"))
+
+
+async def test_submit__of_more_bytes_than_a_lane_holds__is_refused_until_jobs_end(queue: Queue) -> None:
+    await queue.submit(Submission("append", "", b"a" * 1500))
+    claim = await queue.claimed(Lane.APPEND)
+    with pytest.raises(QueueFull):
+        await queue.submit(Submission("append", "", b"b" * 1500))
+    await queue.finish(claim, b"proof", 1)
+    await queue.submit(Submission("append", "", b"b" * 1500))
+
+
+async def test_submit__with_overlong_texts__keeps_short_ones(queue: Queue) -> None:
+    submitted = await queue.submit(Submission("k" * 10**6, "", b"1", "t\ud800" * 10**6, 10**30))
+    status = await queue.status(submitted.job_id)
+    assert status is not None
+    assert (len(status.circuit_type), status.lane) == (64, Lane.UPDATE)
+    claim = await queue.claimed()
+    assert len(claim.tree_id) == 128
+    assert claim.batch_index == 10**30
+    assert await queue.fail(claim, "e" * 10**6, deterministic=True)
+    assert len((await queue.state(submitted.job_id))[1] or "") == 4096
+
+
+async def test_cancel__of_a_waiting_job__ends_it(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    status = await queue.cancel(submitted.job_id)
+    assert status is not None
+    assert (status.state, status.error) == (JobState.FAILED, "cancelled")
+    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    assert not (await queue.submit(REQUEST)).duplicate
+
+
+async def test_wait__for_a_job__returns_when_another_process_changes_it(
+    queue: Queue, redis_database: RedisServer
+) -> None:
+    other = Queue(redis_database, QueueLimits())
+    submitted = await queue.submit(REQUEST)
+    waiting = [asyncio.create_task(queue.wait(submitted.job_id, 60)) for _ in range(64)]
+    await asyncio.sleep(0)
+    claim = await other.claimed()
+    found = await asyncio.gather(*waiting)
+    assert {status.state for status in found if status} == {JobState.PROCESSING}
+    waiting = [asyncio.create_task(queue.wait(submitted.job_id, 60)) for _ in range(64)]
+    assert await other.finish(claim, b"proof", 1)
+    found = await asyncio.gather(*waiting)
+    assert {status.proof for status in found if status} == {b"proof"}
+    assert all(status is not None for status in found)
+    await other.end()
+
+
+async def test_wait__for_a_job_that_stays__returns_it_after_the_time(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    status = await queue.wait(submitted.job_id, 0.1)
+    assert status is not None
+    assert status.state is JobState.QUEUED
+
+
+async def test_status__reads_no_body_and_one_key(queue: Queue) -> None:
+    submitted = await queue.submit(Submission("update", "", b"x" * 1500))
+    queue.client.config_resetstat()
+    with queue.client.monitor() as monitor:
+        await queue.status(submitted.job_id)
+        command = monitor.next_command()["command"]
+    words = command.split()
+    assert words[:2] == ["HMGET", KEYS.job(submitted.job_id)]
+    sent = queue.client.info("stats")["total_net_output_bytes"]
+    assert isinstance(sent, int)
+    memory = queue.client.memory_usage(KEYS.job(submitted.job_id))
+    assert isinstance(memory, int)
+    assert memory < 1024

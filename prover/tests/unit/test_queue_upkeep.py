@@ -1,0 +1,135 @@
+"""Time-outs, sweeps, wake-ups and counts of the job store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from queue_inspection import KEYS, Queue
+from redis_server import RedisServer
+
+from prover.queue.jobs import JobState, Submission, SweepKind
+from prover.queue.lanes import Lane
+from prover.queue.limits import QueueLimits
+
+REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
+WORKER = "worker"
+
+
+@pytest.fixture
+async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
+    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    yield queue
+    await queue.end()
+
+
+@pytest.mark.parametrize("by", ["claim", "sweep"])
+async def test_job__that_waited_too_long__fails_unproved(queue: Queue, by: str) -> None:
+    submitted = await queue.submit(REQUEST)
+    queue.look.age(submitted.job_id, 600.5)
+    if by == "claim":
+        assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    else:
+        assert await queue.sweep(SweepKind.STUCK) == 1
+    state, error = await queue.state(submitted.job_id)
+    assert state is JobState.FAILED
+    assert error is not None
+    assert error.startswith("job expired after 10m0.")
+    assert error.endswith("s (max: 10m0s)")
+    assert not (await queue.submit(REQUEST)).duplicate
+
+
+async def test_job__that_was_begun_in_time__does_not_expire(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    queue.look.age(submitted.job_id, 599)
+    claim = await queue.claimed()
+    assert claim.waited_s == pytest.approx(599, abs=60)
+    queue.client.hincrby(KEYS.job(submitted.job_id), "queued", -(10**7))
+    for kind in SweepKind:
+        assert await queue.sweep(kind) == 0
+    # Handed back, it has the whole time again.
+    assert await queue.requeue(claim, count_attempt=False, reason="shutting down")
+    assert (await queue.claimed()).job_id == submitted.job_id
+
+
+async def test_sweeps__remove_what_is_final_for_long_enough_and_nothing_else(queue: Queue) -> None:
+    for number in range(4):
+        await queue.submit(Submission("update", "", f"{number}".encode()))
+    ended = [await queue.claimed() for _ in range(4)]
+    for claim in ended[:2]:
+        await queue.finish(claim, b"proof", 1)
+    for claim in ended[2:]:
+        await queue.fail(claim, "error", deterministic=True)
+    for claim in (ended[0], ended[2]):
+        queue.look.age_final(claim.job_id, 3601)
+    assert [await queue.sweep(kind) for kind in (SweepKind.RESULTS, SweepKind.FAILED)] == [1, 1]
+    found = [await queue.status(claim.job_id) for claim in ended]
+    assert [status is None for status in found] == [True, False, True, False]
+    assert not (await queue.submit(Submission("update", "", b"0"))).duplicate
+    assert (await queue.submit(Submission("update", "", b"1"))).duplicate
+
+
+async def test_final_jobs__live_for_as_long_as_results_are_kept(redis_database: RedisServer) -> None:
+    queue = Queue(redis_database, QueueLimits(result_s=1000, failure_s=500))
+    try:
+        for number in range(2):
+            await queue.submit(Submission("update", "", f"{number}".encode()))
+        done, failed = await queue.claimed(), await queue.claimed()
+        await queue.finish(done, b"proof", 1)
+        await queue.fail(failed, "error", deterministic=True)
+        for claim, seconds in ((done, 1000), (failed, 500)):
+            digest = queue.look.job(claim.job_id)["digest"]
+            for key in (KEYS.job(claim.job_id), queue.look.key(f"digest:{digest}")):
+                assert queue.client.ttl(key) == pytest.approx(seconds, abs=120)
+    finally:
+        await queue.end()
+
+
+async def test_wake_ups__of_jobs_that_end_without_workers__do_not_pile_up(queue: Queue) -> None:
+    for number in range(300):
+        submitted = await queue.submit(Submission("append", "", f"{number}".encode()))
+        await queue.cancel(submitted.job_id)
+    assert (await queue.stats()).lanes[Lane.APPEND].wake_ups <= 65
+
+
+async def test_wake_ups__that_got_lost__are_replaced_by_the_sweep(queue: Queue) -> None:
+    for number in range(5):
+        await queue.submit(Submission("append", "", f"{number}".encode()))
+    name = KEYS.wake_queue(Lane.APPEND)
+    first, *others = queue.client.zrange(name, 0, -1)
+    queue.client.zrem(name, *others[:2])
+    queue.client.set(b"arq:in-progress:" + first, 1)
+    await queue.sweep(SweepKind.STUCK)
+    assert (await queue.stats()).lanes[Lane.APPEND].wake_ups == 6
+
+
+async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    queue.client.zpopmin(KEYS.wake_queue(Lane.UPDATE))
+    assert await queue.claim(Lane.UPDATE, WORKER, frozenset({"another"})) is None
+    assert await queue.claim(Lane.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
+    assert (await queue.stats()).lanes[Lane.UPDATE].wake_ups >= 1
+
+
+async def test_stats__count_trees_types_and_ages(queue: Queue) -> None:
+    for number, (kind, tree) in enumerate([("update", "a"), ("update", "a"), ("inclusion", ""), ("foo", "b")]):
+        await queue.submit(Submission(kind, "", f"{number}".encode(), tree))
+    claim = await queue.claimed()
+    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "running"), {claim.job_id: 1})
+    stats = await queue.stats()
+    lane = stats.lanes[Lane.UPDATE]
+    assert (lane.waiting, lane.waiting_with_tree, lane.waiting_without_tree, lane.trees) == (3, 2, 1, 2)
+    assert (lane.processing, lane.stuck, stats.stuck, lane.payload_bytes) == (1, 1, 1, 4)
+    assert lane.waiting_by_type == {"update": 1, "inclusion": 1, "unknown": 1}
+    assert (stats.total_pending, stats.total_active, stats.failed, stats.results) == (3, 1, 0, 0)
+    assert stats.lanes[Lane.APPEND].waiting == 0
+
+
+async def test_body__that_was_evicted__fails_the_job_with_the_remedy(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    queue.client.delete(queue.look.key(f"body:{submitted.job_id}"))
+    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    assert await queue.state(submitted.job_id) == (
+        JobState.FAILED,
+        "the body of this job was lost; submit it again",
+    )
