@@ -1,0 +1,170 @@
+"""The forester's durable memory: one SQLite file, one process, one thread that touches it.
+
+A change is on disk when its call returns: transactions are written ahead and synchronised, so that neither a killed
+process nor a lost machine loses one or leaves half of it. A lock beside the file keeps a second forester off it; the
+kernel gives it back when its holder dies.
+"""
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from forester.errors import ForesterError
+
+_T = TypeVar("_T")
+_BUSY_S = 10.0
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE proofs (
+        tree BLOB NOT NULL,
+        sequence INTEGER NOT NULL,
+        circuit TEXT NOT NULL,
+        old_root BLOB NOT NULL,
+        new_root BLOB NOT NULL,
+        start_index INTEGER NOT NULL,
+        elements INTEGER NOT NULL,
+        proof BLOB NOT NULL,
+        made_at REAL NOT NULL,
+        PRIMARY KEY (tree, sequence, circuit, old_root, new_root)
+    ) WITHOUT ROWID;
+    CREATE TABLE signatures (
+        signature TEXT PRIMARY KEY,
+        purpose TEXT NOT NULL,
+        subject BLOB NOT NULL,
+        last_valid_block_height INTEGER NOT NULL,
+        sent_at REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
+)
+"""Each entry takes the schema one version further; entries are never changed once released."""
+
+
+class JournalError(ForesterError):
+    """The journal cannot be used."""
+
+    exit_code = 74
+
+
+class JournalLocked(JournalError):
+    """Another process uses the journal."""
+
+    exit_code = 73
+
+
+class JournalNewer(JournalError):
+    """The journal was written by a newer forester."""
+
+    exit_code = 65
+
+
+class Journal:
+    """An open journal; ``tables`` take its ``run`` to do their work. Use ``open`` and ``close``."""
+
+    def __init__(self, connection: sqlite3.Connection, lock: int, executor: ThreadPoolExecutor) -> None:
+        self._connection = connection
+        self._lock = lock
+        self._executor = executor
+
+    @classmethod
+    async def open(cls, path: Path) -> Self:
+        """Open or create the journal at ``path``; raises JournalLocked, JournalNewer and JournalError."""
+        executor = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(executor, cls._open, path, executor)
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+
+    @classmethod
+    def _open(cls, path: Path, executor: ThreadPoolExecutor) -> Self:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = _lock_beside(path)
+        except OSError as error:
+            raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
+        try:
+            connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+            try:
+                _prepare(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            os.close(lock)
+            raise JournalError(f"the journal {path} cannot be used: {error}; move it away to begin anew") from error
+        except BaseException:
+            os.close(lock)
+            raise
+        return cls(connection, lock, executor)
+
+    async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Do some work as one transaction and return what it returns; JournalError if it is not on disk.
+
+        A caller that is cancelled may find the work done or not, never half of it.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._transaction, work)
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(self._connection)
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise JournalError(f"the journal cannot be written or read: {error}") from error
+        return result
+
+    async def close(self) -> None:
+        """Finish what was begun, and let go of the file."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._connection.close)
+        self._executor.shutdown()
+        os.close(self._lock)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+
+def _lock_beside(path: Path) -> int:
+    """Take the lock of a journal; it is held as long as the descriptor is open."""
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise JournalLocked(
+            f"another forester uses the journal {path}: stop it, or give this one a journal of its own"
+        ) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(_MIGRATIONS):
+        raise JournalNewer(
+            f"the journal {path} has schema {version}, this forester knows {len(_MIGRATIONS)}: use the newer release"
+        )
+    for number in range(version, len(_MIGRATIONS)):
+        # executescript would commit on its own; one transaction per version keeps steps whole.
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _MIGRATIONS[number].split(";"):
+            if statement.strip():
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")

@@ -1,0 +1,105 @@
+"""Proofs that were paid for, until the chain has left them behind (forester.md 10.3).
+
+A proof leads a tree from one root to another and fits at one sequence number only. What was proved ahead stays useful
+across windows, epochs and restarts.
+"""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forester.journal.database import Journal
+
+MOST_PER_TREE = 256
+"""Beyond these the proofs that are furthest ahead are dropped."""
+
+_COLUMNS = "tree, sequence, circuit, old_root, new_root, start_index, elements, proof"
+
+
+@dataclass(frozen=True)
+class StoredProof:
+    """A proof with what it proves.
+
+    ``sequence`` is the tree's sequence number before it, ``start_index`` its first leaf or queue index, ``elements``
+    their number, ``proof`` the 128 bytes of an instruction. ``circuit`` is spelled as on the wire.
+    """
+
+    tree: bytes
+    sequence: int
+    circuit: str
+    old_root: bytes
+    new_root: bytes
+    start_index: int
+    elements: int
+    proof: bytes
+
+
+class ProofStore:
+    """The proofs in a journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def add(self, proofs: Sequence[StoredProof]) -> None:
+        """Keep proofs; one that is kept already stays as it is. They are on disk when this returns."""
+        made_at = time.time()
+        rows = [(*_row(proof), made_at) for proof in proofs]
+        trees = sorted({proof.tree for proof in proofs})
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                f"INSERT OR IGNORE INTO proofs ({_COLUMNS}, made_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+                rows,
+            )
+            for tree in trees:
+                _drop_beyond_limit(connection, tree)
+
+        await self._journal.run(work)
+
+    async def of_tree(self, tree: bytes) -> list[StoredProof]:
+        """The proofs of a tree by their sequence number."""
+        query = f"SELECT {_COLUMNS} FROM proofs WHERE tree = ? ORDER BY sequence, circuit"  # noqa: S608
+        rows = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchall())
+        return [StoredProof(*row) for row in rows]
+
+    async def forget_before(self, tree: bytes, sequence: int) -> int:
+        """Drop the proofs that fit before a sequence number only, and return how many there were."""
+        statement = "DELETE FROM proofs WHERE tree = ? AND sequence < ?"
+        return await self._journal.run(lambda connection: connection.execute(statement, (tree, sequence)).rowcount)
+
+    async def forget(self, proofs: Sequence[StoredProof]) -> None:
+        """Drop proofs that the chain has refused."""
+        keys = [_row(proof)[:5] for proof in proofs]
+        statement = (
+            "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?"
+        )
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(statement, keys)
+
+        await self._journal.run(work)
+
+    async def counts(self) -> dict[bytes, int]:
+        """The number of proofs by tree."""
+        query = "SELECT tree, count(*) FROM proofs GROUP BY tree"
+        return dict(await self._journal.run(lambda connection: connection.execute(query).fetchall()))
+
+
+def _row(proof: StoredProof) -> tuple[bytes, int, str, bytes, bytes, int, int, bytes]:
+    return (
+        *(proof.tree, proof.sequence, proof.circuit, proof.old_root),
+        *(proof.new_root, proof.start_index, proof.elements, proof.proof),
+    )
+
+
+def _drop_beyond_limit(connection: sqlite3.Connection, tree: bytes) -> None:
+    beyond = connection.execute(
+        "SELECT sequence, circuit, old_root, new_root FROM proofs WHERE tree = ? "
+        "ORDER BY sequence, made_at LIMIT -1 OFFSET ?",
+        (tree, MOST_PER_TREE),
+    ).fetchall()
+    connection.executemany(
+        "DELETE FROM proofs WHERE tree = ? AND sequence = ? AND circuit = ? AND old_root = ? AND new_root = ?",
+        [(tree, *key) for key in beyond],
+    )

@@ -1,0 +1,48 @@
+"""Transactions that were sent and whose fate is not known yet, so that a restart asks before it sends again."""
+
+import time
+from dataclasses import dataclass
+
+from forester.journal.database import Journal
+
+
+@dataclass(frozen=True)
+class SentTransaction:
+    """A signature in base58, what the transaction is for, and the block height after which it cannot land any more.
+
+    ``subject`` is the tree or account that it changes.
+    """
+
+    signature: str
+    purpose: str
+    subject: bytes
+    last_valid_block_height: int
+
+
+class SignatureStore:
+    """The transactions in a journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def add(self, sent: SentTransaction) -> None:
+        """Note a transaction; to be done before it is sent."""
+        row = (sent.signature, sent.purpose, sent.subject, sent.last_valid_block_height, time.time())
+        statement = "INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?)"
+        await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
+
+    async def pending(self) -> list[SentTransaction]:
+        """The transactions whose fate is not known, oldest first."""
+        query = "SELECT signature, purpose, subject, last_valid_block_height FROM signatures ORDER BY sent_at"
+        rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
+        return [SentTransaction(*row) for row in rows]
+
+    async def settle(self, signature: str) -> None:
+        """Forget a transaction: it was confirmed, or it failed."""
+        statement = "DELETE FROM signatures WHERE signature = ?"
+        await self._journal.run(lambda connection: connection.execute(statement, (signature,)).rowcount)
+
+    async def expire(self, block_height: int) -> int:
+        """Forget transactions that cannot land any more, and return how many there were."""
+        statement = "DELETE FROM signatures WHERE last_valid_block_height < ?"
+        return await self._journal.run(lambda connection: connection.execute(statement, (block_height,)).rowcount)

@@ -1,0 +1,47 @@
+"""Which kept proofs fit the tree as it is now; no I/O.
+
+A proof fits when the chain is at its sequence number and its old root; those that follow on from it fit after it. What
+leads on from other roots may fit yet: appends and nullifications commute, so another forester's order can lead to the
+same root. Only what lies before the chain's sequence number is certainly obsolete.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from forester.journal.proofs import StoredProof
+
+
+@dataclass(frozen=True)
+class Selection:
+    """``chain`` fits one after another, from now on; ``obsolete`` never again; ``ahead`` are the others."""
+
+    chain: tuple[StoredProof, ...]
+    ahead: tuple[StoredProof, ...]
+    obsolete: tuple[StoredProof, ...]
+
+    def end(self, root: bytes, sequence: int) -> tuple[bytes, int]:
+        """Root and sequence number after the chain, that of the tree given if the chain is empty."""
+        return (self.chain[-1].new_root, self.chain[-1].sequence + 1) if self.chain else (root, sequence)
+
+
+def select_proofs(proofs: Sequence[StoredProof], root: bytes, sequence: int) -> Selection:
+    """Sort the kept proofs of one tree by what they are worth at its root and sequence number.
+
+    Of several ways on the longest is taken.
+    """
+    obsolete = tuple(proof for proof in proofs if proof.sequence < sequence)
+    useful = sorted((proof for proof in proofs if proof.sequence >= sequence), key=lambda proof: -proof.sequence)
+    # From the furthest proof backwards: the longest way on from each (sequence, root).
+    longest: dict[tuple[int, bytes], tuple[int, StoredProof]] = {}
+    for proof in useful:
+        length = 1 + longest.get((proof.sequence + 1, proof.new_root), (0, proof))[0]
+        place = (proof.sequence, proof.old_root)
+        if place not in longest or length > longest[place][0]:
+            longest[place] = (length, proof)
+    chain: list[StoredProof] = []
+    place = (sequence, root)
+    while place in longest:
+        chain.append(longest[place][1])
+        place = (chain[-1].sequence + 1, chain[-1].new_root)
+    chosen = set(chain)
+    return Selection(tuple(chain), tuple(proof for proof in useful[::-1] if proof not in chosen), obsolete)
