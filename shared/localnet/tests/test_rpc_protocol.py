@@ -131,6 +131,8 @@ ANY_KEY = "1" * 32
         ("sendTransaction", ["A" * 1645, BASE64], -32602, "too large: 1645 bytes (max: encoded/raw 1644/1232)"),
         ("isBlockhashValid", ["abc"], -32602, "Invalid param"),
         ("getFeeForMessage", ["AAAA"], -32602, "invalid message"),
+        ("getPriorityFeeEstimate", [{}], -32601, "Method not found"),
+        ("getProgramAccountsV2", [ANY_KEY], -32601, "Method not found"),
         ("localnet_warp", [1], -32602, "not after the current slot"),
         ("localnet_advance", [0], -32602, "between 1"),
         ("localnet_restore", ["/nonexistent/state"], -32000, "cannot read /nonexistent/state"),
@@ -142,6 +144,14 @@ async def test_call__parameters_that_are_wrong__get_code_and_words(
     error = await reader.error(method, *params)
     assert error["code"] == code
     assert words in error["message"]
+
+
+async def test_cluster__questions_about_others__are_those_of_one_node(reader: Served) -> None:
+    [node] = await reader.call("getClusterNodes")
+    assert node["pubkey"] == (await reader.call("getIdentity"))["identity"]
+    assert await reader.call("getVoteAccounts") == {"current": [], "delinquent": []}
+    assert await reader.call("minimumLedgerSlot") == reader.network.first_slot
+    assert await reader.call("getTransactionCount") == reader.network.transaction_count
 
 
 async def test_get_block__warp__leaves_skipped_slots(server: Served) -> None:
