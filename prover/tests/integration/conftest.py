@@ -114,6 +114,11 @@ def verifying_key_of() -> VerifyingKeyOf:
     return read
 
 
+def patient(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Settings with deadlines that a loaded machine keeps, where a test asks for no others."""
+    return groups | {"proving": {"merkle_deadline_s": 300, "batch_deadline_s": 300} | groups.get("proving", {})}
+
+
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
     """Give a function that starts a server over a key store, and a queue; groups of settings are keywords."""
@@ -126,7 +131,7 @@ async def serve() -> AsyncIterator[Serve]:
         selection: CircuitSelection | None = None,
         **groups: dict[str, Any],
     ) -> Client:
-        settings: Settings = load_settings(groups)
+        settings: Settings = load_settings(patient(groups))
         metrics = Metrics(CollectorRegistry())
         state = ServerState.build(settings, store, metrics, selection, queue=queue)
         states.append(state)
@@ -155,7 +160,7 @@ async def listen() -> AsyncIterator[Listen]:
         store: KeyStore, queue: JobStore | None = None, **groups: dict[str, Any]
     ) -> tuple[ServerState, int]:
         groups["http"] = {"address": "127.0.0.1:0", **groups.get("http", {})}
-        state = ServerState.build(load_settings(groups), store, Metrics(CollectorRegistry()), queue=queue)
+        state = ServerState.build(load_settings(patient(groups)), store, Metrics(CollectorRegistry()), queue=queue)
         states.append(state)
         listener = Listener(state)
         listeners.append(listener)
