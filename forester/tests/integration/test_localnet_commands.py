@@ -176,3 +176,29 @@ def test_health__balance_under_the_minimum__fails_unless_told_not_to(net: Localn
     assert code == 0
     code, _ = run(net, "health", "--check-balance", "--min-balance", "1000000", "--exit-on-failure")
     assert code == 1
+
+
+def test_check__whole_network__passes_and_names_what_is_there(net: Localnet) -> None:
+    code, text = run(net, "check", FALLBACK_RPC_URL=net.url)
+    assert code == 0, text
+    assert "trees [" in text
+    assert "1 AddressV1, 2 AddressV2, 2 StateV1, 5 StateV2" in text
+    assert "admitted with weight 1" in text
+    assert "active phases of 200 slots, light slots of 10" in text
+
+
+def test_check__wrong_payer_tree_and_prover__each_fails_with_its_remedy(net: Localnet) -> None:
+    stranger = json.dumps(list(bytes(net.keys["user"])))
+    code, text = run(
+        *(net, "check", "--output", "json", "--tree-id", str(net.keys["user"].pubkey())),
+        PAYER=stranger,
+        PROVER_APPEND_URL="http://127.0.0.1:1/?api-key=s3cr3tkey",
+    )
+    assert code == 1
+    found = {item["name"]: item for item in json.loads(text)["checks"]}
+    failed = {name: item["message"] for name, item in found.items() if not item["success"]}
+    assert set(failed) == {"admission", "trees", "prover"}
+    assert "correct PAYER" in failed["admission"]
+    assert "correct --tree-id" in failed["trees"]
+    assert "the prover http://127.0.0.1:1/?api-key=*** cannot be reached" in failed["prover"]
+    assert "s3cr3tkey" not in text

@@ -13,6 +13,8 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
+from forester.checks.node import check_same_cluster
+from forester.checks.result import CheckFailed
 from forester.errors import (
     EndpointError,
     EndpointTimedOut,
@@ -232,3 +234,10 @@ async def test_client__simulation_fails__is_a_typed_refusal(err: Any, kind: type
     assert type(raised.value) is kind
     if kind is TransactionRefused:
         assert raised.value.detail == "registry refused instruction 0: error 6004 (ForesterNotEligible)"
+
+
+async def test_fallback_node__of_another_cluster__fails_its_check() -> None:
+    ours, theirs = ScriptedNode(usual=result("aaa")), ScriptedNode(usual=result("bbb"))
+    async with serving(ours, theirs), RpcPool([ours.url]) as first, RpcPool([theirs.url]) as second:
+        with pytest.raises(CheckFailed, match="another cluster"):
+            await check_same_cluster(RpcClient(first), RpcClient(second))

@@ -8,6 +8,7 @@ from forester.observability.logs import configure_logs
 COMMANDS = {
     "status": "forester.cli.status",
     "health": "forester.cli.health",
+    "check": "forester.cli.check",
     "config": "forester.cli.config",
 }
 

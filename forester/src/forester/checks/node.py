@@ -1,0 +1,36 @@
+"""Whether the RPC nodes answer, and which cluster they are of."""
+
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.checks.result import CheckFailed
+from forester.network_status.epochs import protocol_times
+
+CLUSTERS = {
+    "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d": "mainnet-beta",
+    "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG": "devnet",
+    "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY": "testnet",
+}
+"""Clusters by their genesis hash."""
+
+
+async def check_node(client: RpcClient) -> str:
+    """Return cluster and slot; the node must call itself healthy."""
+    await client.health()
+    genesis = await client.genesis_hash()
+    return f"{CLUSTERS.get(genesis, f'cluster with genesis {genesis}')} at slot {await client.slot()}"
+
+
+async def check_same_cluster(first: RpcClient, second: RpcClient) -> str:
+    """Return that two nodes are of one cluster; CheckFailed if they are not."""
+    ours, theirs = await first.genesis_hash(), await second.genesis_hash()
+    if ours != theirs:
+        raise CheckFailed(f"the fallback node is of another cluster (genesis {theirs}, not {ours})")
+    return await check_node(second)
+
+
+async def check_protocol(client: RpcClient) -> str:
+    """Return the lengths of epochs; the registry must be there and configured."""
+    account = await client.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+    times = protocol_times(decode_protocol_config(account.data).config)
+    return f"active phases of {times.active_phase_length} slots, light slots of {times.slot_length}"

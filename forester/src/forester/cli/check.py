@@ -1,0 +1,106 @@
+"""``forester check``: whether everything that the forester needs exists, answers, and fits together."""
+
+from typing import Any
+
+import click
+from pydantic import SecretStr
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.checks.admission import check_admission
+from forester.checks.balance import check_balance
+from forester.checks.node import check_node, check_protocol, check_same_cluster
+from forester.checks.services import check_indexer, check_prover
+from forester.checks.trees import check_trees
+from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
+from forester.cli.command import Command
+from forester.cli.options import output_option, setting_options
+from forester.errors import SettingsInvalid
+from forester.settings import Settings, given, load_settings
+
+_PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
+_OPTIONS = (
+    *("rpc_url", "fallback_rpc_url", "indexer_url", *_PROVERS, "prover_api_key", "payer", "derivation", "tree_ids"),
+)
+
+
+@click.command(
+    cls=Command,
+    examples=("forester check", "forester check --output json | jq '.checks[] | select(.success | not)'"),
+    epilog="Exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage.",
+)
+@setting_options(*_OPTIONS)
+@click.option(
+    "--min-balance", type=click.FloatRange(min=0), default=0.01, show_default=True, help="Least balance, SOL."
+)
+@limit_option
+@output_option
+def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None:
+    """Check settings, nodes, protocol, payer, admission, trees, indexer and provers; nothing is sent."""
+    run_checks(_checks(flags, min_balance), limit_s=limit_s, output=output, exit_on_failure=True)
+
+
+def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
+    async def settings_check() -> str:
+        load_settings(flags)
+        return "all valid; forester config show tells them"
+
+    async def node_check() -> str:
+        async with connected(flags) as (client, _):
+            return await check_node(client)
+
+    async def fallback_check() -> str:
+        async with connected(flags) as (client, settings):
+            if settings.fallback_rpc_url is None:
+                return "no fallback node is set"
+            async with RpcPool([settings.fallback_rpc_url.get_secret_value()], retry=RETRY) as pool:
+                return await check_same_cluster(client, RpcClient(pool))
+
+    async def protocol_check() -> str:
+        async with connected(flags) as (client, _):
+            return await check_protocol(client)
+
+    async def balance_check() -> str:
+        async with connected(flags, "payer") as (client, settings):
+            return await check_balance(client, given(settings.payer).pubkey, min_balance)
+
+    async def admission_check() -> str:
+        async with connected(flags, "derivation", "payer") as (client, settings):
+            return await check_admission(client, given(settings.derivation), given(settings.payer).pubkey)
+
+    async def trees_check() -> str:
+        async with connected(flags, optional=("tree_ids",)) as (client, settings):
+            return await check_trees(client, settings.tree_ids)
+
+    async def indexer_check() -> str:
+        async with connected(flags, "indexer_url") as (client, settings):
+            return await check_indexer(client, given(settings.indexer_url).get_secret_value())
+
+    async def prover_check() -> str:
+        settings = load_settings(flags, only=(*_PROVERS, "prover_api_key")).settings
+        return await check_prover(_prover_urls(settings), _text(settings.prover_api_key))
+
+    return {
+        "settings": settings_check,
+        "rpc": node_check,
+        "fallback_rpc": fallback_check,
+        "protocol": protocol_check,
+        "balance": balance_check,
+        "admission": admission_check,
+        "trees": trees_check,
+        "indexer": indexer_check,
+        "prover": prover_check,
+    }
+
+
+def _prover_urls(settings: Settings) -> list[str]:
+    """The provers of the three circuits, each once."""
+    circuits = (settings.prover_append_url, settings.prover_update_url, settings.prover_address_append_url)
+    urls = [_text(url or settings.prover_url) for url in circuits]
+    if None in urls:
+        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
+    return list(dict.fromkeys(url for url in urls if url is not None))
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
