@@ -43,6 +43,20 @@ async def test_body__with_more_than_any_circuit_needs__is_too_large() -> None:
         await body.examine(sent)
 
 
+async def test_body__of_the_largest_published_circuit__has_room() -> None:
+    numbers = ['"0x' + "f" * 64 + '"'] * 250
+    paths = [f"[{','.join(numbers[:40])}]"] * 250
+    members = {f"{name}s": numbers for name in ("lowElementValue", "lowElementIndice", "newElementValue")}
+    members |= {"lowElementNextValues": numbers, "lowElementProofs": paths, "newElementProofs": paths}
+    sent = '{"circuitType":"address-append","treeHeight":40,"batchSize":250'
+    sent += "".join(f',"{name}":[{",".join(values)}]' for name, values in members.items()) + "}"
+    examined = await body.examine(sent.encode())
+    assert examined.text == sent.encode()
+    assert examined.envelope.circuit.name == "batch_address-append_40_250"
+    assert 1_400_000 < len(sent) < LONGEST_BYTES / 1.4
+    assert 21_000 < sent.count(",") < MOST_VALUES / 3
+
+
 @pytest.mark.parametrize("sent", [BLANKS, BLANKS + b"{", b"[" * len(BLANKS), SHORT + BLANKS + b"x"])
 async def test_body__large_and_no_json__is_malformed(sent: bytes) -> None:
     with pytest.raises(MalformedRequest, match="failed to parse JSON"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from request_fuzzing import judge, mutated
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected, ShapeMismatch
-from prover.proving.request import MOST_VALUES
+from prover.proving.request import MOST_VALUES, compact
 from shared.circuit_id import CircuitKind
 
 MIB = 2**20
@@ -135,6 +135,17 @@ def test_request__with_bytes_replaced__is_read_or_refused(seed: int, at: float, 
     body = mutated(random.Random(seed))
     start = int(at * len(body))
     judge(body[:start] + patch + body[start + size :])
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_request__compacted__is_judged_alike(seed: int) -> None:
+    body = mutated(random.Random(seed))
+    unknown = b'{"x":{"leaves":[{"leaf":1}],"y":"}"},' + body[1:].replace(b":", b" : ")
+    expected, found = judge(body), judge(compact(unknown))
+    assert type(found) is type(expected)
+    if found is not None and expected is not None:
+        assert found.path == expected.path
 
 
 @settings(max_examples=300, deadline=None)
