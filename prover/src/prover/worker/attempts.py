@@ -32,7 +32,8 @@ from shared.logs import bind, get_logger
 _log = get_logger(__name__)
 
 _LONGEST_PAUSE_S = 30
-CANCELLED_TEXT = "cancelled"
+_CANCELLED = "cancelled"
+_LOST = "the lease was lost"
 
 
 class Attempts:
@@ -145,9 +146,10 @@ class Attempts:
     async def _stopped(self, job: RunningJob) -> bool:
         """Report an attempt that was told to stop."""
         if job.stopped is Stop.LEASE_LOST:
-            return False  # somebody else reports
+            _log.warning("outcome_ignored", detail=_LOST)
+            return False
         if job.stopped is Stop.CANCELLED:
-            if await self._tell(lambda: self._store.fail(job.claim, CANCELLED_TEXT, deterministic=False)):
+            if await self._tell(lambda: self._store.fail(job.claim, _CANCELLED, deterministic=False)):
                 self._count(job.claim, "rejected", Cancelled())
                 _log.info("job_cancelled")
             return False
@@ -180,7 +182,7 @@ class Attempts:
                 await _sleep_unless(self._gone, delay_s)
             else:
                 if not told:
-                    _log.warning("outcome_ignored", detail="the lease was lost")
+                    _log.warning("outcome_ignored", detail=_LOST)
                 return told
         return False
 
