@@ -1,0 +1,56 @@
+"""``prover check`` looks at the Redis of the queue: whether it answers, and whether it keeps what it is given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from redis_server import StartRedis
+
+from prover.cli.machine_checks import Status
+from prover.cli.main import cli
+from prover.cli.queue_checks import judge
+from prover.worker.redis_facts import RedisFacts
+
+
+def check(keys_dir: Path, *words: str, **variables: str) -> tuple[int, list[dict[str, Any]]]:
+    addresses = ["--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
+    command = ["check", "--keys-dir", str(keys_dir), *addresses, "--output", "json", *words]
+    result = CliRunner().invoke(cli, command, env=variables)
+    checks = json.loads(result.stdout)["checks"]
+    return result.exit_code, [item for item in checks if item["name"] == "Redis"]
+
+
+def test_check__of_a_redis_that_keeps_its_data__is_ok(redis_start: StartRedis, tmp_path: Path) -> None:
+    server = redis_start("--maxmemory-policy", "noeviction", appendonly=True, password="hunter2")
+    _, (redis,) = check(tmp_path, "--redis-url", server.url)
+    assert redis["status"] == "ok"
+    assert f"***@127.0.0.1:{server.port}" in redis["detail"]
+    assert "hunter2" not in redis["detail"]
+
+
+def test_check__of_a_redis_that_may_lose_jobs__warns(redis_start: StartRedis, tmp_path: Path) -> None:
+    server = redis_start("--maxmemory-policy", "allkeys-lru")
+    _, (redis,) = check(tmp_path, REDIS_URL=server.url)
+    assert redis["status"] == "warning"
+    assert "no append-only file, evicts (allkeys-lru)" in redis["detail"]
+    assert "appendonly yes" in redis["hint"]
+    assert "noeviction" in redis["hint"]
+
+
+def test_check__of_a_redis_that_is_away__fails(redis_start: StartRedis, tmp_path: Path) -> None:
+    server = redis_start()
+    server.kill()
+    code, (redis,) = check(tmp_path, "--redis-url", server.url)
+    assert (code, redis["status"]) == (1, "failure")
+    assert f"127.0.0.1:{server.port}/0 does not answer" in redis["detail"]
+
+
+def test_check__without_a_queue__asks_nobody(tmp_path: Path) -> None:
+    assert check(tmp_path)[1] == []
+
+
+def test_check__of_a_redis_that_does_not_tell__is_ok() -> None:
+    assert judge("redis://host", RedisFacts("unknown", 0.5, None, None)).status is Status.OK
