@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -90,7 +91,8 @@ def health_check_of(service: Mapping[str, Any]) -> list[str]:
 
 def here(words: list[str], places: Mapping[str, str]) -> list[str]:
     """A container's command for this machine; ``places`` says what stands for what."""
-    program = {"prover": str(Path(sys.executable).with_name("prover")), "python": sys.executable}
+    ours = {"prover": str(Path(sys.executable).with_name("prover"))}
+    program = {**ours, "python": sys.executable, "python3": sys.executable}
     localised = [program.get(words[0], words[0]), *words[1:]]
     for inside, outside in places.items():
         localised = [word.replace(inside, outside) for word in localised]
@@ -105,6 +107,8 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 class Container:
     """The process of a service."""
+
+    stop_signal = signal.SIGTERM
 
     def __init__(self, name: str, command: list[str], health_check: list[str], log: Path, **options: Any) -> None:
         self.name = name
@@ -127,8 +131,8 @@ class Container:
             time.sleep(0.2)
 
     def stop(self) -> int:
-        """SIGTERM as `compose down` sends it; the exit status."""
-        self.process.terminate()
+        """What `compose down` does; the exit status."""
+        self.process.send_signal(self.stop_signal)
         try:
             return self.process.wait(PATIENCE_S)
         finally:
@@ -151,6 +155,7 @@ def running_container(
         env=environment(variables),
         cwd=folder,
     )
+    container.stop_signal = signal.Signals[service.get("stop_signal", "SIGTERM")]
     try:
         yield container
     finally:

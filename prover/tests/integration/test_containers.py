@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -157,6 +158,38 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
             assert member.stop() == 0, member.log.read_text()
         assert server.stop() == 0, server.log.read_text()
     assert (tmp_path / "appendonlydir").is_dir()
+
+
+def test_compose__localnet__becomes_healthy_from_an_environment_that_is_there(
+    reference_programs_dir: Path, reference_accounts_dir: Path, tmp_path: Path
+) -> None:
+    [(name, service)] = services("localnet").items()
+    localnet = WORKSPACE / "shared" / "localnet"
+    if not (localnet / ".venv").exists():
+        pytest.skip("localnet has no environment here; `make setup` makes it")
+    environment_of_container(localnet, tmp_path)
+    indexer = str(free_port())
+    # Ports of the container are its own; here others may use them.
+    options = [f"--rpc-port={free_port()}", f"--prover-port={free_port()}", f"--indexer-port={indexer}"]
+    service = service | {"command": options}
+    script, *words = service["entrypoint"]
+    service["entrypoint"] = [str(WORKSPACE / script), *words]
+    places = {"--host=0.0.0.0": "--host=127.0.0.1", ":8784": f":{indexer}", "/environment": str(tmp_path)}
+    with running_container(name, service, places, tmp_path) as container:
+        container.become_healthy()
+        assert container.stop() == 0, container.log.read_text()
+
+
+def environment_of_container(localnet: Path, folder: Path) -> None:
+    """What the container makes at its first start: here it is that of the workspace."""
+    script = (localnet / "scripts" / "run-in-container").read_text()
+    function = re.search(r"^made_from\(\) \{.*?^\}", script, flags=re.MULTILINE | re.DOTALL)
+    assert function is not None
+    stamp = subprocess.run(
+        ["bash", "-euc", f"{function[0]}\nmade_from"], cwd=WORKSPACE, capture_output=True, check=True
+    )
+    (folder / "made-from").write_bytes(stamp.stdout)
+    (folder / "venv").symlink_to(localnet / ".venv")
 
 
 def prove(places: Mapping[str, str], *, wait: bool) -> dict[str, Any]:
