@@ -86,6 +86,7 @@ def test_epoch__registered_finalised_and_reported__is_seen_by_health_and_status(
     assert f"  0: {me} (weight 1)" in text
     assert "Foresters registered for the active epoch: yes (1)" in text
     assert "light slots without owner: 0 of 20" in text
+    assert f"Compressed tokens: OK: 0 accounts of 0 mints of {me}, balances agree" in text
     assert re.search(rf"StateV2   {STATE_TREE}  {me}", text)
 
     warp_to_phase(net, 705)

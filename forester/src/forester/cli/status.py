@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+import aiohttp
 import click
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.checks.result import CheckResult, run_check
+from forester.checks.tokens import check_tokens
 from forester.cli.command import Command
 from forester.cli.options import output_option, setting_options
+from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.limits.backoff import Backoff
 from forester.network_status import text
 from forester.network_status.reader import read_network
@@ -19,6 +24,7 @@ from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
 from forester.settings import Settings, load_settings, require
 
+_INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)
 _RETRY = RetryPolicy(5, Backoff(0.5, 4.0))
 _EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
 _KINDS = {
@@ -42,9 +48,13 @@ _KINDS = {
     ),
 )
 @click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="TEXT", help="RPC node to read from. [RPC_URL]")
-@setting_options("fallback_rpc_url", "rpc_rate_limit")
+@setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation")
 @click.option("--protocol-config", is_flag=True, help="Only, or also, the protocol configuration.")
-@click.option("--full", is_flag=True, help="Everything: all epochs, schedules, protocol configuration, all queues.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Everything: all epochs, schedules, protocol configuration, all queues, compressed token accounts.",
+)
 @click.option(
     "--queue",
     "kinds",
@@ -57,7 +67,8 @@ _KINDS = {
 @output_option
 def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
     """Print epochs, foresters, queues and trees; with no selector all queues."""
-    settings = load_settings(flags, only=("rpc_url", "fallback_rpc_url", "rpc_rate_limit")).settings
+    more = ("indexer_url", "payer", "derivation") if full else ()
+    settings = load_settings(flags, only=("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *more)).settings
     require(settings, "rpc_url")
     if full or not (protocol_config or kinds):
         kinds = ("all",)
@@ -65,22 +76,37 @@ def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: st
     else:
         with_trees = False
     labels = frozenset(label for kind in kinds for label in _KINDS[kind.lower()])
-    state = asyncio.run(_read(settings, full))
+    state, tokens = asyncio.run(_read(settings, full))
     if output == "json":
-        click.echo(json.dumps(_object(state), indent=2))
-        return
-    for line in _lines(state, protocol_config or full, full, labels, with_trees):
-        click.echo(line)
+        click.echo(json.dumps(_object(state, tokens), indent=2))
+    else:
+        for line in _lines(state, protocol_config or full, full, labels, with_trees):
+            click.echo(line)
+        if tokens is not None:
+            click.echo(f"Compressed tokens: {'OK' if tokens.success else 'FAIL'}: {tokens.message}")
+    if tokens is not None and not tokens.success:
+        sys.exit(1)
 
 
-async def _read(settings: Settings, full: bool) -> NetworkState:
+async def _read(settings: Settings, full: bool) -> tuple[NetworkState, CheckResult | None]:
     async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
-        return await read_network(RpcClient(pool), all_epochs=full)
+        state = await read_network(RpcClient(pool), all_epochs=full)
+    return state, await run_check("compressed_tokens", lambda: _tokens(settings)) if full else None
 
 
-def _object(state: NetworkState) -> dict[str, Any]:
+async def _tokens(settings: Settings) -> str:
+    owner = settings.derivation or (settings.payer.pubkey if settings.payer is not None else None)
+    if settings.indexer_url is None or owner is None:
+        return "not checked; set INDEXER_URL, and PAYER or DERIVATION_PUBKEY"
+    async with aiohttp.ClientSession() as session:
+        indexer = IndexerClient(session, settings.indexer_url.get_secret_value(), times=_INDEXER_TIMES)
+        return await check_tokens(indexer, owner)
+
+
+def _object(state: NetworkState, tokens: CheckResult | None) -> dict[str, Any]:
     config = {"authority": str(state.protocol.authority), **asdict(state.protocol.config)}
-    return status_object(state) | {"protocol_config": config}
+    answer = status_object(state) | {"protocol_config": config}
+    return answer if tokens is None else answer | {"compressed_tokens": asdict(tokens)}
 
 
 def _lines(

@@ -26,6 +26,10 @@ from forester.indexer.types import (
     QueueElements,
     QueueInfo,
     QueueSize,
+    TokenAccountPage,
+    TokenAccounts,
+    TokenBalancePage,
+    TokenBalances,
     decode_base58,
 )
 from forester.limits.backoff import Backoff, read_retry_after
@@ -86,7 +90,7 @@ class _Envelope(msgspec.Struct):
 _ENVELOPE = msgspec.json.Decoder(_Envelope)
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
-    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, QueueInfo)
+    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, QueueInfo, TokenAccounts, TokenBalances)
 }
 
 
@@ -173,6 +177,16 @@ class IndexerClient:
         params = {"trees": [str(tree) for tree in trees]} if trees else {}
         info = await self._call("getQueueInfo", params, QueueInfo)
         return info.queues
+
+    async def token_accounts(self, owner: Hash32, cursor: str | None = None) -> TokenAccountPage:
+        """A page of the compressed token accounts of an owner."""
+        params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
+        return (await self._call("getCompressedTokenAccountsByOwnerV2", params, TokenAccounts)).value
+
+    async def token_balances(self, owner: Hash32, cursor: str | None = None) -> TokenBalancePage:
+        """A page of the balances of an owner, one for each mint."""
+        params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
+        return (await self._call("getCompressedTokenBalancesByOwnerV2", params, TokenBalances)).value
 
     async def _call(
         self, method: str, params: Sequence[Any] | Mapping[str, Any], kind: type[_T], *, page: bool = False

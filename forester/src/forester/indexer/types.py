@@ -163,6 +163,52 @@ class QueueInfo(_Wire, frozen=True):
     slot: U64
 
 
+class TokenData(_Wire, frozen=True):
+    """What a compressed token account holds, in the smallest unit of its mint."""
+
+    mint: Hash32
+    amount: U64
+
+
+class TokenAccount(_Wire, frozen=True):
+    """A compressed token account."""
+
+    token_data: TokenData
+
+
+class TokenAccountPage(_Wire, frozen=True):
+    """Some token accounts of an owner; ``cursor`` leads to the next ones."""
+
+    items: tuple[TokenAccount, ...]
+    cursor: str | None = None
+
+
+class TokenAccounts(_Wire, frozen=True):
+    """Answer of getCompressedTokenAccountsByOwnerV2."""
+
+    value: TokenAccountPage
+
+
+class TokenBalance(_Wire, frozen=True):
+    """What an owner holds of a mint in all accounts together."""
+
+    mint: Hash32
+    balance: U64
+
+
+class TokenBalancePage(_Wire, frozen=True):
+    """Some balances of an owner; ``cursor`` leads to the next ones."""
+
+    items: tuple[TokenBalance, ...]
+    cursor: str | None = None
+
+
+class TokenBalances(_Wire, frozen=True):
+    """Answer of getCompressedTokenBalancesByOwnerV2."""
+
+    value: TokenBalancePage
+
+
 def decode_base58(kind: type, value: Any) -> Any:
     """Read a Hash32; the hook of msgspec decoders."""
     if kind is not Hash32:

@@ -1,0 +1,50 @@
+"""Whether the indexer's compressed token accounts and balances of an owner tell the same."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from solders.pubkey import Pubkey
+
+from forester.checks.result import CheckFailed
+from forester.indexer.client import IndexerClient
+from forester.indexer.types import Hash32, TokenAccount, TokenBalance
+
+PAGES = 100
+"""Pages that are read at most; an owner with more is checked no further."""
+
+Item_co = TypeVar("Item_co", covariant=True)
+
+
+class _Page(Protocol[Item_co]):
+    @property
+    def items(self) -> tuple[Item_co, ...]: ...
+    @property
+    def cursor(self) -> str | None: ...
+
+
+async def check_tokens(indexer: IndexerClient, owner: Pubkey) -> str:
+    """Return the number of accounts and mints; CheckFailed if accounts of a mint do not add up to its balance."""
+    holder = Hash32(bytes(owner))
+    accounts: list[TokenAccount] = await _all(lambda cursor: indexer.token_accounts(holder, cursor))
+    balances: list[TokenBalance] = await _all(lambda cursor: indexer.token_balances(holder, cursor))
+    held: Counter[Hash32] = Counter()
+    for account in accounts:
+        held[account.token_data.mint] += account.token_data.amount
+    told = Counter({item.mint: item.balance for item in balances})
+    differing = sorted(str(mint) for mint in held.keys() | told.keys() if held[mint] != told[mint])
+    if differing:
+        raise CheckFailed(f"accounts and balances of {owner} differ for {len(differing)} mints: {differing[0]} …")
+    return f"{len(accounts)} accounts of {len(told)} mints of {owner}, balances agree"
+
+
+async def _all(page: Callable[[str | None], Awaitable[_Page[Item_co]]]) -> list[Item_co]:
+    found: list[Item_co] = []
+    cursor: str | None = None
+    for _ in range(PAGES):
+        answer = await page(cursor)
+        found.extend(answer.items)
+        cursor = answer.cursor
+        if cursor is None:
+            return found
+    raise CheckFailed(f"more than {PAGES} pages of accounts: not checked")
