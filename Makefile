@@ -154,6 +154,18 @@ keys-verify: native ## Verify the keys in KEYS_DIR=keys-cache/published by diges
 keys-dev: native ## Make development keys of a run mode in keys-cache/development (MODE=local-rpc)
 	@.venv/bin/prover keys dev --mode $(or $(MODE),local-rpc) --keys-dir keys-cache/development
 
+##@ Forester
+
+.PHONY: forester-status forester-health forester-check
+forester-status: setup ## Print epochs, foresters, trees and queues of RPC_URL (OPTIONS="--queue append")
+	@.venv/bin/forester status $(OPTIONS)
+
+forester-health: setup ## Check balance and registration of a forester (OPTIONS="--output json")
+	@.venv/bin/forester health $(OPTIONS)
+
+forester-check: setup ## Check everything that a forester needs (OPTIONS=)
+	@.venv/bin/forester check $(OPTIONS)
+
 ##@ Ship
 
 .PHONY: docs changelog sbom release-check

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from solders.keypair import Keypair
 
 from forester.cli.main import cli
+from forester.errors import ForesterError
 
 PAYER = Keypair.from_seed(bytes([9]) * 32)
 PAYER_JSON = json.dumps(list(bytes(PAYER)))
@@ -140,3 +141,15 @@ def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp
     assert answer.returncode == 1, answer.stderr
     assert "no result within 0.5 s" in answer.stdout
     assert time.monotonic() - started < 150
+
+
+def test_exit_codes__of_errors_and_help__are_those_of_the_contract() -> None:
+    contract = json.loads((Path(__file__).resolve().parents[2] / "contracts" / "exit-codes.json").read_text())
+    waiting: list[type[ForesterError]] = [ForesterError]
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(kind.__subclasses__())
+        assert str(kind.exit_code) in contract, kind
+    _, text = run("--help")
+    told = {word.strip(" .") for word in " ".join(text.split("Exit codes:")[1].split()).replace("and", ",").split(",")}
+    assert set(contract) <= {word.split()[0] for word in told if word}
