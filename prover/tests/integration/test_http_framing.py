@@ -84,6 +84,22 @@ async def test_request__broken_in_its_framing__is_answered_with_a_problem(
     assert sample(state, "prover_http_responses_total", status=str(status)) == 1
 
 
+async def test_failure__outside_of_every_handler__is_a_problem_without_details(
+    listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> str:
+        raise RuntimeError("SECRET")
+
+    monkeypatch.setattr("prover.http.middleware.request_id", fail)
+    _, port = await listen(published_keys)
+    with capture_logs() as lines:
+        header, _, body = (await answer_to(port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
+    assert header.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert json.loads(body)["code"] == "unexpected_error"
+    assert b"SECRET" not in header + body
+    assert "SECRET" in str([line["exc_info"] for line in lines if line["event"] == "unexpected_error"])
+
+
 async def test_request__of_nothing__is_no_request(serve: Serve, published_keys: KeyStore) -> None:
     client = await serve(published_keys)
     assert await exchange(client, b"\r\n\r\n") == b""
