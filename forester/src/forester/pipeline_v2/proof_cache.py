@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forester.journal.proofs import StoredProof
+from forester.pipeline_v2.staging import StagedBatch
+from forester.prover_client.client import FinishedProof
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,20 @@ class Selection:
     def end(self, root: bytes, sequence: int) -> tuple[bytes, int]:
         """Root and sequence number after the chain, that of the tree given if the chain is empty."""
         return (self.chain[-1].new_root, self.chain[-1].sequence + 1) if self.chain else (root, sequence)
+
+
+def stored_proof(tree: bytes, batch: StagedBatch, finished: FinishedProof) -> StoredProof:
+    """What the journal keeps of a proof."""
+    return StoredProof(
+        tree=tree,
+        sequence=batch.sequence,
+        circuit=batch.kind.value,
+        old_root=batch.old_root,
+        new_root=batch.new_root,
+        start_index=batch.start_index,
+        elements=batch.elements,
+        proof=finished.proof.data,
+    )
 
 
 def select_proofs(proofs: Sequence[StoredProof], root: bytes, sequence: int) -> Selection:

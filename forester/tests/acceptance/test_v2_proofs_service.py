@@ -1,0 +1,58 @@
+"""The V2 pipeline up to durable proofs with `prover start`, its queue and batch keys of size 10 (a minute or two)."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import redis_server
+import reference_batch_keys
+import reference_fixtures
+from service_process import Service, running_service
+from v2_flow import FINAL_ROOT, TREE, head, run_pipeline
+
+from forester.journal.database import Journal
+from forester.journal.proofs import ProofStore
+from forester.pipeline_v2.proof_cache import select_proofs
+
+_T = TypeVar("_T")
+
+
+def obtain(fetch: Callable[[], _T]) -> _T:
+    """What `fetch` gives; skips, or fails where the reference is required."""
+    try:
+        if missing := redis_server.missing():
+            raise reference_fixtures.ReferenceUnavailable(missing)
+        return fetch()
+    except reference_fixtures.ReferenceUnavailable as error:
+        if os.environ.get("ZKC_REQUIRE_REFERENCE") == "1":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def prover(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A prover with a queue and the keys of batches of ten."""
+    keys = obtain(reference_batch_keys.batch_keys_dir)
+    folder = tmp_path_factory.mktemp("prover")
+    with redis_server.running_redis(folder) as redis:
+        addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+        words = ("--keys-dir", str(keys), *addresses, "--redis-url", redis.url)
+        with running_service(folder / "log", *words) as service:
+            yield service
+
+
+@pytest.mark.reference_batch_keys
+async def test_pipeline__recorded_queues_and_a_real_prover__become_durable_proofs_that_chain(
+    prover: Service, tmp_path: Path
+) -> None:
+    async with await Journal.open(tmp_path / "journal") as journal:
+        results = await run_pipeline(f"http://127.0.0.1:{prover.api_port}", ProofStore(journal))
+        assert [result.failure for result in results] == [None, None]
+        assert all(result.proof is not None and result.proof.duration_ms > 0 for result in results)
+        proofs = await ProofStore(journal).of_tree(TREE)
+    selection = select_proofs(proofs, head().root, head().sequence)
+    assert [proof.circuit for proof in selection.chain] == ["append", "update"]
+    assert selection.chain[-1].new_root == FINAL_ROOT
+    assert all(len(proof.proof) == 128 for proof in selection.chain)
