@@ -31,6 +31,7 @@ async def test_lease__that_ends__gives_the_job_to_another_and_refuses_the_first(
     queue.look.end_lease(first.job_id)
     assert await queue.heartbeat([]) == []
     assert (await queue.state(first.job_id))[0] is JobState.QUEUED
+    assert not await queue.requeue(first, count_attempt=False, reason="late")
     second = await queue.claimed()
     assert (second.job_id, second.attempt) == (first.job_id, 2)
     assert second.fence > first.fence
@@ -48,6 +49,17 @@ async def test_lease__renewed_just_before_its_end_is_noticed__is_kept(queue: Que
     queue.look.end_lease(claim.job_id)
     assert await queue.heartbeat([claim]) == [Beat.KEPT]
     assert await queue.finish(claim, b"proof", 1)
+
+
+async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Queue) -> None:
+    await queue.submit(REQUEST)
+    claim = await queue.claimed()
+    await queue.heartbeat([])
+    now = queue.client.time()[0] * 1000
+    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {claim.job_id: now - 1})
+    await queue.heartbeat([])
+    assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
 
 
 async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Queue) -> None:
