@@ -220,6 +220,25 @@ def test_api__without_workers__leaves_jobs_to_others_and_proves_what_somebody_wa
             kill_if_running(member)
 
 
+def test_api_with_workers__asked_to_stop__finishes_what_it_began(
+    redis_database: RedisServer, reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    queue = Queue(redis_database)
+    both = Member("both", tmp_path, ["--keys-dir", str(reference_keys_dir), "--redis-url", redis_database.url], {})
+    try:
+        both.start()
+        both.become_ready()
+        jobs = queue.submit(*range(16))
+        until(lambda: len(events(both, "job_finished")) >= 1, both)
+        assert post(both.api_port, "/prove", VECTOR.body)[0] == 200
+        assert both.end() == 0
+        assert len(events(both, "job_started")) == len(events(both, "job_finished"))
+        stats = queue.stats()
+        assert (stats.total_active, stats.total_pending + stats.results) == (0, len(jobs))
+    finally:
+        kill_if_running(both)
+
+
 def test_redis__absent_then_there_then_killed__loses_nothing(
     redis_start: StartRedis, reference_keys_dir: Path, tmp_path: Path
 ) -> None:

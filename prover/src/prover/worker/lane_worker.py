@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
+from arq.utils import poll
 from arq.worker import Retry, Worker, func
 
 from prover.errors import QueueUnavailable
@@ -31,6 +32,11 @@ logging.getLogger("arq").setLevel(logging.WARNING)  # it tells of every wake-up
 
 class LaneWorker(Worker):
     """arq's worker, without results and without the keys of arq that would lie in other slots of a cluster."""
+
+    async def main(self) -> None:
+        """Look for wake-ups until cancelled. arq's own first asks for INFO, which not every user of a Redis may do."""
+        async for _ in poll(self.poll_delay_s):
+            await self._poll_iteration()
 
     async def finish_job(
         self,

@@ -18,20 +18,25 @@ _HEALTHY_AFTER_S = 30.0
 async def keep_running(
     name: str, work: Callable[[], Awaitable[None]], on_failure: Callable[[], None] = lambda: None
 ) -> None:
-    """Run ``work`` until cancelled, again after every failure. Those of a Redis that is away need no traceback."""
+    """Run ``work`` until cancelled, again after every failure.
+
+    That Redis is away needs no traceback, and not a line for every try.
+    """
     delays = backoff_delays()
+    tell = _log.warning
     while True:
         started = time.monotonic()
         try:
             await work()
             _log.error("task_ended", task=name)
         except (RedisError, OSError) as error:
-            _log.warning("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
+            tell("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
         except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, begun again
             _log.exception("task_failed", task=name)
         on_failure()
+        tell = _log.debug
         if time.monotonic() - started > _HEALTHY_AFTER_S:
-            delays = backoff_delays()
+            delays, tell = backoff_delays(), _log.warning
         await asyncio.sleep(next(delays))
 
 
