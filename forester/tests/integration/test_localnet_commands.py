@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from click.testing import CliRunner
@@ -203,3 +205,26 @@ def test_check__wrong_payer_tree_and_prover__each_fails_with_its_remedy(net: Loc
     assert "correct --tree-id" in failed["trees"]
     assert "the prover http://127.0.0.1:1/?api-key=*** cannot be reached" in failed["prover"]
     assert "s3cr3tkey" not in text
+
+
+def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Localnet) -> None:
+    got: list[bytes] = []
+
+    class Gateway(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(202)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/metrics/job/forester"
+        code, text = run(net, "status", "--protocol-config", PUSH_GATEWAY_URL=url)
+    assert code == 0, text
+    lines = got[0].decode()
+    assert f'queue_length{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Nullify"}} 5.0' in lines
+    assert f'queue_capacity{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Append"}} 100.0' in lines
+    assert 'tree_type="AddressV1"' in lines

@@ -19,11 +19,15 @@ from forester.cli.options import output_option, setting_options
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.limits.backoff import Backoff
 from forester.network_status import text
+from forester.network_status.gauges import set_gauges
 from forester.network_status.reader import read_network
 from forester.network_status.report import status_object
 from forester.network_status.state import NetworkState
+from forester.observability.metrics import Metrics
+from forester.observability.push_gateway import push
 from forester.settings import Settings, load_settings, require
 
+_SETTINGS = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "push_gateway_url")
 _INDEXER_TIMES = IndexerTimes(call_s=8.0, deadline_s=20.0, attempts=3)
 _RETRY = RetryPolicy(5, Backoff(0.5, 4.0))
 _EVERY_QUEUE = ("StateV1", "AddressV1", "StateV2.Append", "StateV2.Nullify", "AddressV2")
@@ -48,7 +52,7 @@ _KINDS = {
     ),
 )
 @click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="TEXT", help="RPC node to read from. [RPC_URL]")
-@setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation")
+@setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation", "push_gateway_url")
 @click.option("--protocol-config", is_flag=True, help="Only, or also, the protocol configuration.")
 @click.option(
     "--full",
@@ -68,7 +72,7 @@ _KINDS = {
 def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
     """Print epochs, foresters, queues and trees; with no selector all queues."""
     more = ("indexer_url", "payer", "derivation") if full else ()
-    settings = load_settings(flags, only=("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *more)).settings
+    settings = load_settings(flags, only=(*_SETTINGS, *more)).settings
     require(settings, "rpc_url")
     if full or not (protocol_config or kinds):
         kinds = ("all",)
@@ -84,6 +88,8 @@ def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: st
             click.echo(line)
         if tokens is not None:
             click.echo(f"Compressed tokens: {'OK' if tokens.success else 'FAIL'}: {tokens.message}")
+    if settings.push_gateway_url is not None:
+        asyncio.run(_push(settings.push_gateway_url.get_secret_value(), state))
     if tokens is not None and not tokens.success:
         sys.exit(1)
 
@@ -92,6 +98,13 @@ async def _read(settings: Settings, full: bool) -> tuple[NetworkState, CheckResu
     async with RpcPool.from_settings(settings, retry=_RETRY) as pool:
         state = await read_network(RpcClient(pool), all_epochs=full)
     return state, await run_check("compressed_tokens", lambda: _tokens(settings)) if full else None
+
+
+async def _push(url: str, state: NetworkState) -> None:
+    metrics = Metrics()
+    set_gauges(metrics, state)
+    async with aiohttp.ClientSession() as session:
+        await push(session, url, metrics)
 
 
 async def _tokens(settings: Settings) -> str:

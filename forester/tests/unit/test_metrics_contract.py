@@ -1,0 +1,102 @@
+"""Metrics: the names that dashboards know, labels that stay bounded, the push gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+
+from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
+from forester.observability import push_gateway
+from forester.observability.metrics import EPOCHS_KEPT, Metrics
+
+CONTRACT = json.loads((Path(__file__).resolve().parents[2] / "contracts" / "metrics.json").read_text())
+
+
+def test_metrics__declared__are_those_of_the_contract() -> None:
+    declared = [value for value in vars(Metrics()).values() if isinstance(value, MetricWrapperBase)]
+    found = {}
+    for metric in declared:
+        name = metric._name + ("_total" if isinstance(metric, Counter) else "")
+        entry = {"type": metric._type, "labels": list(metric._labelnames)}
+        if isinstance(metric, Histogram):
+            entry["buckets"] = [bound for bound in metric._upper_bounds if bound != float("inf")]
+        found[name] = entry
+    assert found == CONTRACT
+    assert len(found) == 13
+
+
+def test_metrics__set__are_exposed_under_the_names_of_the_contract() -> None:
+    metrics = Metrics()
+    metrics.count_processed(3, 20, 2.0)
+    metrics.indexer_proofs.labels("StateV1", "tree", "requested").inc(4)
+    metrics.failed.labels("expired").inc()
+    text = generate_latest(metrics.registry).decode()
+    assert 'forester_transactions_processed_total{epoch="3"} 20.0' in text
+    assert 'forester_transaction_rate{epoch="3"} 10.0' in text
+    assert 'forester_indexer_proof_count{metric="requested",tree_pubkey="tree",tree_type="StateV1"} 4.0' in text
+    assert 'forester_transactions_failed_total{reason="expired"} 1.0' in text
+    assert "_created" not in text
+
+
+def test_epoch_labels__many_epochs__are_the_last_few_only() -> None:
+    metrics = Metrics()
+    for epoch in range(50):
+        metrics.count_processed(epoch, 1, 1)
+    text = generate_latest(metrics.registry).decode()
+    assert text.count("forester_transactions_processed_total{") == EPOCHS_KEPT
+    assert 'epoch="49"' in text
+    metrics.set_foresters({1: ["a", "b"]})
+    metrics.set_foresters({2: ["c"]})
+    assert generate_latest(metrics.registry).decode().count("registered_foresters{") == 1
+
+
+async def pushed(status: int, text: str = "", silent: bool = False) -> bytes:
+    got = b""
+
+    async def handle(request: web.Request) -> web.Response:
+        nonlocal got
+        if silent:
+            await asyncio.Event().wait()
+        got = await request.read()
+        return web.Response(status=status, text=text)
+
+    app = web.Application()
+    app.router.add_post("/metrics/job/forester", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://user:passw0rd@127.0.0.1:{runner.addresses[0][1]}/metrics/job/forester"
+        async with aiohttp.ClientSession() as session:
+            await push_gateway.push(session, url, Metrics())
+    finally:
+        await runner.cleanup()
+    return got
+
+
+async def test_push__gateway_takes_it__gets_the_exposition() -> None:
+    assert b"forester_last_run_timestamp 1" in await pushed(202)
+
+
+async def test_push__gateway_refuses__error_has_status_and_body_and_no_password() -> None:
+    with pytest.raises(RequestRefused) as raised:
+        await pushed(400, "text format parsing error")
+    assert raised.value.code == 400
+    assert "text format parsing error" in raised.value.detail
+    assert "passw0rd" not in raised.value.detail
+
+
+async def test_push__gateway_silent_or_gone__ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_gateway, "TIMEOUT_S", 0.2)
+    with pytest.raises(EndpointTimedOut):
+        await pushed(200, silent=True)
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(EndpointUnreachable):
+            await push_gateway.push(session, "http://127.0.0.1:1/", Metrics())
