@@ -1,6 +1,6 @@
 """Names of what the queue keeps in Redis; one hash tag holds them all in one slot of a cluster.
 
-The scripts make most names from the prefix: see ``scripts/common.lua``.
+The scripts make most names from the prefix: see ``lua/common.lua``.
 """
 
 from __future__ import annotations

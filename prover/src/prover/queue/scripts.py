@@ -103,7 +103,7 @@ class Counts(Reply, frozen=True):
 @cache
 def source(name: str) -> str:
     """Text of a script, with the part common to all."""
-    folder = files("prover.queue") / "scripts"
+    folder = files("prover.queue") / "lua"
     return (folder / "common.lua").read_text() + (folder / f"{name}.lua").read_text()
 
 
