@@ -48,13 +48,11 @@ _MIGRATIONS = (
 class JournalError(ForesterError):
     """The journal cannot be used."""
 
-    exit_code = 74
-
 
 class JournalLocked(JournalError):
     """Another process uses the journal."""
 
-    exit_code = 73
+    exit_code = 78
 
 
 class JournalNewer(JournalError):
