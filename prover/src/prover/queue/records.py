@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,6 +20,9 @@ NO_TREE: Final = "-"
 LAST: Final = "~"
 """Sorts behind every batch index."""
 LARGEST_INDEX: Final = 10**20 - 1
+
+CIRCUIT_NAME: Final = re.compile(r"[A-Za-z0-9_-]*")
+"""The scripts separate names with other characters."""
 
 STATUS_FIELDS: Final = (
     "state",
@@ -37,6 +41,8 @@ STATUS_FIELDS: Final = (
 
 def placement(submission: Submission) -> dict[str, Any]:
     """What decides where a job waits. Texts of clients are cut to a bounded length."""
+    if not CIRCUIT_NAME.fullmatch(submission.circuit):
+        raise ValueError(f"{submission.circuit!r} is no name of a circuit")
     index = submission.batch_index
     tree = submission.tree_id
     group = hashlib.sha256(tree.encode(errors="surrogatepass")).hexdigest()[:32] if tree else NO_TREE
