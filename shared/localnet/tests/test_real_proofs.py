@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from localnet.chain import addresses
 from localnet.chain.artefacts import artefacts_folder, load_artefacts
 from localnet.chain.network import Network
 from localnet.chain.simulated_proofs import simulated_key
-from localnet.chain.verifying_keys import keys_in_programs, parse_verifying_key, with_verifying_keys
+from localnet.chain.verifying_keys import VerifyingKey, keys_in_programs, parse_verifying_key, with_verifying_keys
 from localnet.indexer.api.service import Service
 from localnet.indexer.follower import Follower
 from localnet.indexer.store import Store
@@ -45,8 +46,6 @@ QUEUE = Pubkey.from_string("6L7SzhYB3anwEQ9cphpJ1U7Scwj57bx2xueReg7R9cKU")
 @pytest.mark.parametrize(
     ("file", "name"),
     [
-        ("inclusion_32_1", "inclusion_32_1"),
-        ("non-inclusion_40_1", "non_inclusion_40_1"),
         ("combined_32_40_1_1", "combined_32_40_1_1"),
         ("mainnet_inclusion_26_2", "inclusion_26_2"),
         ("combined_26_2_1", "combined_26_26_2_1"),
@@ -55,7 +54,13 @@ QUEUE = Pubkey.from_string("6L7SzhYB3anwEQ9cphpJ1U7Scwj57bx2xueReg7R9cKU")
 def test_export_vk__published_key__is_the_one_in_the_program(tmp_path: Path, file: str, name: str) -> None:
     output = tmp_path / "exported.vkey"
     run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(output))
-    assert parse_verifying_key(output.read_bytes()) == keys_in_programs(load_artefacts("0.27.0"))[name]
+    assert parse_verifying_key(output.read_bytes()) == published_keys()[name]
+
+
+@cache
+def published_keys() -> dict[str, VerifyingKey]:
+    """Those that the programs of 0.27.0 have, and that the published proving keys belong to."""
+    return keys_in_programs(load_artefacts("0.27.0"))
 
 
 def write_root(network: Network, root: bytes) -> None:
@@ -85,21 +90,24 @@ def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once
 
     request = inclusion_request([membership(tree, 0)], 2)
     proof = proof_under(PUBLISHED / "inclusion_32_1.key", request)
-    other = proof_under(PUBLISHED / "inclusion_32_1.key", request)
-    assert spend(other[:96] + proof[96:]) == {"InstructionError": [1, {"Custom": 6043}]}
+    # A point of the curve, but not the proof's.
+    assert spend(proof[:96] + proof[:32]) == {"InstructionError": [1, {"Custom": 6043}]}
     assert spend(proof, root_index=0) == {"InstructionError": [1, {"Custom": 6043}]}
     assert spend(proof) is None
     assert spend(proof) == {"InstructionError": [1, {"Custom": 14307}]}
 
 
 KEYS = {
-    ("inclusion", 26): ("mainnet_inclusion_26_1", "v1_inclusion_26_1"),
-    ("non-inclusion", 26): ("non-inclusion_26_1", "v1_non_inclusion_26_1"),
-    ("combined", 26): ("combined_26_1_1", "v1_combined_26_26_1_1"),
-    ("non-inclusion", 40): ("non-inclusion_40_1", "v2_non_inclusion_40_1"),
-    ("combined", 32): ("combined_32_40_1_1", "v2_combined_32_40_1_1"),
+    ("inclusion", 26): ("mainnet_inclusion_26_1", "inclusion_26_1"),
+    ("non-inclusion", 26): ("non-inclusion_26_1", "non_inclusion_26_1"),
+    ("combined", 26): ("combined_26_1_1", "combined_26_26_1_1"),
+    ("non-inclusion", 40): ("non-inclusion_40_1", "non_inclusion_40_1"),
+    ("combined", 32): ("combined_32_40_1_1", "combined_32_40_1_1"),
 }
-"""Circuit and height of its first trees → published key, and its place in the programs of 0.28.3."""
+"""Circuit and height of its first trees → published key, and its name in the programs of 0.27.0."""
+
+
+V1_HEIGHT = 26
 
 
 class CommandProver:
@@ -112,14 +120,13 @@ class CommandProver:
         return json.loads(run_prover("prove", "--key", key, stdin=json.dumps(request).encode()))
 
 
-def programs_with(folder: Path, *circuits: tuple[str, int]) -> Network:
+def programs_with(*circuits: tuple[str, int]) -> Network:
     """A network whose programs know the published keys of some circuits; batches are proved by the trapdoor."""
     published = load_artefacts().with_protocol_authority(AUTHORITY.pubkey())
     keys = {name: simulated_key(1) for name in keys_in_programs(published) if name.startswith("batch_")}
-    for file, name in map(KEYS.__getitem__, circuits):
-        exported = folder / f"{file}.vkey"
-        run_prover("export-vk", "--key", str(PUBLISHED / f"{file}.key"), "--output", str(exported))
-        keys[name] = parse_verifying_key(exported.read_bytes())
+    for circuit, height in circuits:
+        name = KEYS[circuit, height][1]
+        keys[f"v{1 if height == V1_HEIGHT else 2}_{name}"] = published_keys()[name]
     return Network(with_verifying_keys(published, keys))
 
 
@@ -134,7 +141,7 @@ async def indexed(network: Network, folder: Path) -> AsyncIterator[Service]:
 
 
 async def test_seed__addresses_and_v1_spend__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
-    network = programs_with(tmp_path, ("inclusion", 26), ("non-inclusion", 40), ("non-inclusion", 26))
+    network = programs_with(("inclusion", 26), ("non-inclusion", 40), ("non-inclusion", 26))
     async with indexed(network, tmp_path) as service:
         traffic = Traffic(network, IndexedProofs(service.call))
         assert await traffic.run("v1_compress", 2) == 2
@@ -147,7 +154,7 @@ async def test_seed__addresses_and_v1_spend__are_taken_with_proofs_that_the_inde
 
 
 async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
-    network = programs_with(tmp_path, ("combined", 26))
+    network = programs_with(("combined", 26))
     network.airdrop(USER.pubkey(), 10**10)
     made = NewAddress(b"\x2a" * 32, addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1, 0)
     output = Output(USER.pubkey(), LAMPORTS, addresses.STATE_TREE_V1)
@@ -175,7 +182,7 @@ async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(
 
 
 async def test_combined_proof__v2_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
-    network = programs_with(tmp_path, ("combined", 32))
+    network = programs_with(("combined", 32))
     for key in (USER, AUTHORITY, FORESTER):
         network.airdrop(key.pubkey(), 10**10)
     install(network)

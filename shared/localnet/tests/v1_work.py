@@ -42,8 +42,10 @@ def root_v1(network: Network, tree: Pubkey) -> bytes:
 def waiting(network: Network, queue: Pubkey) -> dict[int, bytes]:
     """What waits in a V1 queue, by bucket."""
     data = content(network, queue)
-    places = (BUCKETS + 48 * bucket for bucket in range(number_at(data, CAPACITY)))
-    return {(at - BUCKETS) // 48: data[at + 16 : at + 48] for at in places if data[at] == 0}
+    end = BUCKETS + 48 * number_at(data, CAPACITY)
+    tags = data[BUCKETS:end:48]  # their first bytes; zero is the tag of a value that waits
+    buckets = (bucket for bucket, tag in enumerate(tags) if tag == 0)
+    return {bucket: data[BUCKETS + 48 * bucket + 16 : BUCKETS + 48 * bucket + 48] for bucket in buckets}
 
 
 def nullify_instruction(forest: Forest, bucket: int, proof: dict[str, Any]) -> Instruction:
