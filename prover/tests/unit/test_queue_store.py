@@ -184,6 +184,8 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
     queue.client.config_set("maxmemory", "1mb")
     with pytest.raises(QueueUnavailable):
         await queue.submit(Submission("update", "", b"another"))
+    with pytest.raises(QueueUnavailable):
+        await queue.heartbeat([claim])
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.state(claim.job_id))[0] is JobState.COMPLETED
     queue.client.config_set("maxmemory", "0")

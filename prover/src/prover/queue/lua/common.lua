@@ -146,6 +146,7 @@ end
 local function settle(id, job, state, keep, remember, ...)
     local key = job_key(id)
     announce(id)
+    call('HDEL', key, 'label', 'circuit', 'tree', 'index', 'group', 'rank', 'size', 'queued', 'owner')
     call('HSET', key, 'state', state, 'ended', now, ...)
     call('PEXPIRE', key, keep)
     call('DEL', body_key(id))
