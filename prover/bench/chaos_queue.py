@@ -106,7 +106,7 @@ async def recover(session: aiohttp.ClientSession, members: list[Member], fault: 
     while waiting:
         await asyncio.sleep(0.1)
         waiting = [member for member in waiting if not await is_ready(session, member)]
-    fault.ready_s = time.time() - fault.at
+    fault.ready_s = time.time() - (fault.over or fault.at)
 
 
 async def is_ready(session: aiohttp.ClientSession, member: Member) -> bool:
@@ -125,6 +125,7 @@ def run(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
         "PROVER_QUEUE__LEASE_S": str(options.lease_s),
         "PROVER_QUEUE__HEARTBEAT_S": str(options.lease_s / 4),
         "PROVER_QUEUE__ATTEMPTS": str(options.attempts),
+        "PROVER_QUEUE__WAIT_LIMIT_S": str(options.patience),
     }
     started = time.monotonic()
     with (
@@ -196,12 +197,13 @@ def report(outcome: Outcome, console: Console) -> None:
     console.print(table)
     jobs = outcome.jobs
     synchronous = sum(job.end is not None and not job.ids for job in jobs)
-    quarantined = sum(job.provable and job.proof is None and job.end is not None for job in jobs)
+    refused = sum(job.end is not None and job.proof is None and "is not satisfied" in job.error for job in jobs)
+    quarantined = sum(QUARANTINED in job.error for job in jobs)
     lost = sum(any(fault.startswith("lost") for fault in job.faults) for job in jobs)
     console.print(
         f"{len(jobs)} jobs in {outcome.seconds:.0f} s, {len(outcome.injected)} faults injected: "
         f"{sum(job.proof is not None for job in jobs)} proofs, "
-        f"{sum(not job.provable for job in jobs)} false statements refused, {quarantined} quarantined, lost {lost}"
+        f"{refused} false statements refused, {quarantined} quarantined, lost {lost}"
     )
     console.print(
         f"duplicates proved {outcome.count('outcome_ignored')} (their results were ignored), "

@@ -21,7 +21,9 @@ class Injected:
 
     kind: str
     at: float
-    """Unix seconds when it was over or, for a kill, done."""
+    """Unix seconds when it began, or when it was over where that does not matter."""
+    over: float = 0.0
+    """When its cause was gone; 0 is at once."""
     ready_s: float = 0.0
     """Seconds from then until every process was ready again."""
     orphans: set[str] = field(default_factory=set)
@@ -84,6 +86,7 @@ class Saboteur:
         with worker.stopped():
             done = Injected("worker SIGSTOP", time.time(), orphans=worker.jobs_begun())
             await asyncio.sleep(self._lease_s * 1.5)
+        done.over = time.time()
         return done
 
     async def api_killed(self) -> Injected:
