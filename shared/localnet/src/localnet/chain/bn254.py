@@ -4,8 +4,7 @@ G1 points are (x, y) and G2 points ((x0, x1), (y0, y1)) with x = x0 + x1 u, u² 
 Encodings: onchain.md section 11, gnark-format.md.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
+from functools import lru_cache
 
 from shared.field import BASE_MODULUS as P
 from shared.field import SCALAR_MODULUS as R
@@ -30,10 +29,9 @@ _G2_B: Fp2 = (
     266929791119991161246907387137283842545076965332900288569378510910307636690,
 )
 
-Point = TypeVar("Point")
-
 _LARGER, _SMALLER, _MASK = 0xC0, 0x80, 0xC0
 """The two high bits of a compressed coordinate in gnark: which of the two roots y is."""
+_AT_INFINITY = "the multiple is the point at infinity"
 
 
 class PointInvalid(ValueError):
@@ -81,29 +79,55 @@ def g2_add(left: G2 | None, right: G2 | None) -> G2 | None:
     return x, ((rest[0] - y1[0]) % P, (rest[1] - y1[1]) % P)
 
 
-def _multiple(add: Callable[[Point | None, Point | None], Point | None], point: Point, scalar: int) -> Point:
-    total: Point | None = None
-    addend: Point | None = point
-    scalar %= R
-    while scalar:
-        if scalar & 1:
-            total = add(total, addend)
-        addend = add(addend, addend)
-        scalar >>= 1
-    if total is None:
-        message = "the multiple is the point at infinity"
-        raise PointInvalid(message)
-    return total
+@lru_cache(maxsize=4)
+def _doublings(point: G1) -> tuple[G1, ...]:
+    """The point times 1, 2, 4, 8..."""
+    doublings: list[G1] = []
+    addend: G1 | None = point
+    while addend is not None and len(doublings) < R.bit_length():
+        doublings.append(addend)
+        addend = g1_add(addend, addend)
+    return tuple(doublings)
 
 
 def g1_mul(point: G1, scalar: int) -> G1:
-    """A multiple of a point; PointInvalid if it is the point at infinity."""
-    return _multiple(g1_add, point, scalar)
+    """A multiple of a point; PointInvalid if it is the point at infinity.
+
+    The sum is kept as (x / z², y / z³), which takes one inversion in all. Its addends are multiples by distinct powers
+    of two, so that no sum of some equals the next, or its opposite.
+    """
+    scalar %= R
+    if scalar == 0:
+        raise PointInvalid(_AT_INFINITY)
+    chosen = [double for place, double in enumerate(_doublings(point)) if scalar >> place & 1]
+    (x, y), z = chosen[0], 1
+    for other_x, other_y in chosen[1:]:
+        square = z * z % P
+        h = (other_x * square - x) % P
+        slope = (other_y * square * z - y) % P
+        hh = h * h % P
+        hhh, v = h * hh % P, x * hh % P
+        x = (slope * slope - hhh - 2 * v) % P
+        y = (slope * (v - x) - y * hhh) % P
+        z = z * h % P
+    inverse = pow(z, -1, P)
+    square = inverse * inverse % P
+    return x * square % P, y * square * inverse % P
 
 
 def g2_mul(point: G2, scalar: int) -> G2:
     """A multiple of a point; PointInvalid if it is the point at infinity."""
-    return _multiple(g2_add, point, scalar)
+    total: G2 | None = None
+    addend: G2 | None = point
+    scalar %= R
+    while scalar:
+        if scalar & 1:
+            total = g2_add(total, addend)
+        addend = g2_add(addend, addend)
+        scalar >>= 1
+    if total is None:
+        raise PointInvalid(_AT_INFINITY)
+    return total
 
 
 def _word(number: int) -> bytes:
