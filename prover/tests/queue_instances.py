@@ -27,7 +27,7 @@ from prover.worker.monitor import count_event
 
 VECTOR = vector_named("prover/v2_inclusion_32_1")
 PROOF = b'{"ar":["0x1","0x2"]}'
-BRISK = {"lease_s": 4.0, "heartbeat_s": 0.5, "poll_s": 0.02, "sweep_stuck_s": 0.5}
+BRISK = {"lease_s": 8.0, "heartbeat_s": 0.5, "poll_s": 0.02, "sweep_stuck_s": 0.5}
 """Settings that make tests short: signs of life every half second."""
 
 Prove = Callable[[ProofTask, CancelFlag], None]

@@ -24,7 +24,7 @@ from prover.keys.catalogue import circuits_named
 from prover.keys.selection import CircuitSelection
 from prover.proving.request import ProofTask
 from prover.queue.jobs import JobState
-from prover.worker import attempts
+from prover.worker import attempts, instance
 
 OTHER = vector_named("prover/v2_inclusion_32_2")
 
@@ -186,12 +186,12 @@ async def test_drain__at_its_deadline__hands_jobs_back_without_counting(start: S
 
 async def test_lease__ended_while_redis_was_not_told__makes_the_late_outcome_count_nothing(start: StartNode) -> None:
     gate = Gate()
-    deaf = start(gate)
+    deaf = start(gate, lease_s=2)
     job_id = await deaf.submit()
     await deaf.begun(job_id)
     beats = next(task for task in deaf.instance._background if task.get_name() == "heartbeats")
     beats.cancel()
-    other = start()
+    other = start(lease_s=2)
     job = await other.ended(job_id)
     assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
     gate.open()
@@ -320,6 +320,25 @@ async def test_redis__restarted_under_a_proof__gets_its_outcome_and_loses_no_job
             assert (await node.ended(job_id)).state is JobState.COMPLETED
         assert node.service.begun == 3
         await until(lambda: node.sample("redis_up") == 1)
+
+
+async def test_drain__while_redis_is_away__ends_and_leaves_the_job_to_its_lease(
+    redis_start: StartRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance, "_LAST_REPORTS_S", 0.3)
+    server = redis_start(appendonly=True)
+    async with nodes_on(server.url) as start:
+        node = start(Gate())
+        job_id = await node.submit()
+        await node.begun(job_id)
+        server.kill()
+        async with asyncio.timeout(30):
+            await node.instance.drain(0.1)
+        assert node.service.running == 0
+        server.start()
+        other = start()
+        job = await other.ended(job_id)
+        assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
 
 
 async def test_redis__absent_at_the_start__is_used_when_it_comes(redis_start: StartRedis) -> None:
