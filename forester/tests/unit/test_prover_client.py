@@ -127,7 +127,7 @@ async def test_prove__both_forms_of_results__are_understood(start: Start, result
         finished = await prove(prover.url)
         assert (finished.proof.a.hex(), finished.duration_ms) == (CASE["a"], milliseconds)
     assert later.count("GET") == 3
-    assert later.asked[-1].path == f"/prove/status?job_id={JOB}"
+    assert later.asked[-1].path == f"/prove/status?job_id={JOB}&wait=0.001"
 
 
 async def test_prove__request__carries_key_digest_and_queue_members(start: Start) -> None:

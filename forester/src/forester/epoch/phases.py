@@ -86,6 +86,19 @@ class ProtocolTimes:
             raise BeforeGenesis(f"slot {slot} lies before the first active slot {first}")
         return (slot - first) // self.active_phase_length
 
+    def live_epochs(self, slot: int, lead_slots: int = 0) -> range:
+        """The epochs of which something may be done at a slot, from the one whose report phase has not ended.
+
+        ``lead_slots`` brings an epoch in before its registration opens.
+        """
+        if slot + lead_slots < self.genesis_slot:
+            return range(0)
+        latest = self.registering_epoch(slot + lead_slots)
+        # The first epoch with post_first > slot.
+        opening = self.registration_phase_length + self.active_phase_length + self.report_work_phase_length
+        ended = (slot - self.genesis_slot - opening) // self.active_phase_length
+        return range(max(0, ended + 1), latest + 1)
+
     def phases(self, epoch: int) -> "EpochPhases":
         """The phases of an epoch."""
         opened = self.genesis_slot + epoch * self.active_phase_length

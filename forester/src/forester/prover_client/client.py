@@ -146,11 +146,13 @@ class _Call:
                 await self._pause(error, failures, "proof_submission_failed")
 
     async def _poll(self, job_id: str) -> Proved:
-        url, failures = self._endpoints.status_url(self.kind, job_id), 0
+        interval_s, clock = self._times.polling_interval_s, asyncio.get_running_loop().time
+        url, failures = self._endpoints.status_url(self.kind, job_id, interval_s), 0
         await asyncio.sleep(self._times.first_poll_s)
         while True:
+            asked = clock()
             try:
-                status, body, wait_s = await self._exchange("GET", url, self._headers, _POLL_S)
+                status, body, wait_s = await self._exchange("GET", url, self._headers, interval_s + _POLL_S)
                 answer = read_job(job_id, status, body, wait_s)
             except (ProverRefused, EndpointUnreachable) as error:
                 failures += 1
@@ -161,7 +163,8 @@ class _Call:
             if not isinstance(answer, Pending):
                 return answer
             failures = 0
-            await asyncio.sleep(self._times.polling_interval_s)
+            # A prover that waited for a change is asked again at once.
+            await asyncio.sleep(max(0.0, interval_s - (clock() - asked)))
 
     async def _pause(self, error: ProverRefused | EndpointUnreachable, failures: int, event: str) -> None:
         wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter

@@ -21,9 +21,12 @@ class ProverEndpoints:
         """Where requests of a circuit go."""
         return self._under(kind, "prove")
 
-    def status_url(self, kind: CircuitKind, job_id: str) -> URL:
-        """Where the job of such a request is asked for; jobs are known to the prover that accepted them."""
-        return self._under(kind, "prove/status").update_query(job_id=job_id)
+    def status_url(self, kind: CircuitKind, job_id: str, wait_s: float) -> URL:
+        """Where the job of such a request is asked for; jobs are known to the prover that accepted them.
+
+        Our prover answers when the job changes, or after ``wait_s`` seconds; others ignore that and answer at once.
+        """
+        return self._under(kind, "prove/status").update_query(job_id=job_id, wait=f"{wait_s:.3f}")
 
     def shown(self, kind: CircuitKind) -> str:
         """The prover's URL without credentials and query, for messages."""
