@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from queue_inspection import Queue
@@ -124,6 +125,30 @@ async def test_reports__repeated_after_a_lost_answer__are_still_true(queue: Queu
             else:
                 assert await queue.requeue(claim, count_attempt=True, reason="pause")
     assert Counter(queue.happened())[EventKind.REQUEUED] == 1
+
+
+async def test_calls__whose_first_answer_was_lost__change_nothing_twice(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = queue._scripts.call
+
+    async def twice(name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
+        """What redis-py does when a connection breaks before the answer."""
+        await once(name, arguments, blob)
+        return await once(name, arguments, blob)
+
+    monkeypatch.setattr(queue._scripts, "call", twice)
+    for number in range(4):
+        assert not (await queue.submit(Submission("update", "", f"{number}".encode()))).duplicate
+    done, failed, back = [await queue.claimed() for _ in range(3)]
+    assert len({claim.job_id for claim in (done, failed, back)}) == 3
+    assert [claim.attempt for claim in (done, failed, back)] == [1, 1, 1]
+    assert await queue.heartbeat([done, failed]) == [Beat.KEPT, Beat.KEPT]
+    assert await queue.finish(done, b"proof", 1)
+    assert await queue.fail(failed, "error", deterministic=True)
+    assert await queue.requeue(back, count_attempt=False, reason="pause")
+    stats = await queue.stats()
+    assert (stats.total_pending, stats.total_active, stats.results, stats.failed) == (2, 0, 1, 1)
 
 
 async def test_role__is_one_process_s_at_a_time(queue: Queue) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -146,6 +147,7 @@ class JobStore:
         arguments = {
             "lane": lane.value,
             "owner": owner,
+            "call": secrets.token_hex(8),
             "circuits": None if circuits is None else sorted(circuits),
         }
         while True:

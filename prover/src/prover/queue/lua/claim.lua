@@ -1,5 +1,6 @@
 -- Gives a worker the job whose turn it is, with a lease. Answers "again" after as many expired jobs as one call may end.
 local lane = args.lane
+local answered = root .. 'claim:' .. args.call
 local pending, rings = lane_key(lane, 'pending'), lane_key(lane, 'rings')
 
 local function choose()
@@ -38,22 +39,34 @@ local function replace_wake_ups()
     for _ = 1, math.min(missing, 16) do add_wake_up(lane) end
 end
 
+local function granted(id, job, body)
+    local answer = reply({
+        answer = 'job', id = id, fence = job.fence, type = job.type, circuit = job.circuit, tree = job.tree,
+        index = job.index, attempt = job.attempt, created = job.created, waited = now - job.queued
+    })
+    return {answer, body}
+end
+
 local function take(id, job, body)
     dequeue(id, job, true)
     local key = job_key(id)
-    local fence = call('HINCRBY', key, 'fence', 1)
-    local attempt = call('HINCRBY', key, 'attempt', 1)
+    job.fence = call('HINCRBY', key, 'fence', 1)
+    job.attempt = call('HINCRBY', key, 'attempt', 1)
     call('HSET', key, 'state', 'processing', 'started', now, 'owner', args.owner)
     call('ZADD', lane_key(lane, 'leases'), now + args.lease_ms, id)
     call('ZADD', lane_key(lane, 'running'), now, id)
+    call('SET', answered, string.format('%d', job.fence) .. '|' .. id, 'PX', args.lease_ms)
     replace_wake_ups()
     announce(id)
     tell('claimed', id, job, '', now - job.queued)
-    local answer = reply({
-        answer = 'job', id = id, fence = fence, type = job.type, circuit = job.circuit, tree = job.tree,
-        index = job.index, attempt = attempt, created = job.created, waited = now - job.queued
-    })
-    return {answer, body}
+    return granted(id, job, body)
+end
+
+-- The same call again: its answer was lost.
+local fence, claimed = string.match(call('GET', answered) or '', '^(%d+)|(.*)$')
+if claimed then
+    local job = held(claimed, tonumber(fence))
+    if job then return granted(claimed, job, call('GET', body_key(claimed))) end
 end
 
 for _ = 1, 200 do
