@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import aiohttp
 import pytest
 from click.testing import CliRunner
 from localnet_process import Localnet, running_localnet
 from solders.compute_budget import set_compute_unit_limit
 from solders.instruction import Instruction
+from solders.keypair import Keypair
 from solders.transaction import Transaction
 
+from forester.chain import subscriptions
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import forester_epoch_address
 from forester.chain.registry_accounts import decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
+from forester.chain.subscriptions import AccountChanged, Event, Gap, SlotSeen
 from forester.cli.main import cli
 from forester.errors import TransactionRefused
 
@@ -228,3 +233,33 @@ def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Loca
     assert f'queue_length{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Nullify"}} 5.0' in lines
     assert f'queue_capacity{{tree_pubkey="{STATE_TREE}",tree_type="StateV2.Append"}} 100.0' in lines
     assert 'tree_type="AddressV1"' in lines
+
+
+def test_subscriptions__slots_and_an_account__tell_what_the_network_does(net: Localnet) -> None:
+    seen = asyncio.run(asyncio.wait_for(_first_change(net), timeout=120))
+    assert isinstance(seen[0], Gap)
+    assert any(isinstance(event, SlotSeen) for event in seen)
+    assert isinstance(seen[-1], AccountChanged)
+    assert seen[-1].account.lamports == 10**9
+
+
+async def _first_change(net: Localnet) -> list[Event]:
+    address = Keypair().pubkey()
+    found: list[Event] = []
+    async with (
+        aiohttp.ClientSession() as session,
+        contextlib.aclosing(
+            subscriptions.events(
+                session, net.environment["WS_RPC_URL"], [subscriptions.slots(), subscriptions.account(address)]
+            )
+        ) as stream,
+    ):
+        async for event in stream:
+            found.append(event)
+            if isinstance(event, Gap):
+                await asyncio.to_thread(net.call, "localnet_advance", 1)
+                await asyncio.to_thread(net.call, "requestAirdrop", str(address), 10**9)
+                await asyncio.to_thread(net.call, "localnet_advance", 1)
+            if isinstance(event, AccountChanged):
+                break
+    return found

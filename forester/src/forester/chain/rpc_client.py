@@ -49,7 +49,9 @@ class SignatureStatus(msgspec.Struct, rename="camel"):
     confirmation_status: str | None = None
 
 
-class _Wire(msgspec.Struct, rename="camel"):
+class WireAccount(msgspec.Struct, rename="camel"):
+    """An account as JSON spells it."""
+
     lamports: int
     owner: str
     data: tuple[str, str]
@@ -61,7 +63,7 @@ class _Value(msgspec.Struct, Generic[T]):
 
 class _Keyed(msgspec.Struct):
     pubkey: str
-    account: _Wire
+    account: WireAccount
 
 
 class _LatestBlockhash(msgspec.Struct, rename="camel"):
@@ -123,12 +125,12 @@ class RpcClient:
             answer = await self._pool.call(
                 "getMultipleAccounts",
                 [[str(address) for address in part], self._options(start, length)],
-                _Value[list[_Wire | None]],
+                _Value[list[WireAccount | None]],
             )
             if len(answer.value) != len(part):
                 raise MalformedAnswer(f"{len(answer.value)} accounts instead of {len(part)}")
             pairs = zip(part, answer.value, strict=True)
-            found.extend(None if wire is None else _account(address, wire) for address, wire in pairs)
+            found.extend(None if wire is None else account_of(address, wire) for address, wire in pairs)
         return found
 
     async def program_accounts(
@@ -141,10 +143,7 @@ class RpcClient:
         length: int | None = None,
     ) -> list[Account]:
         """Return the accounts of a program that have given bytes at given offsets, and a given size."""
-        filters: list[dict[str, Any]] = [
-            {"memcmp": {"offset": offset, "bytes": base64.b64encode(value).decode(), "encoding": "base64"}}
-            for offset, value in memcmp
-        ]
+        filters = memcmp_filters(memcmp)
         if size is not None:
             filters.append({"dataSize": size})
         answer = await self._pool.call(
@@ -153,7 +152,7 @@ class RpcClient:
             list[_Keyed],
             timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
         )
-        return [_account(_pubkey(item.pubkey), item.account) for item in answer]
+        return [account_of(pubkey_of(item.pubkey), item.account) for item in answer]
 
     async def latest_blockhash(self) -> Blockhash:
         """Return the newest blockhash."""
@@ -230,15 +229,25 @@ class RpcClient:
         return options
 
 
-def _account(address: Pubkey, wire: _Wire) -> Account:
+def memcmp_filters(memcmp: Sequence[tuple[int, bytes]]) -> list[dict[str, Any]]:
+    """Return filters for accounts that have given bytes at given offsets."""
+    return [
+        {"memcmp": {"offset": offset, "bytes": base64.b64encode(value).decode(), "encoding": "base64"}}
+        for offset, value in memcmp
+    ]
+
+
+def account_of(address: Pubkey, wire: WireAccount) -> Account:
+    """Return an account; MalformedAnswer if it makes no sense."""
     try:
         data = base64.b64decode(wire.data[0], validate=True)
     except (binascii.Error, ValueError):
         raise MalformedAnswer(f"the data of {address} is not base64") from None
-    return Account(address, _pubkey(wire.owner), wire.lamports, data)
+    return Account(address, pubkey_of(wire.owner), wire.lamports, data)
 
 
-def _pubkey(text: str) -> Pubkey:
+def pubkey_of(text: str) -> Pubkey:
+    """Return a public key; MalformedAnswer if the text is none."""
     try:
         return Pubkey.from_string(text)
     except ValueError:

@@ -1,0 +1,248 @@
+"""Notifications of an RPC node over one WebSocket, which is opened again whenever it breaks.
+
+A break may have swallowed notifications: ``Gap`` tells so once everything is subscribed again, and the reader looks at
+the accounts itself. Nothing is queued here: a slow reader makes the node wait, and in the end hang up, which is a gap.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import Account, WireAccount, account_of, memcmp_filters, pubkey_of
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
+from forester.limits.backoff import Backoff
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+MESSAGE_LIMIT_BYTES = 16 * 2**20
+"""Longest notification: the largest account of the programs has some 2.2 MB, in base64 a third more."""
+
+_CONNECT_S = 10.0
+_HEARTBEAT_S = 20.0
+_CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What is subscribed to: a method with its parameters, and the address that its notifications are about."""
+
+    method: str
+    params: tuple[Any, ...] = ()
+    address: Pubkey | None = None
+
+
+@dataclass(frozen=True)
+class SlotSeen:
+    """The node has begun to work on a slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class AccountChanged:
+    """An account is new or different since ``slot``."""
+
+    slot: int
+    account: Account
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Notifications may have been lost. ``failures`` counts attempts to come back, 0 at the first connection."""
+
+    failures: int
+
+
+Event = SlotSeen | AccountChanged | Gap
+
+
+def slots() -> Subscription:
+    """Every slot."""
+    return Subscription("slotSubscribe")
+
+
+def account(address: Pubkey, *, commitment: str = "confirmed") -> Subscription:
+    """Every change of an account."""
+    options = {"encoding": "base64", "commitment": commitment}
+    return Subscription("accountSubscribe", (str(address), options), address)
+
+
+def program_accounts(
+    program: Pubkey, *, memcmp: Sequence[tuple[int, bytes]] = (), commitment: str = "confirmed"
+) -> Subscription:
+    """Every change of those accounts of a program that have given bytes at given offsets."""
+    options = {"encoding": "base64", "commitment": commitment, "filters": memcmp_filters(memcmp)}
+    return Subscription("programSubscribe", (str(program), options))
+
+
+class _Context(msgspec.Struct):
+    slot: int
+
+
+class _AccountValue(msgspec.Struct):
+    context: _Context
+    value: WireAccount
+
+
+class _KeyedAccount(msgspec.Struct):
+    pubkey: str
+    account: WireAccount
+
+
+class _ProgramValue(msgspec.Struct):
+    context: _Context
+    value: _KeyedAccount
+
+
+class _Params(msgspec.Struct):
+    subscription: int
+    result: msgspec.Raw
+
+
+class _Message(msgspec.Struct):
+    id: int | None = None
+    result: int | None = None
+    error: Any = None
+    params: _Params | None = None
+
+
+async def events(
+    session: aiohttp.ClientSession,
+    url: str,
+    subscriptions: Sequence[Subscription],
+    *,
+    idle_s: float = 30.0,
+    backoff: Backoff | None = None,
+) -> AsyncGenerator[Event, None]:
+    """Yield notifications for ever, beginning with a Gap: what happened before is not told.
+
+    ``idle_s`` without any message counts as a break when slots are subscribed to, which come all the time. Raises
+    RequestRefused only, when the node does not know a subscription; everything else is tried again.
+    """
+    waits = backoff or Backoff(0.5, 30.0)
+    node = _Node(session, url, tuple(subscriptions), idle_s)
+    failures = 0
+    while True:
+        try:
+            async with aclosing(node.connection()) as messages:
+                async for event in messages:
+                    if event is None:
+                        yield Gap(failures)
+                        failures = 0
+                    else:
+                        yield event
+        except RequestRefused:
+            raise
+        except EndpointError as error:
+            failures += 1
+            wait_s = waits.wait_s(failures, random.random())  # noqa: S311 - jitter
+            _log.warning("subscriptions_broken", error=error.detail, failures=failures, wait_s=round(wait_s, 3))
+            await asyncio.sleep(wait_s)
+
+
+class _Node:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, subscriptions: tuple[Subscription, ...], idle_s: float
+    ) -> None:
+        self._session = session
+        self._url = url
+        parts = urlsplit(url)
+        self._name = f"WebSocket of {parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        self._subscriptions = subscriptions
+        slots_wanted = any(item.method == "slotSubscribe" for item in subscriptions)
+        self._idle_s = idle_s if slots_wanted else None
+
+    async def connection(self) -> AsyncGenerator[SlotSeen | AccountChanged | None, None]:
+        """Connect and subscribe; yield None when everything is subscribed, then notifications until the end."""
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                socket = await self._session.ws_connect(
+                    self._url, timeout=_CLOSING, heartbeat=_HEARTBEAT_S, max_msg_size=MESSAGE_LIMIT_BYTES
+                )
+        except TimeoutError:
+            raise EndpointTimedOut(f"{self._name} did not answer within {_CONNECT_S:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointUnreachable(f"{self._name} cannot be reached: {error}") from None
+        async with socket:
+            ids, early = await self._subscribe(socket)
+            yield None
+            for message in early:
+                event = self._event(message, ids)
+                if event is not None:
+                    yield event
+            while True:
+                event = self._event(await self._receive(socket, self._idle_s), ids)
+                if event is not None:
+                    yield event
+
+    async def _subscribe(
+        self, socket: aiohttp.ClientWebSocketResponse
+    ) -> tuple[dict[int, Subscription], list[_Message]]:
+        """Ids of the node → subscriptions, and notifications that came before the last answer."""
+        for number, item in enumerate(self._subscriptions):
+            request = {"jsonrpc": "2.0", "id": number, "method": item.method, "params": list(item.params)}
+            await self._send(socket, msgspec.json.encode(request).decode())
+        ids: dict[int, Subscription] = {}
+        early: list[_Message] = []
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                while len(ids) < len(self._subscriptions):
+                    message = await self._receive(socket, None)
+                    if message.params is not None:
+                        early.append(message)
+                        continue
+                    if message.id is None or not 0 <= message.id < len(self._subscriptions):
+                        raise MalformedAnswer(f"{self._name} answered a request that was not made")
+                    wanted = self._subscriptions[message.id]
+                    if message.error is not None or message.result is None:
+                        raise RequestRefused(f"{self._name} refused {wanted.method}: {message.error}", code=0)
+                    ids[message.result] = wanted
+        except TimeoutError:
+            raise EndpointTimedOut(f"{self._name} did not subscribe within {_CONNECT_S:g} s") from None
+        return ids, early
+
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse, text: str) -> None:
+        try:
+            await socket.send_str(text)
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointUnreachable(f"{self._name} was closed: {error}") from None
+
+    async def _receive(self, socket: aiohttp.ClientWebSocketResponse, idle_s: float | None) -> _Message:
+        try:
+            async with asyncio.timeout(idle_s):
+                frame = await socket.receive()
+        except TimeoutError:
+            raise EndpointTimedOut(f"{self._name} said nothing for {idle_s:g} s") from None
+        if frame.type is not aiohttp.WSMsgType.TEXT:
+            raise EndpointUnreachable(f"{self._name} was closed ({frame.type.name.lower()} {socket.close_code or ''})")
+        try:
+            return msgspec.json.decode(frame.data, type=_Message)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedAnswer(f"{self._name} sent something unexpected: {error}") from None
+
+    def _event(self, message: _Message, ids: dict[int, Subscription]) -> SlotSeen | AccountChanged | None:
+        """What a notification tells; None if it is of a subscription that is not ours."""
+        wanted = ids.get(message.params.subscription) if message.params is not None else None
+        if wanted is None or message.params is None:
+            return None
+        raw = message.params.result
+        try:
+            if wanted.method == "slotSubscribe":
+                return SlotSeen(msgspec.json.decode(raw, type=_Context).slot)
+            if wanted.address is not None:
+                changed = msgspec.json.decode(raw, type=_AccountValue)
+                return AccountChanged(changed.context.slot, account_of(wanted.address, changed.value))
+            found = msgspec.json.decode(raw, type=_ProgramValue)
+            address = pubkey_of(found.value.pubkey)
+            return AccountChanged(found.context.slot, account_of(address, found.value.account))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedAnswer(f"{self._name} sent an unexpected notification: {error}") from None
