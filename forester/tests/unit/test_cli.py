@@ -153,3 +153,9 @@ def test_exit_codes__of_errors_and_help__are_those_of_the_contract() -> None:
     _, text = run("--help")
     told = {word.strip(" .") for word in " ".join(text.split("Exit codes:")[1].split()).replace("and", ",").split(",")}
     assert set(contract) <= {word.split()[0] for word in told if word}
+
+
+@pytest.mark.parametrize("amount", ["nan", "-1", "inf", "much"])
+def test_min_balance__that_would_check_nothing__is_a_usage_error(amount: str) -> None:
+    code, text = run("health", "--check-balance", "--min-balance", amount)
+    assert code == 2, text

@@ -14,7 +14,7 @@ from forester.errors import SettingsInvalid
 from forester.settings import load_settings, require
 from forester.settings.keys import parse_pubkey, parse_signing_key
 from forester.settings.model import Settings
-from forester.settings.sources import FlagInvalid, flag, variable
+from forester.settings.sources import FlagInvalid, flag, unknown_variables, variable
 
 KEY = Keypair.from_seed(bytes(range(32)))
 KEY_JSON = json.dumps(list(bytes(KEY)))
@@ -137,3 +137,25 @@ def test_pubkey__base58_or_json__is_the_same_and_leading_zeros_count() -> None:
     for wrong in ("1" * 31, "1" * 33, json.dumps([0] * 31), "l"):
         with pytest.raises(ValueError, match="bytes"):
             parse_pubkey(wrong)
+
+
+def test_every_setting__its_default_spelled_in_the_environment__is_taken() -> None:
+    defaults = Settings()
+    environment = {
+        variable(name): str(getattr(defaults, name)).lower()
+        for name in Settings.model_fields
+        if getattr(defaults, name) not in (None, ())
+    }
+    assert len(environment) > 25
+    assert load(environment).settings == defaults
+
+
+def test_several_v1_instructions__are_refused_with_the_reason() -> None:
+    with pytest.raises(SettingsInvalid, match="LEGACY_IXS_PER_TX: only 1: two nullify instructions exceed"):
+        load({"LEGACY_IXS_PER_TX": "2"})
+
+
+def test_unknown_variable__with_our_prefix__is_told_with_the_nearest_known_one() -> None:
+    environment = {"FORESTER_RPC_ULR": "x", "FORESTER_PAYER_FILE": "x", "FORESTER_CU_LIMIT": "1", "HOME": ""}
+    expected = ["FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?"]
+    assert unknown_variables(environment) == expected

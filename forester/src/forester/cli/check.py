@@ -1,5 +1,6 @@
 """``forester check``: whether everything that the forester needs exists, answers, and fits together."""
 
+import os
 from typing import Any
 
 import click
@@ -10,13 +11,15 @@ from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
+from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer, check_prover
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
 from forester.cli.command import Command
-from forester.cli.options import output_option, setting_options
+from forester.cli.options import min_balance_option, output_option, setting_options
 from forester.errors import SettingsInvalid
 from forester.settings import Settings, given, load_settings
+from forester.settings.sources import unknown_variables
 
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
 _OPTIONS = (
@@ -30,9 +33,7 @@ _OPTIONS = (
     epilog="Exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage.",
 )
 @setting_options(*_OPTIONS)
-@click.option(
-    "--min-balance", type=click.FloatRange(min=0), default=0.01, show_default=True, help="Least balance, SOL."
-)
+@min_balance_option
 @limit_option
 @output_option
 def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None:
@@ -43,6 +44,9 @@ def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None
 def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     async def settings_check() -> str:
         load_settings(flags)
+        unknown = unknown_variables(os.environ)
+        if unknown:
+            raise CheckFailed("; ".join(unknown))
         return "all valid; forester config show tells them"
 
     async def node_check() -> str:

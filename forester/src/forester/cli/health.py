@@ -8,7 +8,7 @@ from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
 from forester.cli.checking import Check, connected, limit_option, run_checks
 from forester.cli.command import Command
-from forester.cli.options import BooleanWord, output_option, setting_options
+from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.settings import given
 
 _NAMES = ("balance", "registration")
@@ -26,13 +26,7 @@ _NAMES = ("balance", "registration")
 @click.option("--check-balance", "balance", is_flag=True, help="Only check that the payer has enough SOL.")
 @click.option("--check-registration", "registration", is_flag=True, help="Only check the registration for the epoch.")
 @setting_options("rpc_url", "fallback_rpc_url", "payer", "derivation")
-@click.option(
-    "--min-balance",
-    type=click.FloatRange(min=0),
-    default=0.01,
-    show_default=True,
-    help="Least balance of the payer, SOL.",
-)
+@min_balance_option
 @click.option(
     "--exit-on-failure",
     type=BooleanWord(),

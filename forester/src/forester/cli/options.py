@@ -1,5 +1,6 @@
 """Options that follow from the table of settings, and words that options take."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +13,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind"}
 _WORDS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+
+
+class Amount(click.ParamType[float]):
+    """An amount of SOL: a number from 0 on."""
+
+    name = "sol"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; a usage error for what is none, or negative."""
+        try:
+            amount = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not 0 <= amount < math.inf:
+            self.fail(f"{value!r} is not an amount of SOL", param, ctx)
+        return amount
 
 
 class BooleanWord(click.ParamType[bool]):
@@ -52,6 +69,10 @@ def _option(name: str) -> Callable[[Function], Function]:
         **words,
     )
 
+
+min_balance_option = click.option(
+    "--min-balance", type=Amount(), default="0.01", show_default=True, help="Least balance of the payer, SOL."
+)
 
 output_option = click.option(
     "--output",

@@ -56,9 +56,16 @@ def _pubkeys(value: object) -> object:
     return tuple(dict.fromkeys(found))
 
 
+def _one(value: int) -> int:
+    if value != 1:
+        raise ValueError("only 1: two nullify instructions exceed a transaction, and the program takes one leaf each")
+    return value
+
+
 HttpUrl = Annotated[SecretStr, _url("http", "https")]
 WebSocketUrl = Annotated[SecretStr, _url("ws", "wss")]
 Flag = Annotated[bool, BeforeValidator(_word)]
+OneOnly = Annotated[int, AfterValidator(_one)]
 Count = Annotated[int, Field(ge=1)]
 Key = Annotated[Pubkey, BeforeValidator(_pubkey)]
 Keys = Annotated[tuple[Pubkey, ...], BeforeValidator(_pubkeys)]
@@ -112,7 +119,7 @@ class Settings(BaseModel):
     """Elements per request to the indexer."""
     indexer_max_concurrent_batches: Count = 10
     """Requests to the indexer at once."""
-    legacy_ixs_per_tx: Literal[1] = 1
+    legacy_ixs_per_tx: OneOnly = 1
     """V1 instructions per transaction; two never fit."""
     transaction_max_concurrent_batches: Count = 20
     """Batches of one tree in work at once."""

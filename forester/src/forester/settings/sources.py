@@ -8,6 +8,7 @@ from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,6 +149,18 @@ def given(value: Value | None) -> Value:
     if value is None:
         raise SettingsInvalid("a setting that is needed was not asked for")
     return value
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return one sentence per variable with our prefix that means nothing."""
+    names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
+    known = {*names.values(), SECRETS_FOLDER, *(f"{names[name]}_FILE" for name in names if is_secret(name))}
+    sentences = []
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in known:
+            close = get_close_matches(name, known, n=1)
+            sentences.append(f"{name} is not a setting of the forester" + (f"; is {close[0]} meant?" if close else ""))
+    return sentences
 
 
 def require(settings: Settings, *names: str) -> None:
