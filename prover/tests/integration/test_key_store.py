@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from golden_vectors import load, vector_named
 from in_process_service import Serve, circuit, open_store
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from prover.errors import (
     Cancelled,
@@ -25,8 +29,13 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys import prepared
 from prover.keys import store as store_module
+from prover.keys.preparation import PreparedKeys
+from prover.keys.provenance import KeyRecord, record_path
 from prover.keys.store import KeyStore, load_key_file
+from prover.keys.verify import accepted_digests
+from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
 
 SMALL = circuit("v1_inclusion_26_1")
@@ -119,9 +128,9 @@ def test_key__damaged__is_read_again_only_when_it_changes(
     reads: list[Path] = []
     original = store_module.load_key_file
 
-    def counting(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> object:
+    def counting(engine: Engine, path: Path, *rest: Any) -> object:
         reads.append(path)
-        return original(engine, path, cancel)
+        return original(engine, path, *rest)
 
     monkeypatch.setattr(store_module, "load_key_file", counting)
     for _ in range(3):
@@ -146,6 +155,66 @@ def test_key__of_a_foreign_circuit__is_unusable_under_our_names(engine: Engine, 
     store = open_store(tmp_path, engine)
     with pytest.raises(KeyUnavailable):
         store.get(OTHER, CancelFlag())
+
+
+@pytest.fixture
+def guarded(folder: Path, engine: Engine, tmp_path: Path) -> Iterator[Callable[..., KeyStore]]:
+    """Open stores that compare digests, with or without prepared forms."""
+    with contextlib.ExitStack() as stack:
+
+        def guard(*, prepare: bool = False, manifest: Path | None = None) -> KeyStore:
+            forms = PreparedKeys(tmp_path / "prepared") if prepare else None
+            metrics = Metrics(CollectorRegistry())
+            accepted = accepted_digests(folder, manifest)
+            store = KeyStore(folder, engine, metrics, prepared_keys=forms, accepted_digests=accepted)
+            return stack.enter_context(contextlib.closing(store))
+
+        yield guard
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_key__of_another_digest_than_published__is_refused(
+    guarded: Callable[..., KeyStore], folder: Path, prepare: bool
+) -> None:
+    guarded(prepare=prepare).get(SMALL, CancelFlag())
+    damage(folder / SMALL.earlier_key_file, POINT)
+    message = r"key file mainnet_inclusion_26_1\.key: checksum mismatch: its SHA-256 is .*, expected 7951.*; remove the"
+    store = guarded(prepare=prepare)
+    for _ in range(2):
+        with pytest.raises(MalformedKey, match=message):
+            store.get(SMALL, CancelFlag())
+
+
+def test_key__of_a_digest_that_a_list_here_has__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+    path = folder / SMALL.earlier_key_file
+    damage(path, POINT)
+    record = KeyRecord(path.name, 0, hashlib.sha256(path.read_bytes()).hexdigest(), SMALL.name, True, False)
+    record_path(path).write_text(record.to_json())
+    guarded().get(SMALL, CancelFlag())
+    record_path(path).unlink()
+    (folder / "CHECKSUM").write_text(f"{record.sha256}  {path.name}\n")
+    guarded().get(SMALL, CancelFlag())
+
+
+def test_key__prepared_before_a_manifest_forbids_it__is_refused(
+    guarded: Callable[..., KeyStore], folder: Path, tmp_path: Path, engine: Engine
+) -> None:
+    path = folder / SMALL.earlier_key_file
+    assert prepared.prepare(engine, path, tmp_path / "prepared")
+    manifest = tmp_path / "pins.json"
+    entry = {"name": path.name, "size": path.stat().st_size, "sha256": "0" * 64}
+    manifest.write_text(json.dumps({"keys": [entry]}))
+    with pytest.raises(MalformedKey, match="checksum mismatch"):
+        guarded(prepare=True, manifest=manifest).get(SMALL, CancelFlag())
+    manifest.write_text(json.dumps({"keys": []}))
+    guarded(prepare=True, manifest=manifest).get(SMALL, CancelFlag())
+
+
+def test_key__beside_a_list_that_cannot_be_read__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+    (folder / "CHECKSUM").write_text("<html>")
+    with capture_logs() as lines:
+        guarded().get(SMALL, CancelFlag())
+    assert "checksums_unreadable" in [line["event"] for line in lines]
 
 
 async def test_server__with_a_damaged_key__answers_503_and_proves_others(
@@ -180,10 +249,10 @@ def slow_load(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threadi
     begun, go_on = threading.Event(), threading.Event()
     original = store_module.load_key_file
 
-    def load_slowly(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> object:
+    def load_slowly(engine: Engine, path: Path, *rest: Any) -> object:
         begun.set()
         assert go_on.wait(30)
-        return original(engine, path, cancel)
+        return original(engine, path, *rest)
 
     monkeypatch.setattr(store_module, "load_key_file", load_slowly)
     return begun, go_on

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from prover.cli import start as start_module
 from prover.cli.main import cli
-from prover.cli.serve import fetch_of, required_circuits, selection_of
+from prover.cli.serve import digests_of, fetch_of, required_circuits, selection_of
 from prover.errors import SettingsInvalid
 from prover.keys.memory import key_budget_bytes
 from prover.keys.selection import CircuitSelection
@@ -183,7 +183,7 @@ def test_download_settings__that_cannot_work__are_refused_at_the_start(tmp_path:
     with pytest.raises(SettingsInvalid, match="--download-url"):
         fetch_of(KeySettings(auto_download=True, download_url="nowhere"))
     with pytest.raises(SettingsInvalid, match=r"absent\.json"):
-        fetch_of(KeySettings(auto_download=True, manifest=tmp_path / "absent.json"))
+        digests_of(KeySettings(manifest=tmp_path / "absent.json"))
     assert fetch_of(KeySettings(download_url="nowhere")) is None
 
 

@@ -1,6 +1,8 @@
 """What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 
 from prover.cli.download_display import LogLines
 from prover.cli.serve_queue import QueuePart, serve_queue_only, together
@@ -14,9 +16,11 @@ from prover.keys.download import DownloadSource, download_keys
 from prover.keys.memory import key_budget_bytes
 from prover.keys.preload import Preloader
 from prover.keys.preparation import PreparedKeys
+from prover.keys.prepared import Digests
 from prover.keys.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.selection import CircuitSelection
 from prover.keys.store import Fetch, KeyStore
+from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
 from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, own_version
@@ -30,7 +34,7 @@ _log = get_logger(__name__)
 
 async def run_server(settings: Settings) -> int:
     """Serve until a signal asks to stop; returns the exit code. Raises SettingsInvalid."""
-    selection, fetch = selection_of(settings.keys), fetch_of(settings.keys)
+    selection, fetch, accepted = selection_of(settings.keys), fetch_of(settings.keys), digests_of(settings.keys)
     required = required_circuits(settings.keys, selection)
     registry = new_registry()
     metrics = Metrics(registry)
@@ -39,7 +43,7 @@ async def run_server(settings: Settings) -> int:
     with Engine(settings.proving.threads) as engine:
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
-        keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys)
+        keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted)
         preloader = Preloader(keys, required, fetch)
         queue = QueuePart.open(settings, metrics)
         store = queue.store if queue else None
@@ -122,10 +126,14 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
         manifest=settings.manifest,
     )
     source.base()
+    return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())
+
+
+def digests_of(settings: KeySettings) -> Callable[[Path], Digests]:
+    """Return what key files may be. Raises SettingsInvalid for a manifest that cannot be read."""
     if settings.manifest is not None:
         read_pinned_manifest(settings.manifest)
-
-    return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())
+    return accepted_digests(settings.directory, settings.manifest)
 
 
 def _names(text: str) -> list[str]:

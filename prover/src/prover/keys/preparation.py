@@ -14,7 +14,7 @@ from prover.errors import Cancelled, KernelMisused, ProverError, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
-from prover.keys.prepared import Source
+from prover.keys.prepared import Digests, Source
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -50,11 +50,13 @@ class PreparedKeys:
         """Where prepared keys lie."""
         return self._folder
 
-    def load(self, engine: Engine, source: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-        """Map the prepared form of a key file, or load the file itself; raises like prepared.load."""
-        key = prepared.open_existing(engine, source, self._folder, cancel)
+    def load(
+        self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+    ) -> LoadedKey:
+        """Map the prepared form of a key file, or load the file itself; raises like prepared.load_source."""
+        key = prepared.open_existing(engine, source, self._folder, cancel, accepted)
         if key is None:
-            key, origin = prepared.load_with_origin(engine, source, cancel)
+            key, origin = prepared.load_with_origin(engine, source, cancel, accepted)
             with self._lock:
                 self._origins[key] = origin
         return key

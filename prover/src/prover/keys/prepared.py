@@ -38,6 +38,9 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
+Digests = frozenset[bytes]
+"""SHA-256 digests of which a key file must have one; none means that nobody knows."""
+
 
 FOLDER = "prepared"
 """Name of the folder of prepared files inside a keys directory."""
@@ -69,14 +72,18 @@ def load(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None =
     return open_existing(engine, source, folder, cancel) or load_source(engine, source, cancel)
 
 
-def load_source(engine: Engine, source: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-    """Load a key file itself; raises like ``load``."""
-    return _load_gnark(engine, source, cancel, with_digest=False)[0]
+def load_source(
+    engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+) -> LoadedKey:
+    """Load a key file itself; raises like ``load``, and MalformedKey for a digest that is not accepted."""
+    return _load_gnark(engine, source, cancel, accepted, with_digest=bool(accepted))[0]
 
 
-def load_with_origin(engine: Engine, source: Path, cancel: CancelFlag | None = None) -> tuple[LoadedKey, Source]:
-    """Load a key file itself, and tell what was read, for ``prepare_loaded``; raises like ``load``."""
-    return _load_gnark(engine, source, cancel, with_digest=True)
+def load_with_origin(
+    engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+) -> tuple[LoadedKey, Source]:
+    """Load a key file itself, and tell what was read, for ``prepare_loaded``; raises like ``load_source``."""
+    return _load_gnark(engine, source, cancel, accepted, with_digest=True)
 
 
 def path_of(engine: Engine, source: Path, folder: Path) -> Path:
@@ -85,12 +92,20 @@ def path_of(engine: Engine, source: Path, folder: Path) -> Path:
     return folder / f"{source.name}.{form}{SUFFIX}"
 
 
-def open_existing(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None = None) -> LoadedKey | None:
+def open_existing(
+    engine: Engine,
+    source: Path,
+    folder: Path,
+    cancel: CancelFlag | None = None,
+    accepted: Digests = frozenset(),
+) -> LoadedKey | None:
     """Map the prepared form of a key file; None when there is none or it does not hold, which is logged."""
     path = path_of(engine, source, folder)
     try:
         with _mapped_file(path, source) as (data, stat):
-            if not _is_made_from(source, describe_prepared(data), path, stat, cancel):
+            info = describe_prepared(data)
+            is_accepted = not accepted or info.source_sha256 in accepted
+            if not is_accepted or not _is_made_from(source, info, path, stat, cancel):
                 _log.info("prepared_key_outdated", file=str(path), source=str(source))
                 return None
             return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES)
@@ -247,7 +262,7 @@ def _alone(source: Path, path: Path, cancel: CancelFlag) -> Iterator[None]:
 
 
 def _load_gnark(
-    engine: Engine, source: Path, cancel: CancelFlag | None, *, with_digest: bool
+    engine: Engine, source: Path, cancel: CancelFlag | None, accepted: Digests, *, with_digest: bool
 ) -> tuple[LoadedKey, Source]:
     """Load from a private copy of the bytes: another process that cuts the file short cannot end this one."""
     with _opened(source) as file, _named(source):
@@ -259,6 +274,9 @@ def _load_gnark(
             for piece in _pieces(file.fileno(), data, cancel):
                 if with_digest:
                     digest.update(piece)
+            if accepted and digest.digest() not in accepted:
+                expected = " or ".join(sorted(known.hex() for known in accepted))
+                raise MalformedKey(f"checksum mismatch: its SHA-256 is {digest.hexdigest()}, expected {expected}")
             return engine.load_key(data, cancel), Source(stat, digest.digest())
 
 

@@ -80,6 +80,15 @@ def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRec
     return next((record for record in (own, listed) if record is not None and record.describes(key, checkpoint)), None)
 
 
+def recorded_digest(key: Path) -> bytes | None:
+    """The digest in the record beside a key, whether or not it describes the file; None if there is none."""
+    record = _read_record(record_path(key))
+    try:
+        return None if record is None else bytes.fromhex(record.sha256)
+    except ValueError:
+        return None
+
+
 def require_free_record(key: Path, *, force: bool) -> None:
     """Raise SettingsInvalid unless the record of a key may be written: a record may be replaced, other files not."""
     path = record_path(key)

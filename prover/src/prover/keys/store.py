@@ -33,6 +33,7 @@ from prover.keys import prepared
 from prover.keys.key_files import Fingerprint, check_name, find_key, fingerprint_of, installed_keys, resident_estimate
 from prover.keys.memory import gibibytes
 from prover.keys.preparation import PreparedKeys
+from prover.keys.prepared import Digests
 from prover.keys.residency import Residency, Slot
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
@@ -66,11 +67,13 @@ class KeyStore:
         budget_bytes: int | None = None,
         fetch: Fetch | None = None,
         prepared_keys: PreparedKeys | None = None,
+        accepted_digests: Callable[[Path], Digests] = lambda _: frozenset(),
     ) -> None:
         """Open a folder.
 
         ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files; ``prepared_keys``,
-        which this store closes, has forms of keys that are mapped in place of loaded.
+        which this store closes, has forms of keys that are mapped in place of loaded; ``accepted_digests`` tells what
+        a file may be.
         """
         self._directory = directory
         self._engine = engine
@@ -78,6 +81,7 @@ class KeyStore:
         self._residency = Residency(budget_bytes)
         self._fetch = fetch
         self._prepared = prepared_keys
+        self._accepted_digests = accepted_digests
         self._changed = threading.Condition()
         self._failures: dict[CircuitId, _Failure] = {}
         self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
@@ -201,7 +205,7 @@ class KeyStore:
         started = time.perf_counter()
         try:
             load = load_key_file if self._prepared is None else self._prepared.load
-            key = load(self._engine, path, self._stopping)
+            key = load(self._engine, path, self._stopping, self._accepted_digests(path))
             try:
                 check_name(key, circuit, path)
             except BaseException:
@@ -301,9 +305,11 @@ class KeyStore:
             self._metrics.key_bytes.set(self._residency.loaded_bytes())
 
 
-def load_key_file(engine: Engine, path: Path, cancel: CancelFlag | None = None) -> LoadedKey:
+def load_key_file(
+    engine: Engine, path: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+) -> LoadedKey:
     """Load a key file itself; errors name the file."""
-    return prepared.load_source(engine, path, cancel)
+    return prepared.load_source(engine, path, cancel, accepted)
 
 
 def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:

@@ -1,11 +1,11 @@
 """Whether key files are what was published: size and digest, structure, and on demand a proof."""
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prover.errors import KeyUnavailable, ProverError
+from prover.errors import KeyUnavailable, ProverError, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
@@ -18,8 +18,11 @@ from prover.keys.checksums import (
     read_pinned_manifest,
 )
 from prover.keys.key_files import check_name
-from prover.keys.provenance import read_manifest, sha256_of
+from prover.keys.provenance import read_manifest, recorded_digest, sha256_of
 from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 _STEP_BYTES = 2**24
 
@@ -68,9 +71,29 @@ def known_files(folder: Path, manifest: Path | None) -> Expectations:
         record.name: ExpectedFile(record.name, record.sha256, record.size)
         for record in read_manifest(folder, lenient=True).values()
     }
-    listed = folder / CHECKSUM_LIST
-    published: Mapping[str, ExpectedFile] = read_checksum_list(listed) if listed.exists() else {}
-    return {**published_keys(), **published, **made_here}
+    return {**published_keys(), **_checksum_list(folder), **made_here}
+
+
+def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared.Digests]:
+    """Tell what a key file of a folder may be when it is loaded; nothing is refused that no list names.
+
+    With a pinned manifest that alone counts, else the lists that ``known_files`` looks into, whichever names the file:
+    they may be older than it. Lists that cannot be read are left out, with a warning.
+    """
+
+    def look_up(path: Path) -> prepared.Digests:
+        try:
+            lists = [known_files(folder, manifest)]
+            if manifest is None:
+                lists += [published_keys(), _checksum_list(folder)]
+        except SettingsInvalid as error:
+            _log.warning("checksums_unreadable", error=error.detail, remedy="remove the list, or get it again")
+            return frozenset()
+        listed = frozenset(bytes.fromhex(known[path.name].sha256) for known in lists if path.name in known)
+        own = recorded_digest(path) if listed and manifest is None else None
+        return listed if own is None else listed | {own}
+
+    return look_up
 
 
 def verify_key(
@@ -111,6 +134,11 @@ def verify_key(
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
     return report(Verdict.GOOD, f"SHA-256, {checked}")
+
+
+def _checksum_list(folder: Path) -> Expectations:
+    listed = folder / CHECKSUM_LIST
+    return read_checksum_list(listed) if listed.exists() else {}
 
 
 def _verify_forms(forms: list[Path], cancel: CancelFlag) -> str | None:
