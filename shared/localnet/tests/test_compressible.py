@@ -116,7 +116,7 @@ async def test_compress_and_close__indexer__has_the_token_account_of_its_owner(
 ) -> None:
     epoch = activate_after(network, 2 * RENT_EPOCH)
     assert work(network, compress_and_close(epoch, token_account, mint, USER.pubkey())).err is None
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     follower = Follower(network, store)
     await follower.catch_up()
     assert follower.stopped is None

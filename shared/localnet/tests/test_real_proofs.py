@@ -132,7 +132,7 @@ def programs_with(*circuits: tuple[str, int]) -> Network:
 
 @asynccontextmanager
 async def indexed(network: Network, folder: Path) -> AsyncIterator[Service]:
-    store = Store(folder / "indexer.sqlite")
+    store = Store(folder / "indexer.sqlite", durable=False)
     follower = Follower(network, store)
     network.transaction_listeners.append(lambda *_: follower.wake())
     await follower.catch_up()

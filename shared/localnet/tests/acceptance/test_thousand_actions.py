@@ -13,5 +13,5 @@ from localnet.indexer.store import Store
 
 @pytest.mark.timeout(1800)
 async def test_live__thousand_actions__roots_equal_the_chains_and_a_rebuild_the_store(tmp_path: Path) -> None:
-    with closing(Store(tmp_path / "indexer.sqlite")) as store:
+    with closing(Store(tmp_path / "indexer.sqlite", durable=False)) as store:
         await live(store, actions=1000, seed=11)

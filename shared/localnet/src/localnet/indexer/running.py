@@ -48,10 +48,11 @@ async def running_indexer(
     ``port`` 0 takes any free one. OSError if the port is taken.
     """
     async with contextlib.AsyncExitStack() as stack:
+        durable = path is not None
         if path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="localnet-indexer-"))
             path = Path(folder) / "indexer.sqlite"
-        store = stack.enter_context(contextlib.closing(Store(path)))
+        store = stack.enter_context(contextlib.closing(Store(path, durable=durable)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         faults = Faults()
         follower = Follower(reader, store, faults)

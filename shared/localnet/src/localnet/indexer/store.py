@@ -69,17 +69,18 @@ _BUSY_SECONDS = 60.0
 class Store:
     """A database at ``path``, made or opened; one of another schema is emptied.
 
-    Writers take turns. Readers see the last finished write as of the moment their block began.
+    What was written outlives the process always, and a loss of power if ``durable``. Writers take turns. Readers see
+    the last finished write as of the moment their block began.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
         self._write_lock = Lock()
         self._pool_lock = Lock()
         self._idle: list[sqlite3.Connection] = []
         self._writer = self._connect()
+        self._writer.execute(f"PRAGMA synchronous = {'NORMAL' if durable else 'OFF'}")
         self._writer.execute("PRAGMA journal_mode = WAL")
-        self._writer.execute("PRAGMA synchronous = NORMAL")
         self._writer.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         (version,) = self._writer.execute("PRAGMA user_version").fetchone()
         if version != SCHEMA_VERSION:

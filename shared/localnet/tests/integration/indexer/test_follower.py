@@ -43,7 +43,7 @@ def network() -> Network:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "indexer.sqlite")
+    opened = Store(tmp_path / "indexer.sqlite", durable=False)
     yield opened
     opened.close()
 

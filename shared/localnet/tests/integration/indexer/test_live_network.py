@@ -27,7 +27,7 @@ from localnet.traffic_proofs import SimulatedProofs
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = Store(tmp_path / "indexer.sqlite")
+    opened = Store(tmp_path / "indexer.sqlite", durable=False)
     yield opened
     opened.close()
 

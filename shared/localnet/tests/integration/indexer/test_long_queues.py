@@ -24,7 +24,7 @@ OF_AN_ADDRESS_ANSWER = 40 * 50
 
 @pytest.fixture
 async def indexer(tmp_path: Path, flow: str) -> AsyncIterator[Indexer]:
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     replay(store, flow, batches=0)
     started = await Indexer.start(store)
     yield started

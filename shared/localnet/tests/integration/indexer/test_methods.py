@@ -27,7 +27,7 @@ ADDRESS_V2 = "EzKE84aVTkCUhDHLELqyJaq1Y7UVVmqxXqZjVHwHY3rK"
 
 @pytest.fixture
 async def indexer(tmp_path: Path) -> AsyncIterator[Indexer]:
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     started = await Indexer.start(store)
     yield started
     await started.client.close()

@@ -37,7 +37,7 @@ def migrate_state(forest: Forest, proof: dict[str, Any]) -> Instruction:
 async def test_migrate_state__leaf_of_a_v1_tree__is_queued_with_its_account(tmp_path: Path) -> None:
     forest = Forest(funded(simulated_artefacts()))
     forest.register()
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     follower = Follower(forest.network, store)
     service = Service(store, FakeProver(), FakeNode())
     outputs = [Output(USER.pubkey(), 1_000_000, addresses.STATE_TREE_V1)] * 3

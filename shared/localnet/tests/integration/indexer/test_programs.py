@@ -46,7 +46,7 @@ async def test_program__makes_accounts__they_are_indexed(
         outcomes.append(send(network, [set_compute_unit_limit(1_000_000), *transaction], USER))
         assert outcomes[-1].err is None, outcomes[-1].logs
         network.advance()
-    with closing(Store(tmp_path / "indexer.sqlite")) as store:
+    with closing(Store(tmp_path / "indexer.sqlite", durable=False)) as store:
         follower = Follower(network, store)
         await follower.catch_up()
         assert follower.stopped is None

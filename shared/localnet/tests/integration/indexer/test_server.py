@@ -32,7 +32,7 @@ UNKNOWN = "9UbdgkdQzD4jCKXHSf5qhi7kLBtyWutkxiEWETbtfjSg"
 
 @pytest.fixture
 async def indexer(tmp_path: Path) -> AsyncIterator[Indexer]:
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     replay(store, "replay_state_append_then_nullify")
     started = await Indexer.start(store)
     started.set_slot(1110)
@@ -181,7 +181,7 @@ async def test_probes__node_ahead__readiness_fails_and_liveness_does_not(indexer
 
 
 async def test_health__indexing_stopped__is_an_error(tmp_path: Path) -> None:
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     service = Service(store, FakeProver(), FakeNode(), lambda: "transaction X of slot 5")
     with pytest.raises(ApiError, match="indexing has stopped"):
         await service.call("getIndexerHealth", None)
@@ -233,7 +233,7 @@ async def test_proofs__spent_leaf__is_served_until_it_is_nullified(indexer: Inde
 
 
 async def test_address_proofs__address_queued_or_in_the_tree__is_refused(tmp_path: Path) -> None:
-    store = Store(tmp_path / "indexer.sqlite")
+    store = Store(tmp_path / "indexer.sqlite", durable=False)
     replay(store, "replay_address", batches=1)
     started = await Indexer.start(store)
     operations = indexer_vectors("replay_address")["ops"]

@@ -52,7 +52,7 @@ def test_address_tree__untouched__has_the_recorded_leaves_and_root(
     tmp_path: Path, name: str, tree_type: TreeType
 ) -> None:
     facts = CONSTANTS[name]
-    with closing(Store(tmp_path / "indexer.sqlite")) as store, store.write() as connection:
+    with closing(Store(tmp_path / "indexer.sqlite", durable=False)) as store, store.write() as connection:
         tree = add_default_tree(connection, bytes(32), tree_type, bytes(32))
         leaves = tree.nodes(connection).nodes([node_number(0, place) for place in range(len(facts["leaves"]))])
         assert (tree.height, encode(tree.root), tree.sequence) == (facts["height"], facts["root"], facts["seq"])
@@ -61,7 +61,7 @@ def test_address_tree__untouched__has_the_recorded_leaves_and_root(
 
 async def test_signatures__full_page__have_the_recorded_cursor(tmp_path: Path) -> None:
     facts = CONSTANTS["signatureCursor"]
-    with closing(Store(tmp_path / "indexer.sqlite")) as store:
+    with closing(Store(tmp_path / "indexer.sqlite", durable=False)) as store:
         with store.write() as connection:
             row = (facts["slot"], 0, decode(facts["signature"]), 0, None, 1)
             connection.execute("INSERT INTO transactions VALUES (?, ?, ?, ?, ?, ?)", row)

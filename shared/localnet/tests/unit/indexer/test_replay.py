@@ -21,7 +21,7 @@ FLOWS = ["replay_state_append_then_nullify", "replay_state_nullify_before_append
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "indexer.sqlite")
+    opened = Store(tmp_path / "indexer.sqlite", durable=False)
     yield opened
     opened.close()
 

@@ -33,7 +33,7 @@ PLACE = TreeRef(STATE_TREE, STATE_TREE, TreeType.STATE_V1)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "indexer.sqlite")
+    opened = Store(tmp_path / "indexer.sqlite", durable=False)
     with opened.write() as connection:
         add_default_tree(connection, STATE_TREE, TreeType.STATE_V1, QUEUE)
         add_default_tree(connection, DEFAULT_ADDRESS_TREE_V1, TreeType.ADDRESS_V1, bytes(32))
