@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from golden_vectors import vector_named
@@ -339,6 +340,24 @@ async def test_drain__while_redis_is_away__ends_and_leaves_the_job_to_its_lease(
         other = start()
         job = await other.ended(job_id)
         assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
+
+
+async def test_redis__full__is_not_asked_without_a_pause_and_serves_when_there_is_room(redis_start: StartRedis) -> None:
+    server = redis_start()
+    async with nodes_on(server.url) as start:
+        api = start(work=False)
+        job_id = await api.submit()
+        with server.client() as client:
+            client.config_set("maxmemory", 1)
+            client.config_resetstat()
+            node = start()
+            await asyncio.sleep(1.5)  # a rate needs a time
+            statistics: Any = client.info("commandstats")
+            calls = statistics["cmdstat_evalsha"]["calls"]
+            assert (await api.status(job_id)).state is JobState.QUEUED
+            client.config_set("maxmemory", 0)
+        assert calls < 100
+        assert (await node.ended(job_id)).state is JobState.COMPLETED
 
 
 async def test_redis__absent_at_the_start__is_used_when_it_comes(redis_start: StartRedis) -> None:

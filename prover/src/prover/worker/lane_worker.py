@@ -7,10 +7,10 @@ when arq stumbles over a lost connection, proofs in progress are not disturbed.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, cast
 
 from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
-from arq.utils import poll
 from arq.worker import Retry, Worker, func
 
 from prover.errors import QueueUnavailable
@@ -25,6 +25,7 @@ from prover.worker.supervisor import end_tasks
 _CLAIM_TIMEOUT_S = 10
 """A wake-up whose worker died is usable again ten seconds after this."""
 _HEALTH_PERIOD_S = 60
+_UNAVAILABLE_PAUSE_S = 1.0
 _WITHOUT_LIMIT = 2**31
 
 logging.getLogger("arq").setLevel(logging.WARNING)  # it tells of every wake-up
@@ -33,10 +34,27 @@ logging.getLogger("arq").setLevel(logging.WARNING)  # it tells of every wake-up
 class LaneWorker(Worker):
     """arq's worker, without results and without the keys of arq that would lie in other slots of a cluster."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._place_changed = asyncio.Event()
+
+    def allow(self, *, picking: bool) -> None:
+        """Say whether wake-ups are wanted; if so, they are looked for at once."""
+        self.allow_pick_jobs = picking
+        if picking:
+            self._place_changed.set()
+
     async def main(self) -> None:
-        """Look for wake-ups until cancelled. arq's own first asks for INFO, which not every user of a Redis may do."""
-        async for _ in poll(self.poll_delay_s):
+        """Look for wake-ups until cancelled, every ``poll_delay`` and when there is a place.
+
+        arq's own first asks Redis for INFO, which not every user may do.
+        """
+        while True:
+            self._place_changed.clear()
             await self._poll_iteration()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.poll_delay_s):
+                    await self._place_changed.wait()
 
     async def finish_job(
         self,
@@ -139,6 +157,7 @@ class LaneListener:
         try:
             claim = await self._store.claim(self.lane, self._owner, self._circuits)
         except QueueUnavailable:
+            await asyncio.sleep(_UNAVAILABLE_PAUSE_S)  # it may still hand out wake-ups: one that is full does
             return False
         finally:
             if claim is None:
@@ -161,4 +180,4 @@ class LaneListener:
 
     def _allow(self) -> None:
         if self._worker is not None:
-            self._worker.allow_pick_jobs = not self._leaving and self._places.is_free(self.lane)
+            self._worker.allow(picking=not self._leaving and self._places.is_free(self.lane))
