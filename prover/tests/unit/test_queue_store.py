@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.errors import QueueFull, QueueUnavailable
-from prover.queue.jobs import Beat, EventKind, JobState, Submission
+from prover.queue.jobs import Beat, EventKind, JobState, JobStatus, Submission
 from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
@@ -143,21 +143,35 @@ async def test_cancel__of_a_waiting_job__ends_it(queue: Queue) -> None:
     assert not (await queue.submit(REQUEST)).duplicate
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(120):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+
+
+async def waiters(queue: Queue, job_id: str, number: int) -> list[asyncio.Task[JobStatus | None]]:
+    """So many clients that have seen the job as it is and wait for a change."""
+    queue.client.config_resetstat()
+    tasks = [asyncio.create_task(queue.wait(job_id, 300)) for _ in range(number)]
+    await until(lambda: queue.client.info("commandstats").get("cmdstat_hmget", {"calls": 0})["calls"] >= number)
+    return tasks
+
+
 async def test_wait__for_a_job__returns_when_another_process_changes_it(
     queue: Queue, redis_database: RedisServer
 ) -> None:
     other = Queue(redis_database, QueueLimits())
     submitted = await queue.submit(REQUEST)
-    waiting = [asyncio.create_task(queue.wait(submitted.job_id, 60)) for _ in range(64)]
-    await asyncio.sleep(0)
+    waiting = await waiters(queue, submitted.job_id, 64)
     claim = await other.claimed()
-    found = await asyncio.gather(*waiting)
-    assert {status.state for status in found if status} == {JobState.PROCESSING}
-    waiting = [asyncio.create_task(queue.wait(submitted.job_id, 60)) for _ in range(64)]
+    assert [status and status.state for status in await asyncio.gather(*waiting)] == [JobState.PROCESSING] * 64
+    waiting = await waiters(queue, submitted.job_id, 64)
+    assert queue.client.pubsub_numsub(KEYS.events) == [(KEYS.events.encode(), 1)]
     assert await other.finish(claim, b"proof", 1)
-    found = await asyncio.gather(*waiting)
-    assert {status.proof for status in found if status} == {b"proof"}
-    assert all(status is not None for status in found)
+    assert [status and status.proof for status in await asyncio.gather(*waiting)] == [b"proof"] * 64
+    await until(lambda: queue.client.pubsub_numsub(KEYS.events) == [(KEYS.events.encode(), 0)])
     await other.end()
 
 
