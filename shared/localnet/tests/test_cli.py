@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -69,20 +68,6 @@ def post(url: str, body: object) -> Any:
 
 def call(report: dict[str, Any], method: str, *params: Any) -> Any:
     return post(report["rpcUrl"], {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["result"]
-
-
-def test_up__on_every_address__tells_those_of_this_machine() -> None:
-    process = start(*FREE, "--host", "0.0.0.0")  # noqa: S104 - the option of containers
-    assert process.stdout is not None
-    report = json.loads(process.stdout.readline())
-    try:
-        assert call(report, "getHealth") == "ok"
-        urls = (report["rpcUrl"], report["wsUrl"], report["indexerUrl"], report["proverUrl"])
-        assert all("//127.0.0.1:" in url for url in urls)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=DEADLINE)
-    assert process.returncode == 0
 
 
 def test_up__ready__tells_addresses_keys_and_environment(running: dict[str, Any]) -> None:
@@ -246,26 +231,28 @@ def test_command__that_cannot_work__says_why(arguments: list[str], words: str) -
 def test_up__port_taken__names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        process = start(*FREE, "--rpc-port", port)
-        _, errors = process.communicate(timeout=DEADLINE)
-    assert process.returncode == 1
-    assert port in errors
+        done = CliRunner().invoke(cli, ["up", *FREE, "--rpc-port", port])
+    assert done.exit_code == 1
+    assert port in done.output
 
 
 def test_up__programs_missing__names_the_command_that_fetches_them(tmp_path: Path) -> None:
-    environment = {**os.environ, "ZKC_REFERENCE_CACHE": str(tmp_path)}
-    done = subprocess.run([*COMMAND, "up"], capture_output=True, text=True, env=environment, timeout=DEADLINE)
-    assert done.returncode == 1
-    assert "make reference-fixtures" in done.stderr
+    done = CliRunner().invoke(cli, ["up"], env={"ZKC_REFERENCE_CACHE": str(tmp_path)})
+    assert done.exit_code == 1
+    assert "make reference-fixtures" in done.output
 
 
-def test_up__sigterm_while_the_clock_runs__ends_cleanly() -> None:
-    process = start(*FREE, "--slot-ms", "1")
+def test_up__on_every_address_with_a_running_clock__serves_and_ends_at_sigterm() -> None:
+    process = start(*FREE, "--slot-ms", "1", "--host", "0.0.0.0")  # noqa: S104 - the option of containers
     assert process.stdout is not None
     report = json.loads(process.stdout.readline())
-    first = call(report, "getSlot", {"commitment": "processed"})
-    while call(report, "getSlot", {"commitment": "processed"}) < first + 10:
-        pass
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=DEADLINE)
+    try:
+        urls = (report["rpcUrl"], report["wsUrl"], report["indexerUrl"], report["proverUrl"])
+        assert all("//127.0.0.1:" in url for url in urls)
+        first = call(report, "getSlot", {"commitment": "processed"})
+        while call(report, "getSlot", {"commitment": "processed"}) < first + 10:
+            pass
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, errors) == (0, "")
