@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
 from localnet.chain import addresses
-from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulate_proof
+from localnet.chain.simulated_proofs import compress_proof, parse_proof, simulate_proof, simulated_key
 from localnet.chain.snapshots import load_state
 from localnet.cli.control import phase_start
 from localnet.cli.main import cli
@@ -183,6 +185,56 @@ def test_faults__unknown_one__is_refused(running: dict[str, Any]) -> None:
         "code": -32602,
         "message": "Invalid params: unknown fault proverUp.",
     }
+
+
+class Echo(BaseHTTPRequestHandler):
+    """A prover that answers every request with nothing but a proof's braces."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is noted."""
+
+
+def raw_key_text(public_inputs: int) -> str:
+    """A key of the trapdoor in the text that `prover setup` writes (onchain.md section 11)."""
+    key = simulated_key(public_inputs)
+    main, skipped = key.main, bytes(64)
+    data = main[:64] + skipped + main[64:320] + skipped + main[320:] + (public_inputs + 1).to_bytes(4, "big") + key.ic
+    return f"[{' '.join(map(str, data))}]"
+
+
+def test_faults__prover_of_another_process__are_shown_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "mainnet_inclusion_26_1.key").touch()
+    (tmp_path / "mainnet_inclusion_26_1.vkey").write_text(raw_key_text(2))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as upstream:
+        threading.Thread(target=upstream.serve_forever, daemon=True).start()
+        own = f"http://127.0.0.1:{upstream.server_port}"
+        process = start(*FREE, "--keys-dir", str(tmp_path), "--prover-url", own)
+        assert process.stdout is not None
+        report = json.loads(process.stdout.readline())
+        try:
+            url, prove = ("--url", report["rpcUrl"]), report["proverUrl"] + "/prove"
+            assert report["environment"]["PROVER_URL"] == report["proverUrl"] != own
+            assert post(prove, {}) == {}
+            assert json.loads(invoke("faults", "--prover-down", *url))["proverDown"]
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                post(prove, {})
+            assert json.loads(invoke("faults", "--prover-up", "--prover-cut", *url))["proverCut"]
+            with pytest.raises(ConnectionError):
+                post(prove, {})
+            assert json.loads(invoke("faults", "--none", *url)) == NO_FAULTS
+            assert post(prove, {}) == {}
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE)
+            upstream.shutdown()
+    assert process.returncode == 0
 
 
 def payment(report: dict[str, Any]) -> VersionedTransaction:
