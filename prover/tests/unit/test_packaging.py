@@ -10,7 +10,7 @@ from pathlib import Path
 PROVER = Path(__file__).resolve().parents[2]
 
 
-def test_wheel__built_from_the_tree__carries_every_script_of_the_queue(tmp_path: Path) -> None:
+def test_wheel__built_from_the_tree__carries_scripts_and_digests(tmp_path: Path) -> None:
     # Without the kernel, which takes minutes and matters to none of these files.
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--quiet", "--no-deps", "--no-build-isolation"]
     without_kernel = ["--config-settings=wheel.cmake=false", "--config-settings=wheel.py-api=py3"]
@@ -28,4 +28,5 @@ def test_wheel__built_from_the_tree__carries_every_script_of_the_queue(tmp_path:
     scripts = {str(path.relative_to(source)) for path in source.glob("prover/queue/lua/*.lua")}
     assert scripts
     assert scripts <= names
+    assert "prover/keys/published_keys.json" in names
     assert "prover/py.typed" in names
