@@ -30,11 +30,16 @@ def provable_batches(queue: QueueBatches) -> int:
 
 
 def plan_counts(appends: int, nullifies: int, most: int) -> PlannedCounts:
-    """Choose among the complete batches of a state tree at most ``most``; appends get half when both kinds wait."""
+    """Choose among the complete batches of a state tree at most ``most``.
+
+    When both kinds wait, appends get half, at least one; what nullifications leave over goes to appends as well.
+    """
     if not appends or not nullifies:
         return PlannedCounts(min(appends, most), min(nullifies, most))
-    chosen = min(most, max(1, min(appends, most // 2)))
-    return PlannedCounts(chosen, min(nullifies, min(appends + nullifies, most) - chosen))
+    total = min(appends + nullifies, most)
+    half = min(most, max(1, min(appends, most // 2)))
+    chosen = min(nullifies, total - half)
+    return PlannedCounts(min(appends, total - chosen), chosen)
 
 
 def interleave(
