@@ -210,3 +210,40 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
 async def test_submit__with_a_circuit_that_no_catalogue_names__is_a_bug(queue: Queue) -> None:
     with pytest.raises(ValueError, match="no name of a circuit"):
         await queue.submit(Submission("update", "a|b", b"1"))
+
+
+async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redis_start: StartRedis) -> None:
+    server = redis_start(appendonly=True)
+    queue = Queue(server, QueueLimits(lease_s=600))
+    submitted = await queue.submit(REQUEST)
+    waiting = await waiters(queue, submitted.job_id, 2)
+    server.kill()
+    assert [type(answer) for answer in await asyncio.gather(*waiting, return_exceptions=True)] == [QueueUnavailable] * 2
+    server.start()
+    waiting = await waiters(queue, submitted.job_id, 2)
+    claim = await queue.claimed()
+    assert [status and status.state for status in await asyncio.gather(*waiting)] == [JobState.PROCESSING] * 2
+    assert await queue.finish(claim, b"proof", 1)
+    await queue.end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "lane", "names"),
+    [
+        ("update", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        ("append", Lane.APPEND, ("zk_append_queue", "zk_append_processing_queue", "append")),
+        (
+            "address-append",
+            Lane.ADDRESS_APPEND,
+            ("zk_address_append_queue", "zk_address_append_processing_queue", "address-append"),
+        ),
+        ("inclusion", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        (None, Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        ("foo", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+    ],
+)
+def test_lane__of_a_circuit_type__has_the_names_of_the_reference(
+    kind: str | None, lane: Lane, names: tuple[str, str, str]
+) -> None:
+    assert Lane.of(kind) is lane
+    assert (lane.queue_name, lane.processing_name, lane.label) == names
