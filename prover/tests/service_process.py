@@ -75,5 +75,14 @@ def running_service(log: Path, *words: str, **variables: str) -> Iterator[Servic
 
 def environment() -> dict[str, str]:
     """The variables of this process without settings of the prover and proxies."""
-    foreign = ("PROVER_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+    foreign = (
+        "PROVER_",
+        "REDIS_URL",
+        "QUEUE_MODE",
+        "SERVER_MODE",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    )
     return {name: value for name, value in os.environ.items() if not name.upper().startswith(foreign)}
