@@ -79,7 +79,7 @@ class Forestry:
     async def register(self) -> None:
         me = self.net.keys["forester"].pubkey()
         await self.send(registry.register_forester_epoch(me, me, me, EPOCH))
-        if await self.rpc.slot() < ACTIVE_SLOT:
+        if await self.rpc.slot("processed") < ACTIVE_SLOT:
             await asyncio.to_thread(self.net.call, "localnet_warp", ACTIVE_SLOT)
         await self.send(registry.finalize_registration(me, me, EPOCH))
 

@@ -1,0 +1,46 @@
+import pytest
+from onchain_vectors import FORESTER, recorded, recorded_instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import REGISTRY, SYSTEM
+from forester.epoch.machine import Action, Outcome, RegistryCode
+from forester.epoch.registration import instruction_of, outcome_of
+from forester.errors import EndpointUnreachable, TransactionRefused
+
+ME = FORESTER.pubkey()
+
+
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [
+        (Action.REGISTER, "register_forester_epoch"),
+        (Action.FINALIZE, "finalize_registration"),
+        (Action.REPORT, "report_work"),
+    ],
+)
+def test_instructions__of_the_actions__are_those_recorded(action: Action, name: str) -> None:
+    entry = recorded("registry_epoch_txs")[name]
+    expected = recorded_instruction(entry.get("instruction", entry))
+    epoch = int.from_bytes(expected.data[8:16], "little") if action is Action.REGISTER else 2
+    assert instruction_of(action, ME, ME, epoch) == expected
+
+
+@pytest.mark.parametrize("action", [Action.WAIT, Action.WORK, Action.STOP])
+def test_instructions__of_actions_that_need_none__do_not_exist(action: Action) -> None:
+    with pytest.raises(ValueError, match=f"no instruction performs {action.value}"):
+        instruction_of(action, ME, ME, 2)
+
+
+def test_outcomes__failures__tell_codes_of_the_registry_alone() -> None:
+    refused = TransactionRefused("no", program=str(REGISTRY), code=6011)
+    assert outcome_of(Action.REPORT, refused) == Outcome(done=False, code=6011, text="no")
+    other = TransactionRefused("no", program=str(Pubkey.default()), code=6012)
+    assert outcome_of(Action.REPORT, other).code is None
+    assert outcome_of(Action.REPORT, TransactionRefused("no", code=6001)).code == 6001
+    assert outcome_of(Action.REGISTER, EndpointUnreachable("gone")) == Outcome(done=False, text="gone")
+
+
+def test_outcomes__account_in_use__means_registered_for_registration_alone() -> None:
+    in_use = TransactionRefused("in use", program=str(SYSTEM), code=0)
+    assert outcome_of(Action.REGISTER, in_use).code == RegistryCode.FORESTER_ALREADY_REGISTERED
+    assert outcome_of(Action.REPORT, in_use).code is None
