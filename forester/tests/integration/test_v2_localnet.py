@@ -138,6 +138,13 @@ async def land(work: Forestry, tree: Pubkey, proofs: list[StoredProof]) -> None:
         assert (head.root, head.sequence) == (proof.new_root, proof.sequence + 1)
 
 
+async def lift_faults(net: Localnet, faults: dict[str, bool], after_s: float) -> None:
+    """Let each fault end after some time."""
+    for name in sorted(faults):  # the indexer first, then the prover
+        await asyncio.sleep(after_s)
+        await asyncio.to_thread(net.call, "localnet_faults", {name: False})
+
+
 async def test_pipeline__queues_of_the_published_programs__are_drained_by_proofs_that_they_accept(
     net: Localnet, tmp_path: Path
 ) -> None:
@@ -171,9 +178,14 @@ async def test_pipeline__queues_of_the_published_programs__are_drained_by_proofs
         await land(work, ADDRESS_TREE, ahead)
         assert (await work.head(ADDRESS_TREE)).next_index == 21
 
-        # More traffic: accounts that are spent while they wait, in trees that have been moved.
+        # More traffic: accounts that are spent while they wait, in trees that have been moved; faults on the way.
         await asyncio.to_thread(net.call, "localnet_seed", SEED)
-        proofs = await work.prove(STATE_TREE, TreeKind.STATE_V2, 8)
+        with_faults = {"proverDown": True, "indexerTooManyRequests": True}
+        await asyncio.to_thread(net.call, "localnet_faults", with_faults)
+        async with asyncio.TaskGroup() as both:
+            proving = both.create_task(work.prove(STATE_TREE, TreeKind.STATE_V2, 8))
+            both.create_task(lift_faults(net, with_faults, 1.0))
+        proofs = proving.result()
         assert len(proofs) >= 3
         await land(work, STATE_TREE, proofs)
         obsolete = select_proofs(
