@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.limits.backoff import LONGEST_RETRY_AFTER_S, Backoff, read_retry_after
@@ -9,6 +9,7 @@ from forester.limits.backoff import LONGEST_RETRY_AFTER_S, Backoff, read_retry_a
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.floats(0, 1, exclude_max=True))
 def test_wait__any_number_of_failures__stays_below_the_longest(failures: int, fraction: float) -> None:
     assert 0 <= Backoff(0.2, 8.0).wait_s(failures, fraction) <= 8.0

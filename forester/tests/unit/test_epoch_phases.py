@@ -1,7 +1,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.epoch.phases import (
@@ -59,6 +59,7 @@ def test_epochs__before_the_first__do_not_exist() -> None:
     assert WORKED_EXAMPLE.registering_epoch(200) == WORKED_EXAMPLE.active_epoch(300) == 0
 
 
+@settings(deadline=None)
 @given(times, st.integers(0, 10**7))
 def test_epochs__any_slot__lies_in_the_phases_of_the_epoch_told(config: ProtocolTimes, beyond: int) -> None:
     slot = config.genesis_slot + config.registration_phase_length + beyond
@@ -70,6 +71,7 @@ def test_epochs__any_slot__lies_in_the_phases_of_the_epoch_told(config: Protocol
     assert config.phases(active.epoch + 1).active.first == active.active.last + 1
 
 
+@settings(deadline=None)
 @given(times, st.integers(0, 20))
 def test_light_slots__all_of_an_epoch__tile_its_active_phase(config: ProtocolTimes, epoch: int) -> None:
     phases = config.phases(epoch)
@@ -81,6 +83,7 @@ def test_light_slots__all_of_an_epoch__tile_its_active_phase(config: ProtocolTim
         assert phases.light_slot_at(slots.first) == phases.light_slot_at(slots.last) == number
 
 
+@settings(deadline=None)
 @given(times, st.integers(0, 10**5), st.integers(0, 300))
 def test_live_epochs__any_slot__are_those_opened_whose_report_has_not_ended(
     config: ProtocolTimes, slot: int, lead: int

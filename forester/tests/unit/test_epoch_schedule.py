@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
@@ -51,6 +51,7 @@ def test_chosen_part__no_weight_or_a_wrong_key__is_refused() -> None:
         Share(0, 1, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.binary(min_size=32, max_size=32))
 def test_schedules__shares_of_all_foresters__divide_the_light_slots(weights: list[int], key: bytes) -> None:
     total = sum(weights)

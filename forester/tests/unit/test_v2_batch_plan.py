@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.chain.batched_accounts import Batch, BatchState, QueueBatches
@@ -34,6 +34,7 @@ def test_counts__table_of_cases__is_followed(appends: int, nullifies: int, most:
     assert (counts.appends, counts.nullifies) == planned
 
 
+@settings(deadline=None)
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 30))
 def test_counts__any_queues__take_some_of_what_waits_and_no_more_than_allowed(a: int, n: int, most: int) -> None:
     counts = plan_counts(a, n, most)
@@ -50,6 +51,7 @@ def test_interleave__greatest_indices__place_nullifications_behind_the_append_th
     assert interleave(2, [], 0, 10) == [APPEND, APPEND]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 6), st.lists(st.integers(0, 100), max_size=6), st.integers(0, 50))
 def test_interleave__any_batches__keeps_them_all(appends: int, greatest: list[int], next_index: int) -> None:
     order = interleave(appends, greatest, next_index, 10)

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.journal.proofs import StoredProof
@@ -50,6 +50,7 @@ def test_select__several_ways_on__takes_the_longest() -> None:
 steps = st.builds(proof, st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.sampled_from(["append", "update"]))
 
 
+@settings(deadline=None)
 @given(st.lists(steps, unique=True, max_size=12), st.integers(0, 3), st.integers(0, 5))
 def test_select__any_proofs__loses_none_and_chains_those_that_fit(
     proofs: list[StoredProof], root: int, sequence: int

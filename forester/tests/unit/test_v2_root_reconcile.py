@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.pipeline_v2.root_reconcile import (
@@ -31,6 +31,7 @@ def test_guard__published_vectors__are_met(expected: int, indexer: int, chain: i
     assert reconcile_roots(root(expected) if expected else None, root(indexer), root(chain)) is decision
 
 
+@settings(deadline=None)
 @given(st.none() | roots, roots, roots)
 def test_guard__any_three_roots__spends_prover_time_on_the_root_of_the_chain_alone(
     expected: bytes | None, indexer: bytes, chain: bytes
