@@ -42,6 +42,7 @@ class PagingIndexer:
     moves: tuple[int, ...] = ()
     prunes: tuple[int, ...] = ()
     chains_missing_from: int | None = None
+    most_addresses: int = 30_000
     asked: list[dict[str, QueueQuery]] = field(default_factory=list)
     root: int = 1
 
@@ -111,6 +112,11 @@ class PagingIndexer:
         )
 
     def _address(self, page: int, query: QueueQuery) -> AddressQueue:
+        if query.limit > self.most_addresses:
+            message = (
+                f"Validation Error: Too many addresses requested {query.limit}. Maximum allowed: {self.most_addresses}"
+            )
+            raise IndexerRefused("getQueueElements", -32000, message)
         queued = self._indices(query, self.first, self.addresses, cut=False)
         values = tuple(number(2 * index + 1) for index in queued)
         return AddressQueue(
@@ -206,6 +212,14 @@ async def test_pages__nodes_that_disagree__are_refused() -> None:
 
     with pytest.raises(AnswerWrong, match="pages of one root disagree about node 7 of level 1"):
         await addresses(Lying(addresses=100), 10)
+
+
+async def test_addresses__indexer_that_gives_fewer_at_once__is_asked_batch_by_batch() -> None:
+    indexer = PagingIndexer(addresses=60, most_addresses=20)
+    assert len((await addresses(indexer, 4)).addresses) == 40
+    assert [asked["address"].limit for asked in indexer.asked] == [40, 10, 10, 10, 10]
+    with pytest.raises(IndexerRefused, match="Too many addresses"):
+        await addresses(PagingIndexer(addresses=60, most_addresses=5), 4)
 
 
 async def test_pages__large_batches__stay_below_what_indexers_give() -> None:

@@ -36,6 +36,11 @@ class IndexerRefused(RequestRefused):
         self.retryable = code == _INTERNAL_ERROR or message.lower().startswith(_BUSY_TEXTS)
 
     @property
+    def too_many(self) -> bool:
+        """Whether fewer elements may be asked for at once than were."""
+        return self.message.removeprefix("Validation Error: ").startswith("Too many")
+
+    @property
     def pruned(self) -> bool:
         """Whether the elements asked for have left the queue: our view of the tree is older than the indexer's."""
         return "first_queue_index" in self.message

@@ -65,7 +65,13 @@ async def read_address_queue(
     pages: list[AddressQueue] = []
     while wanted > 0:
         query = QueueQuery(min(wanted, page), zkp_batch_size, start)
-        answer = (await client.queue_elements(tree, address=query)).address_queue
+        try:
+            answer = (await client.queue_elements(tree, address=query)).address_queue
+        except IndexerRefused as error:
+            if not error.too_many or page == zkp_batch_size:
+                raise
+            page = zkp_batch_size  # some indexers give 500 addresses at most
+            continue
         if answer is None:
             raise AnswerWrong("getQueueElements", "$.result.addressQueue", "missing")
         if pages and (not answer.addresses or not _same_root(pages[0], answer)):
