@@ -98,16 +98,13 @@ def test_spend__unmodified_programs__take_our_proof_under_the_published_key_once
 
 
 KEYS = {
-    ("inclusion", 26): ("mainnet_inclusion_26_1", "inclusion_26_1"),
-    ("non-inclusion", 26): ("non-inclusion_26_1", "non_inclusion_26_1"),
-    ("combined", 26): ("combined_26_1_1", "combined_26_26_1_1"),
-    ("non-inclusion", 40): ("non-inclusion_40_1", "non_inclusion_40_1"),
-    ("combined", 32): ("combined_32_40_1_1", "combined_32_40_1_1"),
+    ("inclusion", 26): "mainnet_inclusion_26_1",
+    ("non-inclusion", 26): "non-inclusion_26_1",
+    ("combined", 26): "combined_26_1_1",
+    ("non-inclusion", 40): "non-inclusion_40_1",
+    ("combined", 32): "combined_32_40_1_1",
 }
-"""Circuit and height of its first trees → published key, and its name in the programs of 0.27.0."""
-
-
-V1_HEIGHT = 26
+"""Circuit and height of its first trees → published key."""
 
 
 class CommandProver:
@@ -115,18 +112,15 @@ class CommandProver:
 
     async def prove(self, request: dict[str, Any]) -> Any:
         height = request.get("stateTreeHeight") or request["addressTreeHeight"]
-        file, _ = KEYS[request["circuitType"], height]
-        key = str(PUBLISHED / f"{file}.key")
+        key = str(PUBLISHED / f"{KEYS[request['circuitType'], height]}.key")
         return json.loads(run_prover("prove", "--key", key, stdin=json.dumps(request).encode()))
 
 
-def programs_with(*circuits: tuple[str, int]) -> Network:
-    """A network whose programs know the published keys of some circuits; batches are proved by the trapdoor."""
+def programs_with(name: str) -> Network:
+    """A network of newer programs that know a published V2 key; batches are proved by the trapdoor."""
     published = load_artefacts().with_protocol_authority(AUTHORITY.pubkey())
-    keys = {name: simulated_key(1) for name in keys_in_programs(published) if name.startswith("batch_")}
-    for circuit, height in circuits:
-        name = KEYS[circuit, height][1]
-        keys[f"v{1 if height == V1_HEIGHT else 2}_{name}"] = published_keys()[name]
+    keys = {batch: simulated_key(1) for batch in keys_in_programs(published) if batch.startswith("batch_")}
+    keys[f"v2_{name}"] = published_keys()[name]
     return Network(with_verifying_keys(published, keys))
 
 
@@ -140,21 +134,29 @@ async def indexed(network: Network, folder: Path) -> AsyncIterator[Service]:
     store.close()
 
 
-async def test_seed__addresses_and_v1_spend__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
-    network = programs_with(("inclusion", 26), ("non-inclusion", 40), ("non-inclusion", 26))
+async def test_seed__unmodified_programs__take_v1_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
+    network = Network(load_artefacts("0.27.0"))
     async with indexed(network, tmp_path) as service:
         traffic = Traffic(network, IndexedProofs(service.call))
         assert await traffic.run("v1_compress", 2) == 2
         assert await traffic.run("v1_spend", 1) == 1
-        assert await traffic.run("addresses", 1) == 1
         assert await traffic.run("v1_addresses", 1) == 1
+    with pytest.raises(TrafficStopped, match="after 0") as stopped:
+        await Traffic(network, SimulatedProofs(network)).run("v1_addresses", 1)
+    assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}
+
+
+async def test_seed__v2_addresses__are_taken_with_proofs_that_the_indexer_had_made(tmp_path: Path) -> None:
+    network = programs_with("non_inclusion_40_1")
+    async with indexed(network, tmp_path) as service:
+        assert await Traffic(network, IndexedProofs(service.call)).run("addresses", 1) == 1
     with pytest.raises(TrafficStopped, match="after 0") as stopped:
         await Traffic(network, SimulatedProofs(network)).run("addresses", 1)
     assert stopped.value.err == {"InstructionError": [1, {"Custom": 6043}]}
 
 
-async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
-    network = programs_with(("combined", 26))
+async def test_combined_proof__unmodified_programs__take_a_v1_spend_with_an_address_once(tmp_path: Path) -> None:
+    network = Network(load_artefacts("0.27.0"))
     network.airdrop(USER.pubkey(), 10**10)
     made = NewAddress(b"\x2a" * 32, addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1, 0)
     output = Output(USER.pubkey(), LAMPORTS, addresses.STATE_TREE_V1)
@@ -182,7 +184,7 @@ async def test_combined_proof__v1_account_spent_and_address_made__is_taken_once(
 
 
 async def test_combined_proof__v2_account_spent_and_address_made__is_taken_once(tmp_path: Path) -> None:
-    network = programs_with(("combined", 32))
+    network = programs_with("combined_32_40_1_1")
     for key in (USER, AUTHORITY, FORESTER):
         network.airdrop(key.pubkey(), 10**10)
     install(network)
