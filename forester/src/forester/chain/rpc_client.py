@@ -71,6 +71,10 @@ class _LatestBlockhash(msgspec.Struct, rename="camel"):
     last_valid_block_height: int
 
 
+class _FeeEstimate(msgspec.Struct, rename="camel"):
+    priority_fee_estimate: float | None = None
+
+
 class _PrioritizationFee(msgspec.Struct, rename="camel"):
     slot: int
     prioritization_fee: int
@@ -221,6 +225,12 @@ class RpcClient:
             "getRecentPrioritizationFees", [[str(address) for address in writable[:128]]], list[_PrioritizationFee]
         )
         return [item.prioritization_fee for item in answer]
+
+    async def priority_fee_estimate(self, accounts: Sequence[Pubkey]) -> float | None:
+        """Return the price that a node recommends, in microlamports; RequestRefused by nodes without the method."""
+        params = [{"accountKeys": [str(address) for address in accounts], "options": {"recommended": True}}]
+        answer = await self._pool.call("getPriorityFeeEstimate", params, _FeeEstimate, deadline_s=15.0)
+        return answer.priority_fee_estimate
 
     def _options(self, start: int, length: int | None) -> dict[str, Any]:
         options: dict[str, Any] = {"encoding": "base64", "commitment": self._commitment}

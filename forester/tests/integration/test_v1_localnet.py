@@ -1,4 +1,4 @@
-"""Work of every kind, from what the chain and the indexer tell to what the published programs accept."""
+"""V1 work, from what the chain and the indexer tell to what the published programs accept; refused work."""
 
 from __future__ import annotations
 
@@ -19,20 +19,12 @@ from forester.chain import concurrent_accounts
 from forester.chain.programs import registry
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.chain.tree_metadata import TreeKind
 from forester.errors import TransactionRefused
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32
-from forester.pipeline_v2.tree_head import TreeHead
-from forester.pipeline_v2.tree_kinds import strategy_of
-from forester.prover_client.client import ProverClient
-from forester.prover_client.endpoints import ProverEndpoints
-from shared.circuit_id import CircuitKind
 
 EPOCH = 2
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
-OUTPUT_QUEUE = Pubkey.from_string("oq1na8gojfdUhsfCpyjNt6h4JaDWtHf1yQj4koBWfto")
-ADDRESS_TREE = Pubkey.from_string("amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx")
 V1_TREE = Pubkey.from_string("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT")
 V1_QUEUE = Pubkey.from_string("nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148")
 V1_ADDRESS_TREE = Pubkey.from_string("amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2")
@@ -44,7 +36,6 @@ class Worker:
     net: Localnet
     client: RpcClient
     indexer: IndexerClient
-    prover: ProverClient
 
     @property
     def me(self) -> registry.Forester:
@@ -67,9 +58,6 @@ class Worker:
     async def data(self, address: Pubkey) -> bytes:
         return (await self.client.existing_account(address, "a tree or queue")).data
 
-    async def head(self, tree: Pubkey, queue: Pubkey | None) -> TreeHead:
-        return TreeHead.read(await self.data(tree), None if queue is None else await self.data(queue))
-
 
 @asynccontextmanager
 async def working(net: Localnet) -> AsyncIterator[Worker]:
@@ -80,7 +68,6 @@ async def working(net: Localnet) -> AsyncIterator[Worker]:
             net,
             RpcClient(pool, commitment="processed"),
             IndexerClient(session, net.environment["INDEXER_URL"]),
-            ProverClient(session, ProverEndpoints(net.environment["PROVER_URL"])),
         )
 
 
@@ -97,45 +84,9 @@ def net() -> Iterator[Localnet]:
                 await worker.send(registry.finalize_registration(key, key, EPOCH))
 
         asyncio.run(begin())
-        kinds = {"compress": 20, "spend": 10, "addresses": 10, "v1_compress": 3, "v1_spend": 1, "v1_addresses": 1}
+        kinds = {"compress": 10, "spend": 10, "v1_compress": 3, "v1_spend": 1, "v1_addresses": 1}
         localnet.call("localnet_seed", kinds)
         yield localnet
-
-
-async def forest(worker: Worker, tree: Pubkey, queue: Pubkey | None, kind: TreeKind) -> dict[CircuitKind, int]:
-    """Work off a V2 tree; returns batches by circuit."""
-    done: dict[CircuitKind, int] = {}
-    strategy = strategy_of(kind)
-    head = await worker.head(tree, queue)
-    snapshot = await strategy.read(worker.indexer, Hash32(bytes(tree)), head, 10)
-    assert snapshot is not None
-    staging = strategy.stage(snapshot, head, 10)
-    assert staging is not None
-    while (batch := staging.next()) is not None:
-        proof = (await worker.prover.prove(batch.request)).proof
-        data = batch.new_root + proof.data
-        if batch.kind is CircuitKind.BATCH_APPEND:
-            assert queue is not None
-            await worker.send(registry.batch_append(worker.me, tree, queue, data))
-        elif batch.kind is CircuitKind.BATCH_UPDATE:
-            await worker.send(registry.batch_nullify(worker.me, tree, data))
-        else:
-            await worker.send(registry.batch_update_address_tree(worker.me, tree, data))
-        staging.confirm(batch)
-        done[batch.kind] = done.get(batch.kind, 0) + 1
-        assert (await worker.head(tree, queue)).root == batch.new_root
-    return done
-
-
-async def test_v2_batches__of_every_kind__are_accepted_and_leave_the_roots_that_were_staged(net: Localnet) -> None:
-    async with working(net) as worker:
-        done = await forest(worker, STATE_TREE, OUTPUT_QUEUE, TreeKind.STATE_V2)
-        assert done.pop(CircuitKind.BATCH_APPEND) >= 2
-        assert done == {CircuitKind.BATCH_UPDATE: 1}
-        done = await forest(worker, ADDRESS_TREE, None, TreeKind.ADDRESS_V2)
-        assert done == {CircuitKind.BATCH_ADDRESS_APPEND: 1}
-        head = await worker.head(ADDRESS_TREE, None)
-        assert (head.next_index, head.input_chains) == (11, ())
 
 
 async def test_v2_batch__with_a_proof_of_another_root__is_refused_by_the_inner_program(net: Localnet) -> None:

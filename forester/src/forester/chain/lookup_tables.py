@@ -1,0 +1,26 @@
+"""Address lookup tables, with which transactions name accounts in one byte (onchain.md 10)."""
+
+from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import Account
+from forester.errors import MalformedAccount
+
+PROGRAM = Pubkey.from_string("AddressLookupTab1e1111111111111111111111111")
+HEADER_BYTES = 56
+_LOOKUP_TABLE = 1
+_STILL_ACTIVE = 2**64 - 1
+
+
+def decode_lookup_table(account: Account) -> AddressLookupTableAccount:
+    """Decode a table; MalformedAccount if it is none, or was given up by its owner."""
+    data = account.data
+    addresses = data[HEADER_BYTES:]
+    if account.owner != PROGRAM or len(data) < HEADER_BYTES or int.from_bytes(data[:4], "little") != _LOOKUP_TABLE:
+        raise MalformedAccount(f"{account.address} is not an address lookup table")
+    if len(addresses) % 32:
+        raise MalformedAccount(f"the lookup table {account.address} ends inside an address")
+    if int.from_bytes(data[4:12], "little") != _STILL_ACTIVE:
+        raise MalformedAccount(f"the lookup table {account.address} is deactivated; create another one")
+    keys = [Pubkey(addresses[place : place + 32]) for place in range(0, len(addresses), 32)]
+    return AddressLookupTableAccount(account.address, keys)

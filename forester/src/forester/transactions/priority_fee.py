@@ -1,0 +1,65 @@
+"""The price of compute units: none, fixed, or what the node recommends for the accounts in question.
+
+Source: forester.md 4.6. An estimate that fails never stops a transaction: the fallback is paid.
+"""
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointError
+from forester.settings import Settings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+FALLBACK_MICROLAMPORTS = 10_000
+CEILING_MICROLAMPORTS = 100_000_000
+"""No estimate above this is paid: at a million compute units it is 0.1 SOL for a transaction."""
+
+KEPT_S = 10.0
+_KEPT_ESTIMATES = 64
+
+
+class PriorityFee:
+    """Chooses the price as the settings want it; estimates are kept for a few seconds."""
+
+    def __init__(self, settings: Settings, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._dynamic = settings.enable_priority_fees
+        self._fixed = settings.priority_fee_microlamports
+        self._rpc = rpc
+        self._clock = clock
+        self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
+
+    async def price(self, accounts: Sequence[Pubkey]) -> int | None:
+        """Microlamports per compute unit for a transaction that writes ``accounts``; None names no price."""
+        if not self._dynamic:
+            return self._fixed
+        key = tuple(dict.fromkeys(accounts))
+        known = self._kept.get(key)
+        if known is not None and self._clock() - known[0] < KEPT_S:
+            return known[1]
+        price = await self._estimate(key)
+        self._kept[key] = (self._clock(), price)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT_ESTIMATES:
+            self._kept.popitem(last=False)
+        return price
+
+    async def _estimate(self, accounts: tuple[Pubkey, ...]) -> int:
+        try:
+            return usable_price(await self._rpc.priority_fee_estimate(accounts))
+        except EndpointError as error:
+            _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
+            return FALLBACK_MICROLAMPORTS
+
+
+def usable_price(estimate: float | None) -> int:
+    """Return an estimate as a whole price, the fallback for one that is missing or makes no sense."""
+    if estimate is None or not math.isfinite(estimate) or estimate < 0:
+        return FALLBACK_MICROLAMPORTS
+    return min(math.ceil(estimate), CEILING_MICROLAMPORTS)

@@ -1,0 +1,67 @@
+"""Prices of compute units, from settings and from nodes that estimate well, badly or not at all."""
+
+from __future__ import annotations
+
+import pytest
+from scripted_node import Answer, ScriptedNode, failure, result, serving, status
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.settings import Settings
+from forester.transactions.priority_fee import (
+    CEILING_MICROLAMPORTS,
+    FALLBACK_MICROLAMPORTS,
+    KEPT_S,
+    PriorityFee,
+    usable_price,
+)
+
+ACCOUNTS = [Pubkey(bytes([place]) * 32) for place in (1, 2)]
+DYNAMIC = Settings(enable_priority_fees=True)
+
+
+async def priced(settings: Settings, answer: Answer) -> int | None:
+    node = ScriptedNode(usual=answer)
+    async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
+        return await PriorityFee(settings, RpcClient(pool)).price(ACCOUNTS)
+
+
+async def test_price__off_or_fixed__asks_nobody() -> None:
+    assert await priced(Settings(), failure(1, "not asked")) is None
+    assert await priced(Settings(priority_fee_microlamports=77), failure(1, "not asked")) == 77
+
+
+@pytest.mark.parametrize(
+    ("answer", "price"),
+    [
+        (result({"priorityFeeEstimate": 1234.2}), 1235),
+        (result({"priorityFeeEstimate": 0}), 0),
+        (result({"priorityFeeEstimate": 1e30}), CEILING_MICROLAMPORTS),
+        (result({"priorityFeeEstimate": -1}), FALLBACK_MICROLAMPORTS),
+        (result({}), FALLBACK_MICROLAMPORTS),
+        (result("nonsense"), FALLBACK_MICROLAMPORTS),
+        (failure(-32601, "Method not found"), FALLBACK_MICROLAMPORTS),
+        (status(500), FALLBACK_MICROLAMPORTS),
+    ],
+)
+async def test_price__estimated__is_the_estimate_or_the_fallback(answer: Answer, price: int) -> None:
+    assert await priced(DYNAMIC, answer) == price
+
+
+async def test_price__asked_again__is_kept_for_a_while() -> None:
+    now = 0.0
+    node = ScriptedNode(usual=result({"priorityFeeEstimate": 5}))
+    async with serving(node), RpcPool([node.url]) as pool:
+        fee = PriorityFee(DYNAMIC, RpcClient(pool), clock=lambda: now)
+        assert [await fee.price(ACCOUNTS) for _ in range(3)] == [5, 5, 5]
+        assert len(node.asked) == 1
+        now += KEPT_S
+        await fee.price(ACCOUNTS)
+        await fee.price(ACCOUNTS[:1])
+        assert len(node.asked) == 3
+
+
+@pytest.mark.parametrize("estimate", [None, float("nan"), float("inf"), -0.5])
+def test_usable_price__of_nonsense__is_the_fallback(estimate: float | None) -> None:
+    assert usable_price(estimate) == FALLBACK_MICROLAMPORTS
