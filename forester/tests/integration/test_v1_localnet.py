@@ -13,6 +13,8 @@ from localnet_process import Localnet, running_localnet
 from solders.compute_budget import set_compute_unit_limit
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
+from solders.system_program import TransferParams
+from solders.system_program import transfer as system_transfer
 from solders.transaction import Transaction
 
 from forester.chain import concurrent_accounts
@@ -22,6 +24,9 @@ from forester.chain.rpc_pool import RpcPool
 from forester.errors import TransactionRefused
 from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32
+from forester.settings import SigningKey
+from forester.transactions.builder import Budget, build
+from forester.transactions.confirm import Confirmations, Fate, Pace
 
 EPOCH = 2
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
@@ -145,3 +150,28 @@ async def test_v1_address__that_is_queued__is_inserted_behind_its_low_element(ne
         )
         after = concurrent_accounts.decode_tree(await worker.data(V1_ADDRESS_TREE))
         assert after.next_index == tree.next_index + 1
+
+
+async def test_transactions__dropped_by_the_network__land_all_the_same(net: Localnet) -> None:
+    net.call("localnet_faults", {"dropEvery": 2})
+    payer = SigningKey(net.keys["forester"])
+    try:
+        async with working(net) as worker, Confirmations(worker.client, pace=Pace(0.05, 0.1)) as flight:
+            blockhash = await worker.client.latest_blockhash()
+            built = [
+                build([transfer(payer, lamports)], payer, blockhash.hash, Budget(10_000)) for lamports in range(1, 7)
+            ]
+            waiting = [
+                asyncio.create_task(flight.send(item, blockhash.last_valid_block_height, within_s=60)) for item in built
+            ]
+            while not all(task.done() for task in waiting):
+                await asyncio.to_thread(net.call, "localnet_advance", 1)
+            assert {(await task).fate for task in waiting} == {Fate.CONFIRMED}
+    finally:
+        net.call("localnet_faults", {"dropEvery": 0})
+
+
+def transfer(payer: SigningKey, lamports: int) -> Instruction:
+    return system_transfer(
+        TransferParams(from_pubkey=payer.pubkey, to_pubkey=Pubkey(bytes([9]) * 32), lamports=10**9 + lamports)
+    )

@@ -1,0 +1,188 @@
+"""Sends transactions and tells what became of them: one poller for all signatures, rebroadcast until they land.
+
+A transaction is signed, so it may be sent any number of times. It counts as landed when it is confirmed, as lost when
+its blockhash has expired and no status exists. Past a deadline its fate is unknown: it may land yet.
+"""
+
+import asyncio
+import contextlib
+import enum
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
+
+from solders.signature import Signature
+
+from forester.chain.program_errors import transaction_refused
+from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.errors import EndpointError, TransactionRefused
+from forester.transactions.builder import Built
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+_LANDED = ("confirmed", "finalized")
+
+
+class Fate(enum.Enum):
+    """What became of a transaction; the values are the reasons that metrics name."""
+
+    CONFIRMED = "confirmed"
+    REFUSED = "execution_failed"
+    EXPIRED = "confirmation_timeout"
+    DEADLINE_PASSED = "deadline_exceeded"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The fate of a transaction: the slot it landed in, the error it failed with."""
+
+    fate: Fate
+    slot: int | None = None
+    error: TransactionRefused | None = None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between looks at all statuses, between broadcasts of one transaction, and for a call with its retries."""
+
+    poll_s: float = 0.5
+    rebroadcast_s: float = 2.0
+    call_s: float = 5.0
+
+
+@dataclass(eq=False)
+class _Pending:
+    built: Built
+    last_valid_block_height: int
+    deadline: float
+    sent_at: float
+    outcome: asyncio.Future[Outcome] = field(repr=False)
+
+
+class Confirmations:
+    """Transactions in flight, used as an asynchronous context; ``most`` bounds how many there are at once."""
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        *,
+        most: int = 12,
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rpc = rpc
+        self._room = asyncio.Semaphore(most)
+        self._pace = pace or Pace()
+        self._clock = clock
+        self._pending: dict[Signature, _Pending] = {}
+        self._work = asyncio.Event()
+        self._poller: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._poller = asyncio.create_task(self._poll(), name="confirmations")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._poller
+
+    async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
+        """Send a transaction and wait for its fate, ``within_s`` seconds at most.
+
+        Raises the EndpointError of the first broadcast unless it may pass; later ones are only logged. A cancelled call
+        gives the transaction up, which may still land.
+        """
+        deadline = self._clock() + within_s
+        async with self._room:
+            pending = _Pending(
+                *(built, last_valid_block_height, deadline, self._clock()),
+                outcome=asyncio.get_running_loop().create_future(),
+            )
+            self._pending[built.signature] = pending
+            self._work.set()
+            try:
+                await self._broadcast(pending, min(self._pace.call_s, within_s))
+                return await pending.outcome
+            finally:
+                self._pending.pop(built.signature, None)
+
+    async def _broadcast(self, pending: _Pending, within_s: float) -> None:
+        pending.sent_at = self._clock()
+        try:
+            async with asyncio.timeout(within_s):
+                await self._rpc.send_transaction(pending.built.data, skip_preflight=True)
+        except TimeoutError:
+            _log.warning("broadcast_failed", signature=str(pending.built.signature), error=f"{within_s:g} s passed")
+        except EndpointError as error:
+            if not error.retryable:
+                raise
+            _log.warning("broadcast_failed", signature=str(pending.built.signature), error=error.detail)
+
+    async def _poll(self) -> None:
+        try:
+            while True:
+                await self._work.wait()
+                if not self._pending:
+                    self._work.clear()
+                    continue
+                await asyncio.sleep(self._pace.poll_s)
+                waiting = list(self._pending.values())
+                unseen = await self._unseen(waiting)
+                now = self._clock()
+                for item in waiting:
+                    if now >= item.deadline:
+                        _settle(item, Outcome(Fate.DEADLINE_PASSED))
+                await self._rebroadcast([item for item in unseen if not item.outcome.done()])
+        finally:
+            for item in self._pending.values():
+                if not item.outcome.done():
+                    item.outcome.cancel()
+
+    async def _unseen(self, waiting: list[_Pending]) -> list[_Pending]:
+        """Ask for all statuses at once and settle what has one; return what has none, nothing if nobody answers."""
+        try:
+            async with asyncio.timeout(self._pace.call_s):
+                # The height first: without a status after that, an expired transaction has not landed before it.
+                height = await self._rpc.block_height()
+                statuses = await self._rpc.signature_statuses([item.built.signature for item in waiting])
+                unseen = []
+                for item, status in zip(waiting, statuses, strict=True):
+                    if status is not None and status.confirmation_status in _LANDED:
+                        await self._landed(item, status)
+                    elif status is None and height > item.last_valid_block_height:
+                        _settle(item, Outcome(Fate.EXPIRED))
+                    elif status is None:
+                        unseen.append(item)
+                return unseen
+        except (TimeoutError, EndpointError) as error:
+            reason = error.detail if isinstance(error, EndpointError) else f"{self._pace.call_s:g} s passed"
+            _log.warning("statuses_unknown", transactions=len(waiting), error=reason)
+            return []
+
+    async def _rebroadcast(self, unseen: list[_Pending]) -> None:
+        due = self._clock() - self._pace.rebroadcast_s
+        again = [self._broadcast(item, self._pace.call_s) for item in unseen if item.sent_at <= due]
+        for result in await asyncio.gather(*again, return_exceptions=True):
+            if isinstance(result, EndpointError):
+                _log.warning("rebroadcast_refused", error=result.detail)
+            elif isinstance(result, BaseException):
+                raise result
+
+    async def _landed(self, item: _Pending, status: SignatureStatus) -> None:
+        if status.err is None:
+            _settle(item, Outcome(Fate.CONFIRMED, status.slot))
+            return
+        logs: list[str] = []
+        with contextlib.suppress(EndpointError):
+            found = await self._rpc.transaction(item.built.signature)
+            told = ((found or {}).get("meta") or {}).get("logMessages")
+            logs = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
+        _settle(item, Outcome(Fate.REFUSED, status.slot, transaction_refused(status.err, logs)))
+
+
+def _settle(item: _Pending, outcome: Outcome) -> None:
+    if not item.outcome.done():
+        item.outcome.set_result(outcome)

@@ -1,0 +1,155 @@
+"""The fate of transactions on a chain that is played: lost, late, refused, forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from solders.signature import Signature
+
+from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.errors import EndpointUnreachable, RequestRefused
+from forester.transactions.builder import Built
+from forester.transactions.confirm import Confirmations, Fate, Pace
+
+QUICK = Pace(0.01, 0.03)
+
+
+def transaction(number: int) -> Built:
+    return Built(bytes([number]), Signature(bytes([number]) * 64))
+
+
+@dataclass
+class Chain:
+    """Statuses by number of the transaction, as a function of how often it was sent."""
+
+    lands_after: dict[int, int] = field(default_factory=dict)
+    fails: dict[int, Any] = field(default_factory=dict)
+    height: int = 10
+    sent: Counter[int] = field(default_factory=Counter)
+    status_calls: int = 0
+    broken_looks: int = 0
+    refuse: Exception | None = None
+    hangs: bool = False
+
+    async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
+        assert skip_preflight
+        if self.hangs:
+            await asyncio.Event().wait()
+        self.sent[data[0]] += 1
+        if self.refuse is not None:
+            raise self.refuse
+        return transaction(data[0]).signature
+
+    async def block_height(self) -> int:
+        return self.height
+
+    async def signature_statuses(self, signatures: list[Signature]) -> list[SignatureStatus | None]:
+        self.status_calls += 1
+        if self.broken_looks:
+            self.broken_looks -= 1
+            raise EndpointUnreachable("no answer")
+        numbers = [bytes(signature)[0] for signature in signatures]
+        return [
+            SignatureStatus(7, self.fails.get(number), "confirmed")
+            if self.sent[number] >= self.lands_after.get(number, 1)
+            else None
+            for number in numbers
+        ]
+
+    async def transaction(self, _: Signature) -> dict[str, Any]:
+        line = "Program Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX failed: custom program error: 0x1774"
+        return {"meta": {"logMessages": [line]}}
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110 - the chain that is played has no events
+            await asyncio.sleep(0.01)
+
+
+def confirmations(chain: Chain, **options: Any) -> Confirmations:
+    return Confirmations(cast("RpcClient", chain), pace=QUICK, **options)
+
+
+async def test_send__many_at_once__share_the_looks_at_statuses() -> None:
+    chain = Chain()
+    async with confirmations(chain, most=50) as flight:
+        outcomes = await asyncio.gather(*(flight.send(transaction(n), 100, within_s=60) for n in range(1, 41)))
+    assert {outcome.fate for outcome in outcomes} == {Fate.CONFIRMED}
+    assert outcomes[0].slot == 7
+    assert chain.status_calls < 40
+
+
+async def test_send__dropped_transaction__is_sent_again_until_it_lands() -> None:
+    chain = Chain(lands_after={1: 4})
+    async with confirmations(chain) as flight:
+        outcome = await flight.send(transaction(1), 100, within_s=60)
+    assert (outcome.fate, chain.sent[1]) == (Fate.CONFIRMED, 4)
+
+
+async def test_send__refused_by_a_program__tells_program_and_code() -> None:
+    chain = Chain(fails={1: {"InstructionError": [2, {"Custom": 6004}]}})
+    async with confirmations(chain) as flight:
+        outcome = await flight.send(transaction(1), 100, within_s=60)
+    assert outcome.fate is Fate.REFUSED
+    assert outcome.error is not None
+    assert outcome.error.detail == "registry refused instruction 2: error 6004 (ForesterNotEligible)"
+
+
+async def test_send__blockhash_expired__is_lost_and_not_before() -> None:
+    chain = Chain(lands_after={1: 10**9}, height=100)
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.sent[1] >= 3)
+        assert not waiting.done()
+        chain.height = 101
+        assert (await waiting).fate is Fate.EXPIRED
+
+
+async def test_send__deadline_passes__is_unknown_even_when_nobody_answers() -> None:
+    chain = Chain(lands_after={1: 10**9}, broken_looks=10**9)
+    async with confirmations(chain) as flight:
+        assert (await flight.send(transaction(1), 100, within_s=0.1)).fate is Fate.DEADLINE_PASSED
+
+
+async def test_send__node_fails_for_a_while__goes_on_and_refusal_ends_it() -> None:
+    chain = Chain(broken_looks=3, lands_after={1: 2}, refuse=EndpointUnreachable("busy"))
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.sent[1] >= 1)
+        chain.refuse = None
+        assert (await waiting).fate is Fate.CONFIRMED
+        chain.refuse = RequestRefused("too large", code=-32602)
+        with pytest.raises(RequestRefused):
+            await flight.send(transaction(2), 100, within_s=60)
+
+
+async def test_send__more_than_the_bound__wait_for_room() -> None:
+    chain = Chain(lands_after=dict.fromkeys(range(1, 6), 10**9))
+    async with confirmations(chain, most=2) as flight:
+        waiting = [asyncio.create_task(flight.send(transaction(n), 100, within_s=60)) for n in range(1, 6)]
+        await until(lambda: len(chain.sent) >= 2)
+        assert set(chain.sent) == {1, 2}
+        chain.lands_after = {}
+        assert {(await task).fate for task in waiting} == {Fate.CONFIRMED}
+
+
+async def test_close__with_transactions_in_flight__ends_their_waits() -> None:
+    chain = Chain(lands_after={1: 10**9})
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: bool(chain.sent))
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(waiting, timeout=60)
+
+
+async def test_send__node_that_hangs__does_not_outlast_the_deadline() -> None:
+    chain = Chain(lands_after={1: 10**9}, hangs=True)
+    async with confirmations(chain) as flight:
+        outcome = await asyncio.wait_for(flight.send(transaction(1), 100, within_s=0.1), timeout=60)
+    assert outcome.fate is Fate.DEADLINE_PASSED
