@@ -19,11 +19,16 @@ import pytest
 import redis_server
 import reference_batch_keys
 import reference_fixtures
+from hypothesis import settings
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
 
 # Importing py_ecc raises the recursion limit of the process to 100000, deep enough for C code under test to run off
 # its stack before Python stops it. Its own pairing needs fewer than 5000 frames.
 sys.setrecursionlimit(5000)
+
+# An example of a property may take as long as a loaded machine needs.
+settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.load_profile("patient")
 
 PROVER = Path(__file__).resolve().parent.parent
 REFERENCE_REQUIRED = os.environ.get("ZKC_REQUIRE_REFERENCE") == "1"

@@ -1,4 +1,4 @@
-"""For the tests of every member: an example may take as long as a loaded machine needs."""
+"""An example of a property may take as long as a loaded machine needs."""
 
 from hypothesis import settings
 
