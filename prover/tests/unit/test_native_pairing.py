@@ -119,6 +119,7 @@ def test_subgroup_test__of_points_of_the_twist__equals_multiplication_by_r(
     assert [bool(answer >> i & 1) for i in range(len(points))] == [order_divides(point, R) for point in points]
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("order", [10069, 5864401, 10069 * 5864401, 1875725156269, R * 10069])
 def test_subgroup_test__of_points_of_small_order__refuses_them(arithmetic: Arithmetic, order: int) -> None:
     small = []

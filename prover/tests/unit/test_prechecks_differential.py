@@ -27,6 +27,8 @@ from shared.poseidon import hash3
 from shared.proof_wire import decode_request, encode_request
 from shared.witness_inputs import chain, chain2, combined_input_hash, update_input_hash
 
+pytestmark = pytest.mark.unchecked
+
 SHAPES = [
     CircuitId(CircuitKind.INCLUSION, 1, (4,), (2,)),
     CircuitId(CircuitKind.INCLUSION, 1, (1,), (2,)),
