@@ -14,6 +14,7 @@ import pytest
 from golden_vectors import BATCH, PUBLISHED, RequestVector, load, provable_with, request_vectors, vector_named
 from in_process_service import CONVERTED, Serve, StoreFor, VerifyingKeyOf, circuit, scalars
 from independent_groth16 import holds, reference_accepts
+from reference_server import FULL
 
 from prover.errors import ProofRejected
 from prover.kernel.cancellation import CancelFlag
@@ -26,6 +27,11 @@ PROVABLE = [
     pytest.param(vector, marks=[pytest.mark.reference_batch_keys] if vector.circuit in BATCH else [], id=vector.name)
     for vector in provable_with(PUBLISHED | BATCH)
 ]
+
+
+FIRST_OF_ITS_CIRCUIT = {vector.circuit: vector.name for vector in reversed(provable_with(PUBLISHED | BATCH))}
+ASKED_OF_THE_REFERENCE = {vector.name for vector in request_vectors()} if FULL else set(FIRST_OF_ITS_CIRCUIT.values())
+"""Its command takes seconds for each, so the gate asks once per circuit."""
 
 
 def test_vectors__all_but_one__have_a_key_here() -> None:
@@ -62,9 +68,10 @@ async def test_proof__of_a_golden_request__is_accepted_by_three_verifiers(
 
     key = verifying_key_of(store, vector.circuit)
     assert holds(key, json.loads(body), vector.public_inputs)
-    carrier = reference_keys_dir / "inclusion_32_1.key"
-    accepts = (reference_prover, carrier, tmp_path, key, body)
-    assert reference_accepts(*accepts, vector.public_inputs)
+    if vector.name in ASKED_OF_THE_REFERENCE:
+        carrier = reference_keys_dir / "inclusion_32_1.key"
+        accepts = (reference_prover, carrier, tmp_path, key, body)
+        assert reference_accepts(*accepts, vector.public_inputs)
 
 
 async def test_proof__with_another_public_input__is_rejected_by_both_independent_verifiers(

@@ -122,8 +122,10 @@ def test_subgroup_test__of_points_of_the_twist__equals_multiplication_by_r(
 @pytest.mark.unchecked
 @pytest.mark.parametrize("order", [10069, 5864401, 10069 * 5864401, 1875725156269, R * 10069])
 def test_subgroup_test__of_points_of_small_order__refuses_them(arithmetic: Arithmetic, order: int) -> None:
-    small = []
+    small: list[Any] = []
     for i in range(1, 40):
+        if len(small) == 5:
+            break
         point = twist_at((i, 1))
         projected = None if point is None else multiply(point, COFACTOR_G2 * R // order)
         if projected is not None and not order_divides(projected, R):
@@ -131,8 +133,8 @@ def test_subgroup_test__of_points_of_small_order__refuses_them(arithmetic: Arith
             small.append(projected)
     assert small
     good = multiply(G2, 5)
-    answer, _ = arithmetic.answer("encoding_g2_in_subgroup", *map(g2_bytes, [good, *small[:20], good]))
-    assert answer == 1 | 1 << len(small[:20]) + 1
+    answer, _ = arithmetic.answer("encoding_g2_in_subgroup", *map(g2_bytes, [good, *small, good]))
+    assert answer == 1 | 1 << len(small) + 1
 
 
 def test_twist_coefficient__of_py_ecc__is_the_one_used_here() -> None:
