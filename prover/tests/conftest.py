@@ -22,6 +22,9 @@ import reference_fixtures
 from hypothesis import settings
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
 
+from prover.cli import start as start_command
+from prover.settings import Settings
+
 # Importing py_ecc raises the recursion limit of the process to 100000, deep enough for C code under test to run off
 # its stack before Python stops it. Its own pairing needs fewer than 5000 frames.
 sys.setrecursionlimit(5000)
@@ -126,6 +129,28 @@ def testing_library() -> Path:
     if not path.exists():
         pytest.fail(f"{path} does not exist; `make native` builds it", pytrace=False)
     return path
+
+
+@pytest.fixture
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names no setting of the prover."""
+    for name in list(os.environ):
+        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """Settings of the servers that `prover start` would have started in this process."""
+    settings: list[Settings] = []
+
+    async def run(given: Settings) -> int:
+        settings.append(given)
+        return 0
+
+    monkeypatch.setattr(start_command, "run_server", run)
+    monkeypatch.setattr(start_command, "configure_logs", lambda **_: None)
+    return settings
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

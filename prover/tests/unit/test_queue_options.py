@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from prover.cli import start as start_module
 from prover.cli.main import cli
 from prover.cli.serve_queue import limits_of
 from prover.errors import SettingsInvalid
@@ -22,25 +20,7 @@ from prover.worker.instance import claimable, lanes_of
 URL = "redis://user:secret@host:6379/2"
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """Settings of the servers that would have been started."""
-    settings: list[Settings] = []
-
-    async def run(given: Settings) -> int:
-        settings.append(given)
-        return 0
-
-    monkeypatch.setattr(start_module, "run_server", run)
-    monkeypatch.setattr(start_module, "configure_logs", lambda **_: None)
-    return settings
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def start(*words: str, **variables: str) -> tuple[int, str]:

@@ -1,12 +1,10 @@
 """Options of ``prover start``: the words of launchers, and what settings they make."""
 
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from prover.cli import start as start_module
 from prover.cli.main import cli
 from prover.cli.serve import digests_of, fetch_of, required_circuits, selection_of
 from prover.errors import SettingsInvalid
@@ -14,26 +12,7 @@ from prover.keys.memory import key_budget_bytes
 from prover.keys.selection import CircuitSelection
 from prover.settings import KeySettings, Settings
 
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """Settings of the servers that would have been started."""
-    settings: list[Settings] = []
-
-    async def run(given: Settings) -> int:
-        settings.append(given)
-        return 0
-
-    monkeypatch.setattr(start_module, "run_server", run)
-    monkeypatch.setattr(start_module, "configure_logs", lambda **_: None)
-    return settings
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def start(*words: str) -> tuple[int, str]:
