@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import islice
+from typing import ParamSpec, TypeVar
 
 from localnet.chain.blocks import ChainReader
 from localnet.indexer.audit import Audit
@@ -18,6 +19,8 @@ from localnet.indexer.tree_accounts import TreeAccount
 _log = logging.getLogger(__name__)
 
 _BLOCKS_AT_ONCE = 64
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Follower:
@@ -37,6 +40,7 @@ class Follower:
         self._fork: int | None = None
         self._turn = asyncio.Lock()
         self._stopped: str | None = None
+        self._ended = False
 
     @property
     def stopped(self) -> str | None:
@@ -58,6 +62,10 @@ class Follower:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+            # Whoever waits for the chain may be applying as well: it ends first, and nobody begins after it.
+            self._ended = True
+            async with self._turn:
+                pass
 
     async def settled(self) -> None:
         """Wait until the store has what the chain had when this was called, so that who sends can read it back."""
@@ -76,6 +84,8 @@ class Follower:
     async def catch_up(self) -> None:
         """Apply everything up to the open slot; a transaction that is not understood stops it until the next fork."""
         async with self._turn:
+            if self._ended:
+                return
             self._wake.clear()
             self._loop = asyncio.get_running_loop()
             if self._fork != self._reader.fork:
@@ -89,18 +99,18 @@ class Follower:
     async def rebuild(self) -> None:
         """Derive everything anew from the first slot."""
         async with self._turn:
-            await asyncio.to_thread(self._store.wipe)
+            await self._in_thread(self._store.wipe)
             self._fork = None
         await self.catch_up()
 
     async def _begin(self) -> None:
         """Continue a store of this chain and fork, and empty any other."""
-        known_slot, _ = await asyncio.to_thread(lambda: self._engine.position)
+        known_slot, _ = await self._in_thread(lambda: self._engine.position)
         block = self._reader.block(known_slot) if known_slot else None
-        continues = await asyncio.to_thread(self._engine.continues, convert_block(block) if block else None)
+        continues = await self._in_thread(self._engine.continues, convert_block(block) if block else None)
         if not continues:
             _log.warning("the store is of another fork or chain: it is derived anew")
-            await asyncio.to_thread(self._store.wipe)
+            await self._in_thread(self._store.wipe)
         self._fork = self._reader.fork
         self._stopped = None
         self._audit = Audit(self._store, self._reader)
@@ -108,11 +118,11 @@ class Follower:
 
     async def _register_trees(self) -> None:
         for tree in read_trees(self._reader):
-            await asyncio.to_thread(self._engine.register, tree)
+            await self._in_thread(self._engine.register, tree)
 
     async def _apply_new(self) -> None:
         while True:
-            position = await asyncio.to_thread(lambda: self._engine.position)
+            position = await self._in_thread(lambda: self._engine.position)
             fork, tip = self._reader.fork, self._reader.slot - self._faults.lag
             if fork != self._fork:
                 self._wake.set()
@@ -122,12 +132,23 @@ class Follower:
                 if not self._faults.lag:
                     # Nothing awaits between reading the chain and here: both are at the same transaction.
                     self._audit.run()
-                await asyncio.to_thread(self._engine.advance, tip)
+                await self._in_thread(self._engine.advance, tip)
                 return
             for block in blocks:
-                await asyncio.to_thread(self._engine.apply_block, block)
+                await self._in_thread(self._engine.apply_block, block)
                 if may_make_trees(block):
                     await self._register_trees()
+
+    async def _in_thread(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What ``work`` gives in another thread. Cancelling waits for its end: nobody may close the store under it."""
+        running = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            while not running.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait({running})
+            raise
 
     def _next_blocks(self, position: tuple[int, int], tip: int) -> list[Block]:
         slot, done = position
