@@ -21,7 +21,7 @@ from forester.transactions.builder import Built
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
-_LANDED = ("confirmed", "finalized")
+LANDED = ("confirmed", "finalized")
 
 
 class Fate(enum.Enum):
@@ -97,6 +97,8 @@ class Confirmations:
         """
         deadline = self._clock() + within_s
         async with self._room:
+            if (within_s := deadline - self._clock()) <= 0:
+                return Outcome(Fate.DEADLINE_PASSED)
             pending = _Pending(
                 *(built, last_valid_block_height, deadline, self._clock()),
                 outcome=asyncio.get_running_loop().create_future(),
@@ -150,7 +152,7 @@ class Confirmations:
                 statuses = await self._rpc.signature_statuses([item.built.signature for item in waiting])
                 unseen = []
                 for item, status in zip(waiting, statuses, strict=True):
-                    if status is not None and status.confirmation_status in _LANDED:
+                    if status is not None and status.confirmation_status in LANDED:
                         await self._landed(item, status)
                     elif status is None and height > item.last_valid_block_height:
                         _settle(item, Outcome(Fate.EXPIRED))

@@ -1,0 +1,241 @@
+"""The one door through which work goes to the chain: priced, signed, written down, sent, confirmed, counted.
+
+A signature is in the journal before its transaction is sent for the first time, and leaves it once its fate is known.
+Work whose transaction may still land is never signed a second time: the transaction is repeated as it is.
+"""
+
+import asyncio
+import hashlib
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from solders.address_lookup_table_account import AddressLookupTableAccount
+from solders.hash import Hash
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointError, InsufficientFunds, TransactionRefused
+from forester.journal.signatures import SignatureStore
+from forester.observability.metrics import Metrics
+from forester.settings import SigningKey
+from forester.transactions.blockhash import Blockhashes
+from forester.transactions.builder import Budget, Built, build, fitting
+from forester.transactions.confirm import Confirmations, Fate, Outcome
+from forester.transactions.priority_fee import PriorityFee
+from forester.transactions.unsettled import Signed, Unsettled
+from forester.units import sol
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+SIGNATURE_FEE_LAMPORTS = 5000
+_BATCH_NOT_READY = 14301
+_MICROLAMPORTS = 1_000_000
+_SIGNATURES_REMEMBERED = 1024
+_BALANCE_S = 5.0
+
+
+class Sender:
+    """Sends for everybody; ``confirmations`` is an open context that belongs to the caller.
+
+    ``cu_limit`` bounds the compute units of a transaction unless its caller names another limit. Work whose fate is
+    unknown is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``).
+    """
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        confirmations: Confirmations,
+        signatures: SignatureStore,
+        fees: PriorityFee,
+        payer: SigningKey,
+        *,
+        cu_limit: int,
+        metrics: Metrics,
+        tables: Sequence[AddressLookupTableAccount] = (),
+        unknown_kept_s: float = 180.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rpc = rpc
+        self._confirmations = confirmations
+        self._fees = fees
+        self._payer = payer
+        self._cu_limit = cu_limit
+        self._tables = tuple(tables)
+        self._metrics = metrics
+        self._clock = clock
+        self._blockhashes = Blockhashes(rpc, clock=clock)
+        self._unsettled = Unsettled(rpc, signatures, kept_s=unknown_kept_s, clock=clock)
+        self._used: OrderedDict[Signature, None] = OrderedDict()
+        self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._short_of_funds = False
+
+    @property
+    def payer(self) -> Pubkey:
+        """Who signs and pays."""
+        return self._payer.pubkey
+
+    @property
+    def short_of_funds(self) -> bool:
+        """Whether the payer could not pay a fee; nothing is sent until ``funds_restored``."""
+        return self._short_of_funds
+
+    def funds_restored(self) -> None:
+        """Send again: the payer has money."""
+        self._short_of_funds = False
+
+    def fitting(self, work: Sequence[Instruction]) -> int:
+        """How many of the first instructions fit one transaction; TransactionTooLarge if not even the first does."""
+        # With a price, whether or not one is named in the end: an estimate must not make a transaction too large.
+        return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables)
+
+    async def settle_pending(self) -> int:
+        """Ask for the fate of all journaled signatures; the number of those that stay unknown. Raises EndpointError."""
+        return await self._unsettled.settle_all()
+
+    async def send(
+        self,
+        work: Sequence[Instruction],
+        *,
+        purpose: str,
+        subject: bytes,
+        within_s: float,
+        unit_limit: int | None = None,
+        signers: Sequence[Keypair] = (),
+    ) -> Outcome:
+        """Send ``work`` as one transaction and wait ``within_s`` seconds at most for its fate.
+
+        ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
+        changes: what an earlier process sent for both is waited for first. Refusals come as an outcome with an error.
+        Raises EndpointError, TransactionTooLarge and JournalError: then nothing was sent by this call. A cancelled
+        call leaves the fate unknown.
+        """
+        if self._short_of_funds:
+            payer = self._payer.pubkey
+            refused = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
+            return Outcome(Fate.REFUSED, error=refused)
+        ends, digest = self._clock() + within_s, _digest(work)
+        turn = self._turns.setdefault(digest, asyncio.Lock())
+        try:
+            async with asyncio.timeout(max(0.0, within_s)):
+                await turn.acquire()
+        except TimeoutError:
+            return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+        try:
+            return await self._send_alone(work, digest, purpose, subject, ends, unit_limit or self._cu_limit, signers)
+        finally:
+            turn.release()
+
+    async def _send_alone(
+        self,
+        work: Sequence[Instruction],
+        digest: bytes,
+        purpose: str,
+        subject: bytes,
+        ends: float,
+        unit_limit: int,
+        signers: Sequence[Keypair],
+    ) -> Outcome:
+        known = self._unsettled.of_work(digest)
+        try:
+            async with asyncio.timeout(max(0.0, ends - self._clock())):
+                await self._unsettled.wait_for_inherited(purpose, subject)
+                signed = known or await self._signed(work, digest, unit_limit, signers)
+                if known is None:
+                    await self._unsettled.add(signed, purpose, subject)
+        except TimeoutError:
+            return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+        try:
+            outcome = await self._confirmations.send(
+                signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
+            )
+        except TransactionRefused as error:
+            outcome = Outcome(Fate.REFUSED, error=error)
+        except EndpointError as error:
+            self._metrics.failed.labels("send_failed").inc()
+            _log.warning("transaction_not_sent", purpose=purpose, error=error.detail)
+            if known is None:  # otherwise an earlier broadcast of it may land
+                await self._unsettled.settle(signed)
+            raise
+        if outcome.fate is not Fate.DEADLINE_PASSED:
+            await self._unsettled.settle(signed)
+        return self._told(await self._with_funds_seen(outcome, signed), purpose, signed)
+
+    async def _signed(
+        self, work: Sequence[Instruction], digest: bytes, unit_limit: int, signers: Sequence[Keypair]
+    ) -> Signed:
+        writable = [meta.pubkey for instruction in work for meta in instruction.accounts if meta.is_writable]
+        price = await self._fees.price([self._payer.pubkey, *writable])
+        blockhash = await self._blockhashes.latest()
+        built = self._built_anew(work, blockhash.hash, unit_limit, price, signers)
+        fee = SIGNATURE_FEE_LAMPORTS * (1 + len(signers)) + (price or 0) * unit_limit // _MICROLAMPORTS
+        return Signed(built, digest, blockhash.last_valid_block_height, fee, self._clock())
+
+    def _built_anew(
+        self,
+        work: Sequence[Instruction],
+        blockhash: Hash,
+        unit_limit: int,
+        price: int | None,
+        signers: Sequence[Keypair],
+    ) -> Built:
+        """Build a transaction of which no equal one was sent: the same work after a refusal would get its fate."""
+        budget = Budget(unit_limit, price)
+        while True:
+            built = build(work, self._payer, blockhash, budget, self._tables, signers=signers)
+            if built.signature not in self._used:
+                break
+            budget = replace(budget, unit_limit=budget.unit_limit - 1)
+        self._used[built.signature] = None
+        while len(self._used) > _SIGNATURES_REMEMBERED:
+            self._used.popitem(last=False)
+        return built
+
+    async def _with_funds_seen(self, outcome: Outcome, signed: Signed) -> Outcome:
+        """Tell a payer without money: nodes drop what cannot be paid for, no status ever says so."""
+        error = outcome.error
+        if isinstance(error, InsufficientFunds) and error.instruction is None:
+            self._short_of_funds = True
+        if outcome.fate not in (Fate.EXPIRED, Fate.DEADLINE_PASSED):
+            return outcome
+        try:
+            async with asyncio.timeout(_BALANCE_S):
+                balance = await self._rpc.balance(self._payer.pubkey)
+        except (EndpointError, TimeoutError):
+            return outcome
+        if balance >= signed.fee_lamports:
+            return outcome
+        self._short_of_funds = True
+        lacking = InsufficientFunds(
+            f"insufficient funds: {self._payer.pubkey} has {sol(balance):g} SOL, a transaction costs "
+            f"{sol(signed.fee_lamports):g}"
+        )
+        return Outcome(Fate.REFUSED if outcome.fate is Fate.EXPIRED else outcome.fate, error=lacking)
+
+    def _told(self, outcome: Outcome, purpose: str, signed: Signed | None) -> Outcome:
+        """Log and count an outcome."""
+        told = {"purpose": purpose, "signature": str(signed.built.signature) if signed is not None else None}
+        if outcome.fate is Fate.CONFIRMED:
+            seconds = self._clock() - signed.since if signed is not None else 0.0
+            _log.info("transaction_confirmed", **told, slot=outcome.slot, seconds=round(seconds, 3))
+            return outcome
+        not_ready = outcome.error is not None and outcome.error.code == _BATCH_NOT_READY
+        reason = "batch_not_ready" if not_ready else outcome.fate.value
+        self._metrics.failed.labels(reason).inc()
+        error = outcome.error.detail if outcome.error is not None else None
+        _log.warning("transaction_failed", **told, reason=reason, error=error)
+        return outcome
+
+
+def _digest(work: Sequence[Instruction]) -> bytes:
+    """What tells work from other work: programs, accounts and data of its instructions."""
+    digest = hashlib.sha256()
+    for instruction in work:
+        digest.update(hashlib.sha256(bytes(instruction)).digest())
+    return digest.digest()

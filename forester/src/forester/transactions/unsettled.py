@@ -1,0 +1,121 @@
+"""Transactions whose fate is unknown: their work is not sent in another one while they may still land.
+
+What this process has signed is kept whole, and repeated rather than signed anew. Of what an earlier process has sent
+only the signature is known, from the journal: its fate is waited for.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from solders.signature import Signature
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointError
+from forester.journal.database import JournalError
+from forester.journal.signatures import SentTransaction, SignatureStore
+from forester.transactions.builder import Built
+from forester.transactions.confirm import LANDED
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Signed:
+    """A transaction of this process; ``work`` is the digest of what it does, ``since`` when it was signed."""
+
+    built: Built
+    work: bytes
+    last_valid_block_height: int
+    fee_lamports: int
+    since: float
+
+
+class Unsettled:
+    """The transactions without a known fate, in memory and in the journal, for ``kept_s`` seconds at most."""
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        store: SignatureStore,
+        *,
+        kept_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rpc = rpc
+        self._store = store
+        self._kept_s = kept_s
+        self._clock = clock
+        self._began = clock()
+        self._signed: dict[bytes, Signed] = {}
+        self._inherited: list[SentTransaction] | None = None
+
+    async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
+        """Note a transaction that will be sent; on disk when this returns (JournalError)."""
+        await self.inherited()
+        signature = str(signed.built.signature)
+        await self._store.add(SentTransaction(signature, purpose, subject, signed.last_valid_block_height))
+        now = self._clock()
+        self._signed = {work: old for work, old in self._signed.items() if now - old.since < self._kept_s}
+        self._signed[signed.work] = signed
+
+    def of_work(self, work: bytes) -> Signed | None:
+        """The transaction that does some work already, None if there is none whose fate is unknown."""
+        signed = self._signed.get(work)
+        return signed if signed is not None and self._clock() - signed.since < self._kept_s else None
+
+    async def settle(self, signed: Signed) -> None:
+        """Forget a transaction: it has landed, or never will."""
+        if self._signed.get(signed.work) is signed:
+            del self._signed[signed.work]
+        try:
+            await self._store.settle(str(signed.built.signature))
+        except JournalError as error:
+            # It is asked for again after a restart, and settled then.
+            _log.warning("signature_not_settled", signature=str(signed.built.signature), error=error.detail)
+
+    async def inherited(self) -> list[SentTransaction]:
+        """What an earlier process has sent and whose fate is unknown."""
+        if self._inherited is None:
+            self._inherited = await self._store.pending()
+        return self._inherited
+
+    async def wait_for_inherited(self, purpose: str, subject: bytes) -> None:
+        """Return once nothing of an earlier process for the same purpose and subject may land any more."""
+        while self._clock() - self._began < self._kept_s:
+            waiting = [item for item in await self.inherited() if (item.purpose, item.subject) == (purpose, subject)]
+            if not waiting:
+                return
+            with contextlib.suppress(EndpointError):
+                await self._ask(waiting)
+                if not any(item in waiting for item in await self.inherited()):
+                    return
+            await asyncio.sleep(_POLL_S)
+
+    async def settle_all(self) -> int:
+        """Ask for the fate of everything that the journal holds; the number of those that stay unknown."""
+        await self.inherited()
+        return await self._ask(await self._store.pending())
+
+    async def _ask(self, sent: list[SentTransaction]) -> int:
+        if not sent:
+            return 0
+        # The height first: without a status after that, an expired transaction has not landed before it.
+        height = await self._rpc.block_height()
+        signatures = [Signature.from_string(item.signature) for item in sent]
+        statuses = await self._rpc.signature_statuses(signatures, search_history=True)
+        known: set[str] = set()
+        for item, status in zip(sent, statuses, strict=True):
+            expired = status is None and height > item.last_valid_block_height
+            if expired or (status is not None and status.confirmation_status in LANDED):
+                await self._store.settle(item.signature)
+                known.add(item.signature)
+        self._inherited = [item for item in self._inherited or [] if item.signature not in known]
+        self._signed = {
+            work: signed for work, signed in self._signed.items() if str(signed.built.signature) not in known
+        }
+        return len(sent) - len(known)
