@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
 import socket
 import subprocess
 import time
@@ -29,8 +28,6 @@ BATCH_VECTORS = {
     "prover/batch_address-append_40_10": ("address-append_40_10.key", "address-append-test"),
 }
 """Key files and circuit names of the reference."""
-FULL = os.environ.get("ZKC_FULL") == "1"
-"""Whether to do in full what the gate samples."""
 
 LOADING_SECONDS = 300
 PROVING_SECONDS = 300

@@ -13,7 +13,8 @@ from circuit_inputs import KEY_FILES
 from gnark_conversion import key_sections
 from golden_vectors import vector_named
 from independent_groth16 import IndependentKey
-from reference_server import BATCH_VECTORS, FULL, MERKLE_VECTORS, assert_proves, fill_up, reference_server
+from reference_server import BATCH_VECTORS, MERKLE_VECTORS, assert_proves, fill_up, reference_server
+from sampling import FULL
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.generation import GENERATION_08

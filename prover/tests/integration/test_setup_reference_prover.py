@@ -12,7 +12,8 @@ from circuit_inputs import KEY_FILES
 from golden_vectors import vector_named
 from in_process_service import circuit
 from independent_groth16 import IndependentKey
-from reference_server import BATCH_VECTORS, FULL, assert_proves, fill_up, reference_server
+from reference_server import BATCH_VECTORS, assert_proves, fill_up, reference_server
+from sampling import FULL
 
 from prover.kernel.engine import Engine
 
@@ -31,12 +32,12 @@ FLAGS = {
 
 
 def chosen_circuits() -> list[str]:
-    """One published circuit of each kind and version, by the seed of the run; all of them with ZKC_FULL=1."""
+    """One published circuit of each kind, by the seed of the run; all of them with ZKC_FULL=1."""
     if FULL:
         return list(KEY_FILES)
-    families: dict[tuple[str, int], list[str]] = {}
+    families: dict[str, list[str]] = {}
     for name in KEY_FILES:
-        families.setdefault((circuit(name).kind.value, circuit(name).version), []).append(name)
+        families.setdefault(circuit(name).kind.value, []).append(name)
     return [random.choice(names) for names in families.values()]
 
 

@@ -19,6 +19,7 @@ import pytest
 from constraint_system_hooks import GENERATION_014, ConstraintSystem, Hooks, Refused
 from golden_vectors import SCALAR_MODULUS
 from mutant_solver import Constraint, Hint, Program, Terms
+from sampling import FULL
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
@@ -44,7 +45,7 @@ class Whole:
     outside: Sequence[Given | None]
     occupied: Given = field(default_factory=dict)
     meeting: tuple[str, str] | None = None
-    samples: int = 24  # of each kind of constraint
+    samples: int = 24 if FULL else 8  # of each kind of constraint
 
 
 def siblings(name: str, height: int) -> tuple[str, str]:

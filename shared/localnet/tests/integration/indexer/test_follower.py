@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,11 @@ from localnet.base58 import encode
 from localnet.chain import addresses
 from localnet.chain.network import Network
 from localnet.indexer.api.service import Service
+from localnet.indexer.engine import Engine
 from localnet.indexer.faults import Faults
 from localnet.indexer.follower import Follower
 from localnet.indexer.running import running_indexer
-from localnet.indexer.store import Store
+from localnet.indexer.store import Store, get_meta
 from localnet.indexer.trees import Tree, all_trees, find_tree
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import SimulatedProofs
@@ -290,3 +293,45 @@ async def test_follower__woken__follows_in_the_background(network: Network, stor
             await asyncio.sleep(0.01)
             if tree_of(store, bytes(addresses.STATE_TREE)).sequence == 2:
                 caught_up.set()
+
+
+@pytest.mark.parametrize("waits_for_the_chain", [False, True])
+async def test_follower__ended_in_the_middle_of_a_write__returns_when_the_write_is_done(
+    network: Network, store: Store, monkeypatch: pytest.MonkeyPatch, waits_for_the_chain: bool
+) -> None:
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+    advance = Engine.advance
+
+    def slow(engine: Engine, slot: int) -> None:
+        begun.set()
+        assert may_end.wait(60)
+        advance(engine, slot)
+        ended.set()
+
+    follower = Follower(network, store)
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(follower.running())
+        monkeypatch.setattr(Engine, "advance", slow)
+        network.advance()
+        # Either the background or a caller that waits for the chain is applying when the end comes.
+        caller = asyncio.create_task(follower.catch_up()) if waits_for_the_chain else None
+        if caller is None:
+            follower.wake()
+        await asyncio.to_thread(begun.wait, 60)
+        leaving = asyncio.create_task(stack.pop_all().aclose())
+        if caller is not None:
+            caller.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not leaving.done(), "a thread is in the store"
+        may_end.set()
+        await leaving
+        assert ended.is_set()
+        if caller is not None:
+            with pytest.raises(asyncio.CancelledError):
+                await caller
+    monkeypatch.undo()
+    network.advance()
+    await follower.catch_up()
+    with store.read() as connection:
+        assert get_meta(connection, "slot") < network.slot, "nothing begins after the end"
