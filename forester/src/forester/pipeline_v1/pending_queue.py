@@ -1,0 +1,84 @@
+"""The elements that wait in a V1 queue, read once per window and when it is known to have changed.
+
+The account has 1.4 MB: what is read is used up before it is read again.
+"""
+
+import random
+import time
+from collections.abc import Callable, Container, Iterable
+
+from solders.pubkey import Pubkey
+
+from forester.chain.concurrent_accounts import QUEUE_HEAD_BYTES, QueueCell, pending_cells
+from forester.chain.rpc_client import RpcClient
+from forester.epoch.turn import Turn
+from forester.errors import AccountMissing
+
+CELL_BYTES = 48
+UNTOLD_READ_S = 10.0
+"""An empty queue is read again after this time if nobody tells of a change."""
+
+
+class PendingQueue:
+    """One queue; cells before ``start`` are left to others."""
+
+    def __init__(
+        self, rpc: RpcClient, queue: Pubkey, *, start: int = 0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rpc = rpc
+        self._queue = queue
+        self._start = start
+        self._clock = clock
+        self._cells: dict[bytes, QueueCell] = {}
+        self._window: tuple[int, int] | None = None
+        self._changed = True
+        self._read_at = 0.0
+
+    def changed(self) -> None:
+        """Note that the account is another than the one that was read."""
+        self._changed = True
+
+    async def read_if_due(self, turn: Turn | None) -> None:
+        """Read the queue if what is known of it is old; before a window begins, ``turn`` is None.
+
+        Raises EndpointError, AccountMissing and MalformedAccount.
+        """
+        window = (turn.epoch, turn.window.first) if turn is not None else None
+        idle = not self._cells and self._clock() - self._read_at >= UNTOLD_READ_S
+        if not self._changed and window == self._window and not idle:
+            return
+        # A change that is told while the answer is under way may be missing in it.
+        self._changed = False
+        try:
+            cells = list(pending_cells(await self._data(), self._start))
+        except BaseException:
+            self._changed = True
+            raise
+        # Whoever had the window before us may still be sending from the first cell on: begin somewhere else.
+        turned = random.randrange(len(cells)) if cells else 0  # noqa: S311 - no secret
+        self._cells = {cell.value: cell for cell in cells[turned:] + cells[:turned]}
+        self._window = window
+        self._read_at = self._clock()
+
+    def waiting(self, apart_from: Container[bytes] = ()) -> list[QueueCell]:
+        """The elements that are known to wait, without those of ``apart_from``."""
+        return [cell for cell in self._cells.values() if cell.value not in apart_from]
+
+    def remove(self, values: Iterable[bytes]) -> None:
+        """Forget elements that have left the queue."""
+        for value in values:
+            self._cells.pop(value, None)
+
+    async def _data(self) -> bytes:
+        if self._start == 0:
+            return (await self._rpc.existing_account(self._queue, "the queue of a V1 tree")).data
+        end = QUEUE_HEAD_BYTES + CELL_BYTES * self._start
+        head = await self._rpc.account(self._queue, length=QUEUE_HEAD_BYTES)
+        rest = await self._rpc.account(self._queue, start=end, length=_WHOLE)
+        if head is None or rest is None:
+            raise AccountMissing(f"the queue of a V1 tree does not exist at {self._queue}")
+        return head.data + bytes(end - len(head.data)) + rest.data
+
+
+_WHOLE = 10 * 2**20
+"""Longer than any account: a slice may end behind its end."""

@@ -1,0 +1,287 @@
+"""Moves the elements of one V1 tree from its queue into the tree, one transaction each, several at once.
+
+The elements of a round are cut into groups. Each group is proved by the indexer, compared with the chain, and sent,
+while others are at other steps. The program brings proofs up to date, so the order of the transactions does not matter.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from solders.pubkey import Pubkey
+
+from forester.chain.concurrent_accounts import QueueCell
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import TreeKind, TreeMetadata
+from forester.epoch.phases import v1_batch_seconds
+from forester.epoch.turn import Round, Turn
+from forester.errors import EndpointTimedOut, ForesterError
+from forester.pipeline_v1.failures import ProofsUnusable
+from forester.pipeline_v1.pending_queue import PendingQueue
+from forester.pipeline_v1.proofs import Proof, ProofSource
+from forester.pipeline_v1.recent_work import RecentWork
+from forester.pipeline_v1.tree_view import Fit, TreeView, read_view
+from forester.pipeline_v1.work_items import Reaction, WorkItem, forester_of, reaction_to, work_item
+from forester.settings import Settings
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+MOST_STRIKES = 3
+"""An element that was refused or unknown so often is left alone for as long as one that is done."""
+_PREPARE_S = 30.0
+
+
+@dataclass(frozen=True)
+class V1Options:
+    """Settings of V1 work: elements per call of the indexer, calls and transactions of a tree at once, first cell.
+
+    ``open_s`` and ``done_s`` are how long an element is left alone whose transaction has an unknown fate or succeeded.
+    """
+
+    group: int = 50
+    groups_at_once: int = 10
+    sends_at_once: int = 20
+    cu_limit: int = 1_000_000
+    first_cell: int = 0
+    open_s: float = 180.0
+    done_s: float = 180.0
+
+    @classmethod
+    def of(cls, settings: Settings, kind: TreeKind) -> Self:
+        """The options that the settings give a kind of V1 tree."""
+        is_state = kind is TreeKind.STATE_V1
+        return cls(
+            group=settings.indexer_batch_size,
+            groups_at_once=settings.indexer_max_concurrent_batches,
+            sends_at_once=settings.transaction_max_concurrent_batches,
+            cu_limit=settings.cu_limit,
+            first_cell=settings.state_queue_start_index if is_state else settings.address_queue_start_index,
+            open_s=settings.tx_cache_ttl_seconds,
+            done_s=settings.ops_cache_ttl_seconds,
+        )
+
+    @property
+    def round(self) -> int:
+        """Most elements of one round."""
+        return self.group * self.groups_at_once
+
+
+@dataclass
+class _Tally:
+    """What one round has come to."""
+
+    turn: Turn
+    ends: float
+    confirmed: int = 0
+    gone: int = 0
+    refused: int = 0
+    unusable: int = 0
+    failure: ForesterError | None = None
+    stopped: bool = False
+    calls: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
+    sends: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
+
+    def fail(self, error: ForesterError, *, stop: bool = False) -> None:
+        """Keep the first failure; a stop outranks others."""
+        if self.failure is None or (stop and not self.stopped):
+            self.failure = error
+        self.stopped = self.stopped or stop
+
+
+class V1Processor:
+    """The TreeProcessor of a V1 tree; keep one per tree, it remembers what was sent.
+
+    ``authority`` is the key that signs, ``derivation`` the one that the forester is registered under. ``proofs`` is
+    usually ``IndexerProofs(indexer, tree, metrics)``. Whoever watches the queue's account calls ``queue_changed``.
+    """
+
+    def __init__(
+        self,
+        tree: TreeMetadata,
+        *,
+        rpc: RpcClient,
+        proofs: ProofSource,
+        sender: Sender,
+        authority: Pubkey,
+        derivation: Pubkey,
+        options: V1Options | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tree = tree
+        self._rpc = rpc
+        self._proofs = proofs
+        self._sender = sender
+        self._authority = authority
+        self._derivation = derivation
+        self._options = options or V1Options()
+        self._clock = clock
+        self._queue = PendingQueue(rpc, tree.queue, start=self._options.first_cell, clock=clock)
+        self._recent = RecentWork(open_s=self._options.open_s, done_s=self._options.done_s, clock=clock)
+        self._strikes: dict[bytes, int] = {}
+        self._prepared: dict[bytes, Proof] = {}
+
+    def queue_changed(self) -> None:
+        """Read the queue again before the next round: its account is another."""
+        self._queue.changed()
+
+    async def work(self, turn: Turn) -> Round:
+        """As TreeProcessor: one round of as many elements as are proved at once."""
+        budget = v1_batch_seconds(turn.remaining_slots())
+        if budget is None:
+            return Round(more=bool(self._queue.waiting(self._recent)))
+        tally = _Tally(
+            turn,
+            self._clock() + budget,
+            calls=asyncio.Semaphore(self._options.groups_at_once),
+            sends=asyncio.Semaphore(self._options.sends_at_once),
+        )
+        try:
+            async with asyncio.timeout(budget):
+                await self._queue.read_if_due(turn)
+        except TimeoutError:
+            return Round(failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s"))
+        except ForesterError as error:
+            return Round(failure=error)
+        waiting = self._queue.waiting()
+        self._strikes = {cell.value: count for cell in waiting if (count := self._strikes.get(cell.value))}
+        cells = self._queue.waiting(self._recent)[: self._options.round]
+        groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
+        async with asyncio.TaskGroup() as tasks:
+            for group in groups:
+                tasks.create_task(self._group(group, tally))
+        self._prepared.clear()
+        return self._round(tally)
+
+    async def prepare(self, turn: Turn) -> None:
+        """As TreeProcessor: proofs for a first round are kept, which the program brings up to date later."""
+        del turn  # the queue is read again when the window begins: others still work on it
+        try:
+            async with asyncio.timeout(_PREPARE_S):
+                await self._queue.read_if_due(None)
+                cells = self._queue.waiting(self._recent)[: self._options.group]
+                proofs = await self._proofs.of(cells) if cells else []
+        except (ForesterError, TimeoutError) as error:
+            _log.info("v1_not_prepared", tree=str(self._tree.address), error=str(error))
+            return
+        self._prepared = {proof.cell.value: proof for proof in proofs}
+
+    async def close(self, within_s: float) -> None:
+        """As TreeProcessor; V1 proofs are cheap and not kept."""
+        del within_s
+        self._prepared.clear()
+
+    async def _group(self, cells: Sequence[QueueCell], tally: _Tally) -> None:
+        """Prove a group, compare it with the chain, send what fits."""
+        try:
+            async with tally.calls, asyncio.timeout(max(0.0, tally.ends - self._clock())):
+                if tally.stopped:
+                    return
+                proofs = await self._proved(cells)
+                view = await read_view(self._rpc, self._tree.address, proofs)
+        except TimeoutError:
+            return  # the window ends; what was not begun waits for the next one
+        except ForesterError as error:
+            tally.fail(error)
+            return
+        items = self._items(view, proofs, tally)
+        tally.unusable += len(cells) - len(items)
+        for value in {cell.value for cell in cells} - {proof.cell.value for proof in proofs}:
+            self._strike(value)
+        async with asyncio.TaskGroup() as tasks:
+            for item in items:
+                tasks.create_task(self._send(item, tally))
+
+    async def _proved(self, cells: Sequence[QueueCell]) -> list[Proof]:
+        known = [proof for cell in cells if (proof := self._prepared.pop(cell.value, None)) is not None]
+        kept = [proof for proof in known if proof.cell in cells]
+        missing = {cell.value for cell in cells} - {proof.cell.value for proof in kept}
+        return kept + await self._proofs.of([cell for cell in cells if cell.value in missing]) if missing else kept
+
+    def _items(self, view: TreeView, proofs: Sequence[Proof], tally: _Tally) -> list[WorkItem]:
+        forester = forester_of(self._tree, self._authority, self._derivation, tally.turn.epoch)
+        items, unfit = [], dict[str, int]()
+        for proof in proofs:
+            fit = view.fit(proof)
+            if fit is Fit.FITS:
+                place, behind = view.changelog_index(proof), view.behind(proof)
+                items.append(work_item(self._tree, forester, proof, place, behind))
+            else:
+                unfit[fit.value] = unfit.get(fit.value, 0) + 1
+        if unfit:
+            _log.warning("v1_proofs_unusable", tree=str(self._tree.address), **unfit)
+        return items
+
+    async def _send(self, item: WorkItem, tally: _Tally) -> None:
+        value = item.proof.cell.value
+        async with tally.sends:
+            seconds = tally.turn.sending_seconds()
+            if tally.stopped or seconds is None or self._clock() >= tally.ends:
+                return
+            most = self._options.cu_limit
+            self._recent.sending(value)
+            try:
+                outcome = await self._sender.send(
+                    [item.instruction],
+                    purpose=item.purpose,
+                    subject=value,
+                    within_s=seconds,
+                    # A limit that was too low must not refuse an element for ever.
+                    unit_limit=most if value in self._strikes else min(most, item.unit_limit),
+                )
+            except ForesterError as error:
+                self._recent.release(value)  # nothing was sent
+                tally.fail(error)
+                return
+        self._settle(value, outcome, tally)
+
+    def _settle(self, value: bytes, outcome: Outcome, tally: _Tally) -> None:
+        if outcome.fate is Fate.CONFIRMED:
+            tally.confirmed += 1
+            self._finish(value)
+        elif outcome.fate is Fate.EXPIRED:
+            self._recent.release(value)
+        elif outcome.fate is Fate.REFUSED:
+            self._refused(value, outcome, tally)
+
+    def _refused(self, value: bytes, outcome: Outcome, tally: _Tally) -> None:
+        reaction = reaction_to(outcome.error)
+        if reaction is Reaction.GONE:
+            tally.gone += 1
+            self._finish(value)
+            self._queue.changed()  # somebody else works on it, so more of what we know may be gone
+            return
+        self._recent.release(value)
+        if reaction is Reaction.STOP and outcome.error is not None:
+            tally.fail(outcome.error, stop=True)
+            return
+        tally.refused += 1
+        self._strike(value)
+
+    def _strike(self, value: bytes) -> None:
+        """Count that an element was refused, or has no proof."""
+        self._strikes[value] = self._strikes.get(value, 0) + 1
+        if self._strikes[value] >= MOST_STRIKES:
+            del self._strikes[value]
+            self._recent.put_off(value)
+            _log.warning("v1_element_put_off", tree=str(self._tree.address), element=value.hex())
+
+    def _finish(self, value: bytes) -> None:
+        self._recent.done(value)
+        self._strikes.pop(value, None)
+        self._queue.remove([value])
+
+    def _round(self, tally: _Tally) -> Round:
+        failure = tally.failure
+        if failure is None and tally.unusable and not tally.confirmed + tally.gone + tally.refused:
+            failure = ProofsUnusable(f"no proof of the indexer fits the tree {self._tree.address}; it may lag")
+        return Round(
+            elements=tally.confirmed,
+            transactions=tally.confirmed,
+            more=bool(self._queue.waiting(self._recent)),
+            failure=failure,
+        )

@@ -1,0 +1,50 @@
+"""Elements that are left alone for a while, so that none is sent twice while its fate is open; no I/O.
+
+A node that lags shows an element as waiting after it was moved: those that are done are remembered, too.
+"""
+
+import time
+from collections.abc import Callable
+
+_LEAST_BETWEEN_SWEEPS = 256
+
+
+class RecentWork:
+    """Elements by value. ``open_s`` and ``done_s`` are how long an unknown fate and a success are remembered."""
+
+    def __init__(self, *, open_s: float, done_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._open_s = open_s
+        self._done_s = done_s
+        self._clock = clock
+        self._until: dict[bytes, float] = {}
+        self._sweep_at = _LEAST_BETWEEN_SWEEPS
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __contains__(self, value: object) -> bool:
+        until = self._until.get(value) if isinstance(value, bytes) else None
+        return until is not None and self._clock() < until
+
+    def sending(self, value: bytes) -> None:
+        """Note an element before it is sent; what becomes of it is not known until ``done`` or ``release``."""
+        self._keep(value, self._open_s)
+
+    def done(self, value: bytes) -> None:
+        """Note that an element is moved, by us or somebody else."""
+        self._keep(value, self._done_s)
+
+    def put_off(self, value: bytes) -> None:
+        """Leave an element alone that is refused again and again."""
+        self._keep(value, self._done_s)
+
+    def release(self, value: bytes) -> None:
+        """Let an element be sent again: nothing of it can land any more."""
+        self._until.pop(value, None)
+
+    def _keep(self, value: bytes, seconds: float) -> None:
+        now = self._clock()
+        self._until[value] = now + seconds
+        if len(self._until) >= self._sweep_at:
+            self._until = {kept: until for kept, until in self._until.items() if until > now}
+            self._sweep_at = max(_LEAST_BETWEEN_SWEEPS, 2 * len(self._until))

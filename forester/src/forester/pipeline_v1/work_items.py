@@ -1,0 +1,94 @@
+"""What moves one element of a V1 queue into its tree: an instruction, the compute units it needs, what refusals mean.
+
+Source: onchain.md 4.3, 9 and 10; compute units were measured on the published programs.
+"""
+
+import enum
+from dataclasses import dataclass
+
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs import registry
+from forester.chain.programs.addresses import REGISTRY
+from forester.chain.tree_metadata import TreeMetadata
+from forester.epoch.machine import RegistryCode
+from forester.errors import InsufficientFunds, TransactionRefused
+from forester.pipeline_v1.proofs import Proof
+
+_ELEMENT_GONE = (6015, 9003)
+"""LeafNotFound of account-compression; ElementDoesNotExist of older programs."""
+
+_NULLIFY_UNITS = 100_000
+_NULLIFY_UNITS_PER_CHANGE = 100
+"""Measured: 85 600, and 83 for each change of the tree since the proof."""
+
+_ADDRESS_UNITS = 150_000
+_ADDRESS_UNITS_PER_CHANGE = 500
+_SPARE_CHANGES = 100
+"""Changes that may land between our reading and the transaction."""
+
+
+class Reaction(enum.Enum):
+    """What a refusal asks for."""
+
+    GONE = "gone"
+    """The element has left the queue: somebody else moved it."""
+    PROVE_AGAIN = "prove again"
+    STOP = "stop"
+    """No transaction of ours will succeed now: not our turn, not our tree, no money."""
+
+
+def reaction_to(error: TransactionRefused | None) -> Reaction:
+    """What to do about a refusal."""
+    if error is None:
+        return Reaction.PROVE_AGAIN
+    if isinstance(error, InsufficientFunds):
+        return Reaction.STOP
+    if error.code in _ELEMENT_GONE:
+        return Reaction.GONE
+    # Without logs the program is not known; no other code of these programs means what the registry's means.
+    ours = error.program == str(REGISTRY) or (error.program is None and error.code in set(RegistryCode))
+    return Reaction.STOP if ours else Reaction.PROVE_AGAIN
+
+
+def forester_of(tree: TreeMetadata, authority: Pubkey, derivation: Pubkey, epoch: int) -> registry.Forester:
+    """Who works on a tree: trees without network fee are served by the key in their metadata, not by an epoch's."""
+    if tree.metadata.network_fee == 0 and tree.metadata.forester == authority:
+        return registry.Forester(authority, None)
+    return registry.Forester.registered(authority, derivation, epoch)
+
+
+@dataclass(frozen=True)
+class WorkItem:
+    """The instruction for one element, and its purpose as the journal names it."""
+
+    proof: Proof
+    instruction: Instruction
+    purpose: str
+    unit_limit: int
+
+
+def work_item(
+    tree: TreeMetadata, forester: registry.Forester, proof: Proof, changelog_index: int, behind: int
+) -> WorkItem:
+    """Build the instruction of an element from a proof that is ``behind`` changes old."""
+    changes = behind + _SPARE_CHANGES
+    queue = tree.queue
+    if proof.low is None:
+        instruction = registry.nullify(
+            *(forester, tree.address, queue),
+            changelog_index=changelog_index,
+            queue_index=proof.cell.index,
+            leaf_index=proof.leaf_index,
+            proof=proof.siblings[: registry.V1_PROOF_LENGTH],
+        )
+        return WorkItem(proof, instruction, "nullify", _NULLIFY_UNITS + _NULLIFY_UNITS_PER_CHANGE * changes)
+    instruction = registry.update_address_merkle_tree(
+        *(forester, tree.address, queue),
+        changelog_index=changelog_index,
+        indexed_changelog_index=changelog_index,
+        queue_index=proof.cell.index,
+        low=proof.low,
+    )
+    return WorkItem(proof, instruction, "update_address", _ADDRESS_UNITS + _ADDRESS_UNITS_PER_CHANGE * changes)
