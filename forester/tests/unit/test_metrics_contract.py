@@ -9,27 +9,37 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client import Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability import push_gateway
 from forester.observability.metrics import EPOCHS_KEPT, Metrics
 
-CONTRACT = json.loads((Path(__file__).resolve().parents[2] / "contracts" / "metrics.json").read_text())
+CONTRACTS = Path(__file__).resolve().parents[2] / "contracts"
+CONTRACT = json.loads((CONTRACTS / "metrics.json").read_text())
+OWN = json.loads((CONTRACTS / "own-metrics.json").read_text())
 
 
-def test_metrics__declared__are_those_of_the_contract() -> None:
+def test_metrics__declared__are_those_of_the_contracts() -> None:
     declared = [value for value in vars(Metrics()).values() if isinstance(value, MetricWrapperBase)]
     found = {}
     for metric in declared:
         name = metric._name + ("_total" if isinstance(metric, Counter) else "")
-        entry = {"type": metric._type, "labels": list(metric._labelnames)}
+        # What is exposed counts, which the next test looks at.
+        kind = "counter" if name == "forester_indexer_proof_count" else metric._type
+        entry = {"type": kind, "labels": list(metric._labelnames)}
         if isinstance(metric, Histogram):
             entry["buckets"] = [bound for bound in metric._upper_bounds if bound != float("inf")]
         found[name] = entry
-    assert found == CONTRACT
-    assert len(found) == 13
+    assert found == CONTRACT | OWN
+    assert len(CONTRACT) == 13
+
+
+def test_metrics__exposed__have_the_types_of_the_contracts() -> None:
+    lines = Metrics().exposition().decode().splitlines()
+    types = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
+    assert types == {name: entry["type"] for name, entry in (CONTRACT | OWN).items()}
 
 
 def test_metrics__set__are_exposed_under_the_names_of_the_contract() -> None:
@@ -37,24 +47,35 @@ def test_metrics__set__are_exposed_under_the_names_of_the_contract() -> None:
     metrics.count_processed(3, 20, 2.0)
     metrics.indexer_proofs.labels("StateV1", "tree", "requested").inc(4)
     metrics.failed.labels("expired").inc()
-    text = generate_latest(metrics.registry).decode()
+    text = metrics.exposition().decode()
     assert 'forester_transactions_processed_total{epoch="3"} 20.0' in text
     assert 'forester_transaction_rate{epoch="3"} 10.0' in text
     assert 'forester_indexer_proof_count{metric="requested",tree_pubkey="tree",tree_type="StateV1"} 4.0' in text
     assert 'forester_transactions_failed_total{reason="expired"} 1.0' in text
     assert "_created" not in text
+    assert metrics.failures("expired", "other") == 1
+
+
+def test_tree_labels__trees_that_are_gone__vanish() -> None:
+    metrics = Metrics()
+    for number in range(5):
+        metrics.indexer_proofs.labels("StateV1", f"tree {number}", "received").inc()
+        metrics.progress_age.labels("StateV1", f"tree {number}").set(1)
+    metrics.keep_trees({"tree 3"})
+    text = metrics.exposition().decode()
+    assert text.count('tree_pubkey="') == text.count('tree_pubkey="tree 3"') == 2
 
 
 def test_epoch_labels__many_epochs__are_the_last_few_only() -> None:
     metrics = Metrics()
     for epoch in range(50):
         metrics.count_processed(epoch, 1, 1)
-    text = generate_latest(metrics.registry).decode()
+    text = metrics.exposition().decode()
     assert text.count("forester_transactions_processed_total{") == EPOCHS_KEPT
     assert 'epoch="49"' in text
     metrics.set_foresters({1: ["a", "b"]})
     metrics.set_foresters({2: ["c"]})
-    assert generate_latest(metrics.registry).decode().count("registered_foresters{") == 1
+    assert metrics.exposition().decode().count("registered_foresters{") == 1
 
 
 async def pushed(status: int, text: str = "", silent: bool = False) -> bytes:
@@ -100,3 +121,44 @@ async def test_push__gateway_silent_or_gone__ends_with_an_error(monkeypatch: pyt
     async with aiohttp.ClientSession() as session:
         with pytest.raises(EndpointUnreachable):
             await push_gateway.push(session, "http://127.0.0.1:1/", Metrics())
+
+
+async def test_push_periodically__gateway_away_and_back__logs_each_change_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[str] = []
+
+    class Log:
+        def warning(self, event: str, **fields: object) -> None:
+            lines.append(f"{event} {fields}")
+            if len(lines) == 4:
+                all_told.set()
+
+        info = warning
+
+    answers = [500, 500, 500, 202, 202, 404]
+    all_told = asyncio.Event()
+
+    async def handle(request: web.Request) -> web.Response:
+        await request.read()
+        status = answers.pop(0) if answers else 202
+        return web.Response(status=status, text="no")
+
+    monkeypatch.setattr(push_gateway, "_log", Log())
+    app = web.Application()
+    app.router.add_post("/", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://user:passw0rd@127.0.0.1:{runner.addresses[0][1]}/"
+        task = asyncio.create_task(push_gateway.push_periodically(url, Metrics(), every_s=0.001, longest_pause_s=0.002))
+        await asyncio.wait_for(all_told.wait(), 60)
+        task.cancel()
+        await asyncio.wait([task])
+    finally:
+        await runner.cleanup()
+    assert [line.split()[0] for line in lines] == ["push_failed", "push_recovered", "push_failed", "push_recovered"]
+    assert "answered 500: no" in lines[0]
+    assert "'failures': 3" in lines[1]
+    assert "passw0rd" not in "".join(lines)

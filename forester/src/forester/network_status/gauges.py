@@ -1,21 +1,24 @@
 """The status as metrics (forester.md 7.2)."""
 
 from forester.network_status.state import NetworkState
-from forester.observability.metrics import Metrics
+from forester.observability.metrics import Metrics, replace_series
 from forester.units import sol
 
 
 def set_gauges(metrics: Metrics, state: NetworkState) -> None:
-    """Set the gauges that only a look at the whole network can set."""
+    """Set the gauges that only a look at the whole network can set; what it does not show any more vanishes."""
+    lengths: dict[tuple[str, ...], float] = {}
+    capacities: dict[tuple[str, ...], float] = {}
     for item in state.trees:
         address = str(item.tree.address)
-        for label, length in item.pending.items():
-            metrics.queue_length.labels(label, address).set(length)
-        capacities = {label: queue.batch_size * len(queue.batches) for label, queue in item.queues.items()}
-        for label, capacity in (capacities or {item.kind.label: item.cells}).items():
-            metrics.queue_capacity.labels(label, address).set(capacity)
-    for authority, lamports in state.balances.items():
-        metrics.balance.labels(str(authority)).set(sol(lamports))
+        lengths |= {(label, address): length for label, length in item.pending.items()}
+        batched = {label: queue.batch_size * len(queue.batches) for label, queue in item.queues.items()}
+        found = batched or {item.kind.label: item.cells}
+        capacities |= {(label, address): capacity for label, capacity in found.items()}
+    replace_series(metrics.queue_length, lengths)
+    replace_series(metrics.queue_capacity, capacities)
+    replace_series(metrics.balance, {(str(owner),): sol(lamports) for owner, lamports in state.balances.items()})
+    metrics.keep_trees({str(item.tree.address) for item in state.trees})
     shown = {state.epochs.registering, state.epochs.active}
     metrics.set_foresters(
         {

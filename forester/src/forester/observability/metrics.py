@@ -1,15 +1,18 @@
-"""Every metric of the forester, declared once; names, types and labels are the reference's (forester.md 8.1).
+"""The metrics of the forester: those of the reference, under its names, types and labels (forester.md 8.1), and ours.
 
-Labels are bounded: trees and foresters are as many as the chain has, epochs only the last three that were touched.
+Labels are bounded: trees and foresters are those that the chain has now, epochs the last three that were touched, the
+rest words of this program. Restarts of tasks are counted by their supervisor, in the same registry.
 """
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 EPOCHS_KEPT = 3
+
+_PROOFS = "forester_indexer_proof_count"
 
 
 class Metrics:
@@ -53,9 +56,25 @@ class Metrics:
             buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10),
             registry=self.registry,
         )
-        # A counter in the reference; the library would add _total to its name, which queries do not expect.
-        self.indexer_proofs = Gauge(
-            "forester_indexer_proof_count", "Proofs asked for and got", (*tree, "metric"), registry=self.registry
+        # A counter in the reference, and in what we expose; the library would add _total to the name of one.
+        self.indexer_proofs = Gauge(_PROOFS, "Proofs asked for and got", (*tree, "metric"), registry=self.registry)
+        self.progress_age = Gauge(
+            "forester_seconds_since_progress",
+            "Seconds that work of a tree has waited since the tree last moved, 0 while nothing waits",
+            tree,
+            registry=self.registry,
+        )
+        self.proofs_made = Counter(
+            "forester_proofs_made_total", "Proofs that the prover made for us", ("circuit",), registry=self.registry
+        )
+        self.proofs_reused = Counter(
+            "forester_proofs_reused_total", "Kept proofs that were used later", ("circuit",), registry=self.registry
+        )
+        self.in_flight = Gauge(
+            "forester_transactions_in_flight", "Transactions sent whose fate is not known yet", registry=self.registry
+        )
+        self.snapshot_age = Gauge(
+            "forester_snapshot_age_seconds", "Age of what /status tells, -1 before the first", registry=self.registry
         )
         self._epochs: OrderedDict[str, None] = OrderedDict()
 
@@ -69,10 +88,27 @@ class Metrics:
 
     def set_foresters(self, foresters: Mapping[int, list[str]]) -> None:
         """Replace the foresters of all epochs: those that left vanish."""
-        self.registered_foresters.clear()
-        for epoch, authorities in foresters.items():
-            for authority in authorities:
-                self.registered_foresters.labels(str(epoch), authority).set(1)
+        replace_series(
+            self.registered_foresters,
+            {(str(epoch), authority): 1 for epoch, names in foresters.items() for authority in names},
+        )
+
+    def keep_trees(self, trees: Collection[str]) -> None:
+        """Forget the series of trees that are not among ``trees``."""
+        for metric in (self.indexer_proofs, self.progress_age):
+            for kind, tree, *more in _series(metric):
+                if tree not in trees:
+                    metric.remove(kind, tree, *more)
+
+    def failures(self, *reasons: str) -> int:
+        """Return how many transactions have failed for one of the reasons."""
+        samples = (sample for family in self.failed.collect() for sample in family.samples)
+        return int(sum(sample.value for sample in samples if sample.labels.get("reason") in reasons))
+
+    def exposition(self) -> bytes:
+        """Return all metrics in the text format of Prometheus, version 0.0.4."""
+        text = generate_latest(self.registry)
+        return text.replace(f"# TYPE {_PROOFS} gauge\n".encode(), f"# TYPE {_PROOFS} counter\n".encode())
 
     def _touch(self, epoch: str) -> None:
         self._epochs[epoch] = None
@@ -81,3 +117,15 @@ class Metrics:
             oldest, _ = self._epochs.popitem(last=False)
             for metric in (self.processed, self.processed_at, self.rate):
                 metric.remove(oldest)
+
+
+def replace_series(metric: Gauge, values: Mapping[tuple[str, ...], float]) -> None:
+    """Set a gauge for exactly these labels; other series vanish."""
+    for labels in _series(metric) - values.keys():
+        metric.remove(*labels)
+    for labels, value in values.items():
+        metric.labels(*labels).set(value)
+
+
+def _series(metric: Gauge) -> set[tuple[str, ...]]:
+    return {tuple(sample.labels.values()) for family in metric.collect() for sample in family.samples}

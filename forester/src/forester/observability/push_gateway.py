@@ -1,15 +1,21 @@
-"""Sends the metrics to a push gateway."""
+"""Sends the metrics to a push gateway, once or again and again."""
 
 import asyncio
+import random
 
 import aiohttp
-from prometheus_client import generate_latest
 
-from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
+from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 TIMEOUT_S = 5.0
+PUSH_EVERY_S = 15.0
+LONGEST_PAUSE_S = 300.0
 
 
 async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> None:
@@ -19,7 +25,7 @@ async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> No
     try:
         async with (
             asyncio.timeout(TIMEOUT_S),
-            session.post(url, data=generate_latest(metrics.registry), allow_redirects=False) as response,
+            session.post(url, data=metrics.exposition(), allow_redirects=False) as response,
         ):
             status, told = response.status, (await response.content.read(512)).decode(errors="replace")
     except TimeoutError:
@@ -28,3 +34,25 @@ async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> No
         raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
     if not 200 <= status < 300:
         raise RequestRefused(f"{name} answered {status}: {told}", code=status)
+
+
+async def push_periodically(
+    url: str, metrics: Metrics, *, every_s: float = PUSH_EVERY_S, longest_pause_s: float = LONGEST_PAUSE_S
+) -> None:
+    """Push until cancelled; less and less often while that fails, which is logged when it begins and when it ends."""
+    backoff = Backoff(2 * every_s, longest_pause_s)
+    failures = 0
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                await push(session, url, metrics)
+            except EndpointError as error:
+                failures += 1
+                if failures == 1:
+                    _log.warning("push_failed", error=error.detail)
+            else:
+                if failures:
+                    _log.info("push_recovered", failures=failures)
+                failures = 0
+            jitter = 0.5 + random.random() / 2  # noqa: S311 - spreads load, keeps nothing secret
+            await asyncio.sleep(backoff.wait_s(failures, jitter) if failures else every_s)

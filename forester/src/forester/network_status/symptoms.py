@@ -1,0 +1,52 @@
+"""What a failed round points to, and what the chain shows of progress; no I/O."""
+
+from collections.abc import Callable
+
+from forester.chain.programs.addresses import REGISTRY
+from forester.errors import EndpointTimedOut, ForesterError, RateLimited, TransactionRefused
+from forester.network_status.state import NetworkState, TreeState
+from forester.observability.progress import Cause, ProgressWatch
+
+_EPOCH_CODES = (6001, 6003, 6004, 6005, 6009, 6010, 6011, 6017)
+"""Codes of the registry for work outside the phase or the light slot that it belongs to (onchain.md 9)."""
+
+_FULL_CODES = (10007, 14310)
+_PROOF_CODES = (10010, *range(11001, 11010), *range(13001, 13008))
+
+
+def symptom_of(failure: ForesterError | None) -> Cause | None:
+    """Return what a failure points to; None if to nothing in particular."""
+    if isinstance(failure, RateLimited | EndpointTimedOut):
+        return Cause.CONGESTION
+    if not isinstance(failure, TransactionRefused) or failure.code is None:
+        return None
+    if failure.code in _FULL_CODES:
+        return Cause.ROLLOVER_NEEDED
+    if failure.code in _PROOF_CODES:
+        return Cause.INVALID_PROOF
+    registry = failure.program in (None, str(REGISTRY))
+    return Cause.EPOCH_TRANSITION if registry and failure.code in _EPOCH_CODES else None
+
+
+def show_progress(
+    watch: ProgressWatch, state: NetworkState, ours: Callable[[TreeState], bool] = lambda _: True
+) -> None:
+    """Tell ``watch`` what the chain shows of the trees that are ``ours``; the others are not watched."""
+    trees = [item for item in state.trees if ours(item)]
+    watch.follow({str(item.tree.address): item.kind.label for item in trees})
+    for item in trees:
+        watch.seen(
+            str(item.tree.address),
+            waiting=_ready(item),
+            position=item.head.sequence_number,
+            rollover_due=not item.tree.metadata.is_rolled_over and item.head.next_index >= item.threshold,
+        )
+    active = state.epochs.active
+    watch.set_epoch(in_transition=active is None or not state.registered_weights.get(active, 0))
+
+
+def _ready(item: TreeState) -> int:
+    """Elements that a forester could work off now: of V2 only those of filled zkp batches."""
+    if item.batched is None:
+        return item.pending_cells
+    return sum(queue.ready_zkp_batches * queue.zkp_batch_size for queue in item.queues.values())

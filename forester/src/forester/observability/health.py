@@ -1,0 +1,131 @@
+"""What makes the forester unfit right now: the daemon writes it, the monitoring API and the alerts read it; no I/O.
+
+A condition is a short fixed word (``funds``, ``registration``, ``task tree``), so that there are few, and the same
+problem always has the same name; what differs from time to time belongs into its reason.
+"""
+
+import enum
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forester.redaction import mask
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+MOST_CONDITIONS = 64
+TASK_FAILURES = 3
+"""Failures in a row after which a task that is started again and again makes the forester unhealthy."""
+
+TASK_QUIET_S = 120.0
+"""A task that has not failed for so long works again; the longest pause before a restart is well below."""
+
+
+class Severity(enum.Enum):
+    """How bad a problem is, in the words of incident alerts."""
+
+    CRITICAL = "critical"
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A condition that holds, why, since when (Unix seconds), and how bad it is; the reason is masked."""
+
+    condition: str
+    reason: str
+    since: float
+    severity: Severity
+
+
+Listener = Callable[[str, Problem | None], None]
+"""Is told a condition, and its problem, or None when it does not hold; it must not block and not raise."""
+
+
+class HealthBoard:
+    """The problems of one process; belongs to one event loop. ``clock`` returns Unix seconds."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._problems: dict[str, Problem] = {}
+        self._lapses: dict[str, float] = {}
+        self._told_fine: set[str] = set()
+        self._listeners: list[Listener] = []
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What holds now, the oldest first."""
+        self.sweep()
+        return tuple(self._problems.values())
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing makes the forester unfit."""
+        return not self.problems
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell ``listener`` from now on when a condition begins to hold, and when it ends.
+
+        The first time that a condition is found not to hold counts as an end: an earlier process may have told of it.
+        """
+        self._listeners.append(listener)
+
+    def report(
+        self,
+        condition: str,
+        reason: str,
+        *,
+        severity: Severity = Severity.CRITICAL,
+        lapses_after_s: float | None = None,
+    ) -> None:
+        """Say that a condition holds, or still holds; it ends by itself ``lapses_after_s`` after the last report."""
+        before = self._problems.get(condition)
+        if before is None and len(self._problems) >= MOST_CONDITIONS:
+            _log.warning("condition_dropped", condition=condition, reason=reason)
+            return
+        now = self._clock()
+        problem = Problem(condition, mask(reason), now if before is None else before.since, severity)
+        self._problems[condition] = problem
+        if lapses_after_s is None:
+            self._lapses.pop(condition, None)
+        else:
+            self._lapses[condition] = now + lapses_after_s
+        if before is None:
+            _log.warning("unhealthy", condition=condition, reason=problem.reason)
+            self._tell(condition, problem)
+
+    def clear(self, condition: str) -> None:
+        """Say that a condition does not hold."""
+        self._lapses.pop(condition, None)
+        before = self._problems.pop(condition, None)
+        if before is not None:
+            _log.info("healthy_again", condition=condition, after_s=round(self._clock() - before.since, 1))
+            self._tell(condition, None)
+        elif condition not in self._told_fine and len(self._told_fine) < MOST_CONDITIONS:
+            self._tell(condition, None)
+
+    def set(self, condition: str, reason: str | None, *, severity: Severity = Severity.CRITICAL) -> None:
+        """Report a condition with its reason, or clear it when there is none."""
+        if reason is None:
+            self.clear(condition)
+        else:
+            self.report(condition, reason, severity=severity)
+
+    def task_failed(self, task: str, failures: int, error: str) -> None:
+        """Say that a supervised task has failed so many times in a row; it is fine again when it stops failing."""
+        if failures >= TASK_FAILURES:
+            reason = f"the task {task} failed {failures} times in a row: {error}"
+            self.report(f"task {task}", reason, severity=Severity.ERROR, lapses_after_s=TASK_QUIET_S)
+
+    def sweep(self) -> None:
+        """End what has lapsed; reading ``problems`` does it, too."""
+        now = self._clock()
+        for condition in [name for name, at in self._lapses.items() if now >= at]:
+            self.clear(condition)
+
+    def _tell(self, condition: str, problem: Problem | None) -> None:
+        self._told_fine.add(condition)
+        for listener in self._listeners:
+            listener(condition, problem)

@@ -1,0 +1,203 @@
+"""How long the work of a tree has waited, and what is likely to be in the way when nothing moves."""
+
+import asyncio
+import enum
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from forester.observability.health import HealthBoard, Severity
+from forester.observability.metrics import Metrics
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+CONDITION = "progress"
+_NAMED = 3
+"""Trees that the reason of the condition names; the log names all."""
+
+_TIMEOUTS = ("confirmation_timeout", "deadline_exceeded")
+
+
+class Cause(enum.Enum):
+    """What keeps a tree from moving; the values are the words of the log."""
+
+    ROLLOVER_NEEDED = "rollover needed"
+    EPOCH_TRANSITION = "epoch transition"
+    INVALID_PROOF = "invalid proof"
+    CONGESTION = "congestion"
+    UNKNOWN = "unknown"
+
+
+REMEDIES: Mapping[Cause, str] = {
+    Cause.ROLLOVER_NEEDED: "the tree is full: roll it over, or see why the rollover does not happen",
+    Cause.EPOCH_TRANSITION: "nobody is eligible between epochs: see that the forester registers and finalises",
+    Cause.INVALID_PROOF: "proofs are refused: compare indexer and prover with the chain (forester check)",
+    Cause.CONGESTION: "transactions do not land in time: --enable-priority-fees, or another RPC node",
+    Cause.UNKNOWN: "nothing was refused: see that prover and indexer answer (forester check)",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a tree that does not move.
+
+    ``symptoms`` counts what its failures since the last progress point to; ``rollover_due`` and ``epoch_in_transition``
+    are what the chain shows; ``timeouts`` counts transactions of any tree that did not land meanwhile.
+    """
+
+    symptoms: Mapping[Cause, int] = field(default_factory=dict)
+    rollover_due: bool = False
+    epoch_in_transition: bool = False
+    timeouts: int = 0
+
+
+def likely_cause(evidence: Evidence) -> Cause:
+    """Return what is most likely in the way.
+
+    What makes all work impossible comes first: a refusal because a tree is full, an epoch in which nobody may work.
+    Then what most failures point to, the graver one of two. Last what would explain silence.
+    """
+    counted = evidence.symptoms
+    if counted.get(Cause.ROLLOVER_NEEDED, 0):
+        return Cause.ROLLOVER_NEEDED
+    if evidence.epoch_in_transition:
+        return Cause.EPOCH_TRANSITION
+    by_weight = (Cause.INVALID_PROOF, Cause.CONGESTION, Cause.EPOCH_TRANSITION)
+    strongest = max(by_weight, key=lambda cause: counted.get(cause, 0))
+    if counted.get(strongest, 0):
+        return strongest
+    if evidence.timeouts:
+        return Cause.CONGESTION
+    return Cause.ROLLOVER_NEEDED if evidence.rollover_due else Cause.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds without progress until the first log line, between two of them, until the forester is unhealthy."""
+
+    first_line_s: float = 120.0
+    next_line_s: float = 300.0
+    unhealthy_s: float = 600.0
+
+
+@dataclass
+class _Tree:
+    kind: str
+    since: float
+    waiting: int = 0
+    position: int | None = None
+    rollover_due: bool = False
+    symptoms: Counter[Cause] = field(default_factory=Counter)
+    timeouts_before: int = 0
+    next_line: float | None = None
+
+
+class ProgressWatch:
+    """Watches trees. ``seen`` tells what the chain shows, ``worked`` what our own rounds achieve; ``look`` judges.
+
+    A tree moves when anybody moves it: several foresters share trees. ``clock`` returns seconds.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        board: HealthBoard,
+        *,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metrics = metrics
+        self._board = board
+        self._patience = patience or Patience()
+        self._clock = clock
+        self._trees: dict[str, _Tree] = {}
+        self._in_transition = False
+
+    def follow(self, trees: Mapping[str, str]) -> None:
+        """Watch these trees (address → kind) and no others; those that stay keep their history."""
+        now = self._clock()
+        for address in self._trees.keys() - trees.keys():
+            self._metrics.progress_age.remove(self._trees.pop(address).kind, address)
+        for address in trees.keys() - self._trees.keys():
+            self._trees[address] = _Tree(trees[address], now, timeouts_before=self._timeouts())
+            self._metrics.progress_age.labels(trees[address], address).set(0)
+
+    def seen(self, address: str, *, waiting: int, position: int, rollover_due: bool = False) -> None:
+        """Take in what the chain shows: elements ready for work, and a number that grows whenever the tree moves."""
+        tree = self._trees.get(address)
+        if tree is None:
+            return
+        moved = tree.position is not None and position != tree.position
+        if moved or (waiting and not tree.waiting):
+            self._moved(tree)
+        tree.waiting, tree.position, tree.rollover_due = waiting, position, rollover_due
+
+    def worked(self, address: str, elements: int, symptom: Cause | None = None) -> None:
+        """Take in a round of ours: elements that the chain confirmed, and what its failure points to."""
+        tree = self._trees.get(address)
+        if tree is None:
+            return
+        if elements:
+            self._moved(tree)
+        if symptom is not None:
+            tree.symptoms[symptom] += 1
+
+    def set_epoch(self, *, in_transition: bool) -> None:
+        """Say whether nobody may work at present, because no epoch is active or its weights are not settled."""
+        self._in_transition = in_transition
+
+    def look(self) -> None:
+        """Set the gauges, write the lines that are due, and tell the board whether a tree stands still."""
+        now = self._clock()
+        self._metrics.last_run.set_to_current_time()
+        standing = []
+        for address, tree in self._trees.items():
+            silence_s = now - tree.since if tree.waiting else 0.0
+            self._metrics.progress_age.labels(tree.kind, address).set(round(silence_s, 3))
+            if silence_s < self._patience.first_line_s:
+                tree.next_line = None
+                continue
+            cause = self._cause(tree)
+            if tree.next_line is None or now >= tree.next_line:
+                tree.next_line = now + self._patience.next_line_s
+                _log.warning(
+                    "no_progress",
+                    tree=address,
+                    kind=tree.kind,
+                    seconds=round(silence_s),
+                    waiting=tree.waiting,
+                    cause=cause.value,
+                    remedy=REMEDIES[cause],
+                )
+            if silence_s >= self._patience.unhealthy_s:
+                standing.append(f"{tree.kind} {address} for {silence_s:.0f} s ({cause.value})")
+        self._board.set(CONDITION, _reason(standing), severity=Severity.ERROR)
+        self._board.sweep()
+
+    async def run(self, every_s: float = 5.0) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(every_s)
+
+    def _moved(self, tree: _Tree) -> None:
+        tree.since = self._clock()
+        tree.symptoms.clear()
+        tree.timeouts_before = self._timeouts()
+        tree.next_line = None
+
+    def _cause(self, tree: _Tree) -> Cause:
+        timeouts = self._timeouts() - tree.timeouts_before
+        return likely_cause(Evidence(tree.symptoms, tree.rollover_due, self._in_transition, timeouts))
+
+    def _timeouts(self) -> int:
+        return self._metrics.failures(*_TIMEOUTS)
+
+
+def _reason(standing: list[str]) -> str | None:
+    if not standing:
+        return None
+    more = f", and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
+    return f"work waits without progress: {', '.join(standing[:_NAMED])}{more}"
