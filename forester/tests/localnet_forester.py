@@ -1,0 +1,119 @@
+"""A registered forester on a network of its own, with a sender; the clock moves while something is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+from localnet_process import Localnet
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.chain.programs import registry
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.chain.tree_metadata import TreeMetadata, decode_tree_metadata
+from forester.epoch.phases import SlotRange
+from forester.epoch.turn import Turn
+from forester.indexer.client import IndexerClient
+from forester.journal.database import Journal
+from forester.journal.signatures import SignatureStore
+from forester.observability.metrics import Metrics
+from forester.settings import Settings, SigningKey
+from forester.transactions.confirm import Confirmations, Fate, Pace
+from forester.transactions.priority_fee import PriorityFee
+from forester.transactions.sender import Sender
+
+EPOCH = 2
+_T = TypeVar("_T")
+
+
+@dataclass
+class Kit:
+    """What processors are made of."""
+
+    net: Localnet
+    key: Keypair
+    rpc: RpcClient
+    indexer: IndexerClient
+    journal: Journal
+    sender: Sender
+    metrics: Metrics
+
+    @property
+    def pubkey(self) -> Pubkey:
+        return self.key.pubkey()
+
+    @property
+    def turn(self) -> Turn:
+        """A turn that does not end."""
+        return Turn(EPOCH, SlotRange(500, 100_000), lambda: 501)
+
+    async def moving(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Let the clock of the network go on until some work is done."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.to_thread(self.net.call, "localnet_advance", 1)
+            await asyncio.wait([task], timeout=0.05)
+        return await task
+
+    async def send(self, *work: Instruction) -> None:
+        """Send a transaction and see to it that it succeeded."""
+        outcome = await self.moving(self.sender.send(work, purpose="test", subject=b"", within_s=120))
+        assert outcome.fate is Fate.CONFIRMED, outcome
+
+    async def register(self) -> None:
+        """Make the forester one of the epoch, and go to its active phase."""
+        await self.send(registry.register_forester_epoch(self.pubkey, self.pubkey, self.pubkey, EPOCH))
+        await asyncio.to_thread(self.net.call, "localnet_warp", 501)
+        await self.send(registry.finalize_registration(self.pubkey, self.pubkey, EPOCH))
+
+    async def data(self, address: Pubkey) -> bytes:
+        return (await self.rpc.existing_account(address, "an account of the test")).data
+
+    async def tree(self, address: Pubkey) -> TreeMetadata:
+        return decode_tree_metadata(address, await self.data(address))
+
+    async def patch(self, address: Pubkey, lamports: int = 0, **numbers: int) -> None:
+        """Write 64-bit numbers at offsets (``at240=7``) into an account and give it lamports."""
+        account = await self.rpc.existing_account(address, "an account of the test")
+        data = bytearray(account.data)
+        for name, value in numbers.items():
+            struct.pack_into("<Q", data, int(name.removeprefix("at")), value)
+        self.net.call(
+            "localnet_setAccount",
+            str(address),
+            {
+                "lamports": account.lamports + lamports,
+                "owner": str(account.owner),
+                "data": base64.b64encode(bytes(data)).decode(),
+            },
+        )
+
+
+@asynccontextmanager
+async def forester_on(net: Localnet, folder: Path, key: Keypair | None = None) -> AsyncIterator[Kit]:
+    """A forester with a journal in ``folder``; entered again it is one that was restarted."""
+    key = key or net.keys["forester"]
+    payer, metrics = SigningKey(key), Metrics()
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(RpcPool([net.url]))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        journal = await stack.enter_async_context(await Journal.open(folder / "journal.sqlite"))
+        rpc = RpcClient(pool)
+        confirmations = await stack.enter_async_context(Confirmations(rpc, pace=Pace(0.05, 1.0)))
+        sender = Sender(
+            *(rpc, confirmations, SignatureStore(journal), PriorityFee(Settings(), rpc), payer),
+            cu_limit=1_000_000,
+            metrics=metrics,
+        )
+        indexer = IndexerClient(session, net.environment["INDEXER_URL"])
+        yield Kit(net, key, rpc, indexer, journal, sender, metrics)
