@@ -131,7 +131,7 @@ async def test_events__of_accounts_and_programs__carry_address_data_and_slot() -
         await notify(socket, 1, {"context": {"slot": 6}, "value": {"pubkey": str(ADDRESS), "account": wire}})
         await asyncio.Event().wait()
 
-    wanted = [subscriptions.account(ADDRESS), subscriptions.program_accounts(ADDRESS, memcmp=[(8, b"ab")])]
+    wanted = [subscriptions.account(ADDRESS), subscriptions.program_accounts(ADDRESS, memcmp=[(8, b"ab")], length=9)]
     async with node(script) as url:
         found = await asyncio.wait_for(first(3, url, wanted), timeout=60)
     changed = [event for event in found if isinstance(event, AccountChanged)]
@@ -139,6 +139,7 @@ async def test_events__of_accounts_and_programs__carry_address_data_and_slot() -
         (5, ADDRESS, b"xyz"),
         (6, ADDRESS, b"xyz"),
     ]
+    assert asked[1]["params"][1]["dataSlice"] == {"offset": 0, "length": 9}
     assert asked[1]["params"][1]["filters"] == [{"memcmp": {"offset": 8, "bytes": "YWI=", "encoding": "base64"}}]
 
 

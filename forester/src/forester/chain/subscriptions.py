@@ -77,10 +77,19 @@ def account(address: Pubkey, *, commitment: str = "confirmed") -> Subscription:
 
 
 def program_accounts(
-    program: Pubkey, *, memcmp: Sequence[tuple[int, bytes]] = (), commitment: str = "confirmed"
+    program: Pubkey,
+    *,
+    memcmp: Sequence[tuple[int, bytes]] = (),
+    length: int | None = None,
+    commitment: str = "confirmed",
 ) -> Subscription:
-    """Every change of those accounts of a program that have given bytes at given offsets."""
-    options = {"encoding": "base64", "commitment": commitment, "filters": memcmp_filters(memcmp)}
+    """Every change of those accounts of a program that have given bytes at given offsets.
+
+    With ``length`` notifications carry no more than so many bytes of each.
+    """
+    options: dict[str, Any] = {"encoding": "base64", "commitment": commitment, "filters": memcmp_filters(memcmp)}
+    if length is not None:
+        options["dataSlice"] = {"offset": 0, "length": length}
     return Subscription("programSubscribe", (str(program), options))
 
 

@@ -1,0 +1,159 @@
+"""The current slot, known without asking: readings of the node, extrapolated between them (forester.md 2.5).
+
+The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so it is off
+by a bounded number of slots while the node is silent, and right again with its next word.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable
+
+import aiohttp
+
+from forester.chain import subscriptions
+from forester.chain.rpc_client import RpcClient
+from forester.chain.subscriptions import SlotSeen
+from forester.errors import EndpointError
+from forester.units import SLOT_SECONDS
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+IMPLAUSIBLE_SLOTS = 1000
+"""A reading so far ahead of what the time since the last one explains is believed when the next one says the same."""
+
+FASTEST_SLOT_S = 0.2
+"""Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
+
+_WINDOW_S = 60.0
+_LEAST_SPACING_S = 1.0
+_UNCONFIRMED_AGAIN_S = 0.5
+
+
+class SlotClock:
+    """The estimate. ``silence_s`` is the longest time that usually passes between two readings."""
+
+    def __init__(self, *, silence_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._silence_s = silence_s
+        self._now = now
+        self._reading: tuple[float, int] | None = None
+        self._told = 0
+        self._unconfirmed: int | None = None
+        self._measured: deque[tuple[float, int]] = deque()
+        self._per_second = 1 / SLOT_SECONDS
+        self._waiting: dict[int, tuple[int, asyncio.Future[None]]] = {}
+        self._numbers = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a slot was ever read."""
+        return self._reading is not None
+
+    @property
+    def slots_per_second(self) -> float:
+        """The measured pace; 0 while the chain stands."""
+        return self._per_second
+
+    @property
+    def reading_age_s(self) -> float | None:
+        """Seconds since the last reading; None before the first."""
+        return None if self._reading is None else self._now() - self._reading[0]
+
+    def slot(self) -> int:
+        """The current slot; RuntimeError before the first reading."""
+        if self._reading is None:
+            raise RuntimeError("no slot was read yet")
+        at, slot = self._reading
+        ahead = min(self._now() - at, 2 * self._silence_s)
+        self._told = max(self._told, slot + int(ahead * self._per_second))
+        return self._told
+
+    def read(self, slot: int) -> bool:
+        """Take in what a node said; False for a reading that needs another one to be believed."""
+        now = self._now()
+        if self._reading is not None and not self._plausible(now, slot):
+            self._unconfirmed = slot
+            return False
+        self._unconfirmed = None
+        if self._reading is None or slot >= self._reading[1]:
+            self._measure(now, slot)
+            self._reading = (now, slot)
+        self._release()
+        return True
+
+    async def reach(self, slot: int) -> None:
+        """Wait until the estimate is ``slot`` or more."""
+        if self.is_set and self.slot() >= slot:
+            return
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        self._waiting[number] = (slot, reached)
+        self._arm()
+        try:
+            await reached
+        finally:
+            self._waiting.pop(number, None)
+
+    def _plausible(self, now: float, slot: int) -> bool:
+        if self._reading is None:
+            return True
+        at, before = self._reading
+        if slot <= before + IMPLAUSIBLE_SLOTS + (now - at) / FASTEST_SLOT_S:
+            return True
+        return self._unconfirmed is not None and slot >= self._unconfirmed
+
+    def _measure(self, now: float, slot: int) -> None:
+        if self._reading is not None and slot - self._reading[1] > IMPLAUSIBLE_SLOTS:
+            self._measured.clear()
+        if self._measured and now - self._measured[-1][0] < _LEAST_SPACING_S:
+            return
+        self._measured.append((now, slot))
+        while now - self._measured[0][0] > max(_WINDOW_S, 4 * self._silence_s):
+            self._measured.popleft()
+        began, first = self._measured[0]
+        if now - began >= _LEAST_SPACING_S:
+            self._per_second = min((slot - first) / (now - began), 1 / FASTEST_SLOT_S)
+
+    def _release(self) -> None:
+        slot = self.slot()
+        for wanted, reached in self._waiting.values():
+            if wanted <= slot and not reached.done():
+                reached.set_result(None)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Look again when extrapolation should have brought the first of those who wait to their slot."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wanted = min((slot for slot, reached in self._waiting.values() if not reached.done()), default=None)
+        if wanted is None or self._reading is None or self._per_second <= 0:
+            return
+        at, slot = self._reading
+        after_reading = (wanted - slot) / self._per_second
+        if after_reading > 2 * self._silence_s:
+            return
+        delay = max(at + after_reading - self._now(), 0.0) + 0.001
+        self._timer = asyncio.get_running_loop().call_later(delay, self._release)
+
+
+async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
+    """Read the slot every ``interval_s`` seconds for ever; failures are logged, and tried again at the same pace."""
+    while True:
+        pause_s = interval_s
+        try:
+            if not clock.read(await rpc.slot("processed")):
+                pause_s = min(_UNCONFIRMED_AGAIN_S, interval_s)
+        except EndpointError as error:
+            _log.warning("slot_unknown", error=error.detail)
+        await asyncio.sleep(pause_s)
+
+
+async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: str) -> None:
+    """Take in every slot that a WebSocket tells, for ever."""
+    async for event in subscriptions.events(session, url, [subscriptions.slots()]):
+        if isinstance(event, SlotSeen):
+            clock.read(event.slot)

@@ -1,0 +1,171 @@
+"""Which trees are ours to move: found by slices of the programs' accounts, narrowed by the settings (forester.md 2.6).
+
+A tree that was rolled over stays as long as its queues hold work that can be done. Nullifiers of its leaves may be
+queued years later: it is looked at in every round, and comes back when they fill a batch.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from solders.pubkey import Pubkey
+
+from forester.chain.batched_accounts import (
+    QUEUE_HEAD_BYTES,
+    TREE_HEAD_BYTES,
+    decode_batched_tree,
+    decode_output_queue,
+)
+from forester.chain.concurrent_accounts import pending_cells
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PROGRAM
+from forester.chain.registry_accounts import decode_registered_program
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import (
+    ADDRESS_TREE_V1_DISCRIMINATOR,
+    BATCHED_TREE_DISCRIMINATOR,
+    METADATA_BYTES,
+    STATE_TREE_V1_DISCRIMINATOR,
+    TreeKind,
+    TreeMetadata,
+    decode_tree_metadata,
+)
+from forester.errors import MalformedAccount
+from forester.settings import Settings
+from forester.settings.model import ProcessorMode
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+TREE_DISCRIMINATORS = (BATCHED_TREE_DISCRIMINATOR, STATE_TREE_V1_DISCRIMINATOR, ADDRESS_TREE_V1_DISCRIMINATOR)
+
+Trees = Mapping[Pubkey, TreeMetadata]
+
+
+@dataclass(frozen=True)
+class TreeFilter:
+    """Which of the trees the settings choose; ``ids`` empty and ``group`` None choose all."""
+
+    ids: tuple[Pubkey, ...] = ()
+    group: Pubkey | None = None
+    mode: ProcessorMode = "all"
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The filter of the settings, which may leave the group to the registry."""
+        return cls(settings.tree_ids, settings.group_authority, settings.processor_mode)
+
+    def chooses(self, tree: TreeMetadata, group: Pubkey | None) -> bool:
+        """Whether a tree is chosen; ``group`` is the owner that all trees must have."""
+        if tree.metadata.network_fee == 0:
+            return False  # served by the key in its metadata, not by foresters of epochs
+        if group is not None and tree.metadata.owner != group:
+            return False
+        if self.ids and tree.address not in self.ids:
+            return False
+        return self.mode == "all" or tree.kind.is_batched == (self.mode == "v2")
+
+
+async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMetadata]:
+    """Return the chosen trees, those that were rolled over included; EndpointError if a kind could not be read."""
+    reads = [
+        rpc.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=METADATA_BYTES)
+        for discriminator in TREE_DISCRIMINATORS
+    ]
+    group, found = await asyncio.gather(_group(rpc, wanted), asyncio.gather(*reads))
+    trees: dict[Pubkey, TreeMetadata] = {}
+    for account in (item for part in found for item in part):
+        try:
+            tree = decode_tree_metadata(account.address, account.data)
+        except MalformedAccount as error:
+            _log.warning("tree_malformed", tree=str(account.address), error=error.detail)
+            continue
+        if wanted.chooses(tree, group):
+            trees[tree.address] = tree
+    return trees
+
+
+async def _group(rpc: RpcClient, wanted: TreeFilter) -> Pubkey | None:
+    if wanted.group is not None:
+        return wanted.group
+    account = await rpc.account(REGISTERED_PROGRAM)
+    return None if account is None else decode_registered_program(account.data).group
+
+
+async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
+    """Whether the queues of a tree hold something that can be worked off now."""
+    if not tree.kind.is_batched:
+        queue = await rpc.existing_account(tree.queue, "a V1 queue")
+        return next(pending_cells(queue.data), None) is not None
+    places = [tree.address, tree.queue] if tree.kind is TreeKind.STATE_V2 else [tree.address]
+    head, *output = await rpc.accounts(places, length=max(TREE_HEAD_BYTES, QUEUE_HEAD_BYTES))
+    queues = [decode_batched_tree(head.data).queue] if head is not None else []
+    queues += [decode_output_queue(item.data).queue for item in output if item is not None]
+    return any(queue.ready_zkp_batches for queue in queues)
+
+
+class Discovery:
+    """The trees that are worked on, kept up to date; ``changed`` is called with all of them when they differ."""
+
+    def __init__(
+        self, rpc: RpcClient, wanted: TreeFilter, *, interval_s: float, changed: Callable[[Trees], None]
+    ) -> None:
+        self._rpc = rpc
+        self._wanted = wanted
+        self._interval_s = interval_s
+        self._changed = changed
+        self._known: frozenset[Pubkey] = frozenset()
+        self._again = asyncio.Event()
+        self.trees: Trees = {}
+
+    async def refresh(self) -> None:
+        """Look once. Raises EndpointError and MalformedAccount, and has then changed nothing."""
+        found = await find_trees(self._rpc, self._wanted)
+        retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
+        working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
+        drained = {tree.address for tree, more in zip(retired, working, strict=True) if not more}
+        trees = {address: tree for address, tree in found.items() if address not in drained}
+        self._known = frozenset(found)
+        if trees != self.trees:
+            _log.info("trees_changed", trees=len(trees), **_differences(self.trees, trees), drained=len(drained))
+            self.trees = trees
+            self._changed(trees)
+
+    async def run(self) -> None:
+        """Look at every interval, and whenever a tree was noticed, for ever."""
+        while True:
+            try:
+                async with asyncio.timeout(self._interval_s or None):
+                    await self._again.wait()
+            except TimeoutError:
+                pass
+            self._again.clear()
+            await self.refresh()
+
+    def notice(self, address: Pubkey, data: bytes) -> None:
+        """Take in that an account has changed: an unknown tree, or one that was rolled over, is looked at soon."""
+        if data[:8] not in TREE_DISCRIMINATORS or len(data) < METADATA_BYTES:
+            return
+        known = self.trees.get(address)
+        if known is not None:
+            try:
+                now = decode_tree_metadata(address, data)
+            except MalformedAccount:
+                return
+            if now.metadata.is_rolled_over != known.metadata.is_rolled_over:
+                self._again.set()
+        elif address not in self._known:
+            self._known |= {address}
+            self._again.set()
+
+    def look_again(self) -> None:
+        """Look as soon as possible."""
+        self._again.set()
+
+
+def _differences(before: Trees, after: Trees) -> dict[str, int]:
+    return {"new": _count(after.keys() - before.keys()), "gone": _count(before.keys() - after.keys())}
+
+
+def _count(items: Iterable[Pubkey]) -> int:
+    return sum(1 for _ in items)

@@ -1,0 +1,135 @@
+"""Tasks that are started again when they fail, and end together within a bounded time.
+
+A failure never reaches another task. Who wants to end well looks at ``stopping``; who does not is cancelled.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import CollectorRegistry, Counter
+
+from forester.errors import ForesterError
+from forester.limits.backoff import Backoff
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+RESTARTS = Backoff(0.2, 30.0)
+STEADY_S = 60.0
+"""A task that ran so long before it failed begins with the shortest pause again."""
+
+Work = Callable[[], Awaitable[object]]
+
+
+def jittered(backoff: Backoff, failures: int) -> float:
+    """Seconds after ``failures`` in a row: between half of the bound and all of it."""
+    return backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
+
+
+class Supervisor:
+    """The tasks of one process. Restarts are counted by ``kind``, of which there are few; names are for logs.
+
+    ``failed`` is told the kind of a task, how often it has failed in a row, and why.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        failed: Callable[[str, int, str], None] = lambda *_: None,
+        backoff: Backoff = RESTARTS,
+    ) -> None:
+        self._failed = failed
+        self._backoff = backoff
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._draining: set[str] = set()
+        self.stopping = asyncio.Event()
+        self.restarts = Counter(
+            "forester_task_restarts_total",
+            "Tasks that failed and were started again",
+            ("task",),
+            registry=registry or CollectorRegistry(auto_describe=True),
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the tasks that run."""
+        return frozenset(self._tasks)
+
+    def start(self, kind: str, work: Work, *, name: str | None = None, drains: bool = False) -> None:
+        """Run ``work`` until it returns; ValueError if a task of this name runs, nothing at all while stopping.
+
+        ``drains`` says that it looks at ``stopping`` and then ends by itself; other tasks are cancelled at once.
+        """
+        name = name or kind
+        if name in self._tasks:
+            raise ValueError(f"a task named {name} is running")
+        if self.stopping.is_set():
+            return
+        task = asyncio.create_task(self._supervise(kind, name, work), name=name)
+        self._tasks[name] = task
+        if drains:
+            self._draining.add(name)
+        task.add_done_callback(lambda _: self._forget(name))
+
+    async def cancel(self, name: str) -> None:
+        """End one task, if it runs, and wait until it has ended."""
+        task = self._tasks.get(name)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def stop(self, within_s: float) -> bool:
+        """Ask all tasks to end, cancel those that have not after ``within_s`` seconds; whether none had to be."""
+        self.stopping.set()
+        draining = {task for name, task in self._tasks.items() if name in self._draining}
+        others = set(self._tasks.values()) - draining
+        for task in others:
+            task.cancel()
+        late = (await asyncio.wait(draining, timeout=within_s))[1] if draining else set()
+        for task in late:
+            task.cancel()
+        if late:
+            _log.warning("drain_cut_short", tasks=sorted(task.get_name() for task in late), after_s=within_s)
+        if late or others:
+            await asyncio.wait(late | others)
+        return not late
+
+    def _forget(self, name: str) -> None:
+        del self._tasks[name]
+        self._draining.discard(name)
+
+    async def _supervise(self, kind: str, name: str, work: Work) -> None:
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while not self.stopping.is_set():
+            began = loop.time()
+            try:
+                await work()
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is reported and the task begins anew
+                failures = 1 if loop.time() - began >= STEADY_S else failures + 1
+                pause_s = jittered(self._backoff, failures)
+                self.restarts.labels(kind).inc()
+                _report(name, error, failures, pause_s)
+                self._failed(kind, failures, str(error) or type(error).__name__)
+            await self.pause(pause_s)
+
+    async def pause(self, seconds: float) -> bool:
+        """Sleep, but no longer than until all tasks are asked to end; whether they are."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def _report(name: str, error: Exception, failures: int, pause_s: float) -> None:
+    """Expected failures in one line, surprises with their trace."""
+    facts = {"task": name, "failures": failures, "again_in_s": round(pause_s, 3)}
+    if isinstance(error, ForesterError):
+        _log.warning("task_failed", error=error.detail, **facts)
+    else:
+        _log.error("task_crashed", exc_info=error, **facts)

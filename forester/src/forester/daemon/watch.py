@@ -1,0 +1,47 @@
+"""What the node tells by itself: trees and queues that changed, epochs that changed; one WebSocket for all of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+from solders.pubkey import Pubkey
+
+from forester.chain import subscriptions
+from forester.chain.batched_accounts import TREE_HEAD_BYTES
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY
+from forester.chain.programs.coder import account_discriminator
+from forester.chain.subscriptions import AccountChanged, Gap, Subscription
+from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
+from forester.daemon.discovery import TREE_DISCRIMINATORS
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told: of an account of trees and queues with its first bytes, of epochs, of lost notifications."""
+
+    account: Callable[[Pubkey, bytes], None]
+    epochs: Callable[[], None]
+    gap: Callable[[], None]
+
+
+def watched() -> list[Subscription]:
+    """Trees and queues of both generations, no more of them than their heads; epochs and the protocol's rules."""
+    kinds = (*TREE_DISCRIMINATORS, OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR)
+    trees = [
+        subscriptions.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, kind)], length=TREE_HEAD_BYTES)
+        for kind in kinds
+    ]
+    epochs = subscriptions.program_accounts(REGISTRY, memcmp=[(0, account_discriminator("EpochPda"))])
+    return [*trees, epochs, subscriptions.account(PROTOCOL_CONFIG)]
+
+
+async def watch(session: aiohttp.ClientSession, url: str, listeners: Listeners) -> None:
+    """Tell the listeners, for ever; RequestRefused if the node does not offer these subscriptions."""
+    async for event in subscriptions.events(session, url, watched()):
+        if isinstance(event, Gap):
+            listeners.gap()
+        elif isinstance(event, AccountChanged):
+            if event.account.owner == ACCOUNT_COMPRESSION:
+                listeners.account(event.account.address, event.account.data)
+            else:
+                listeners.epochs()

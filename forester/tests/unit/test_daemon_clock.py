@@ -1,0 +1,129 @@
+"""The estimate of the slot: scripted time, scripted readings."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+from scripted_node import ScriptedNode, result, serving, status
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.daemon.clock import FASTEST_SLOT_S, IMPLAUSIBLE_SLOTS, SlotClock, poll_slots
+
+
+@dataclass
+class Time:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def clock_at(time: Time, slot: int, silence_s: float = 10.0) -> SlotClock:
+    clock = SlotClock(silence_s=silence_s, now=time)
+    assert clock.read(slot)
+    return clock
+
+
+async def test_slot__between_readings__goes_on_at_the_measured_pace() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    time.now += 4
+    assert clock.slot() == 510, "by design a slot takes 0.4 s"
+    for _ in range(12):
+        time.now += 10
+        clock.read(500 + int((time.now - 1000) / 0.5))
+    assert clock.slots_per_second == pytest.approx(2.0, rel=0.02)
+    before = clock.slot()
+    time.now += 5
+    assert clock.slot() == before + 10
+
+
+async def test_slot__readings_fall_behind_the_estimate__holds_instead_of_running_backwards() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    time.now += 10
+    assert clock.slot() == 525
+    clock.read(510)
+    told = [clock.slot()]
+    for _ in range(60):
+        time.now += 0.5
+        told.append(clock.slot())
+    assert told == sorted(told)
+    assert told[0] == 525
+    clock.read(505)
+    assert clock.slot() == told[-1], "a node that lags changes nothing"
+
+
+async def test_slot__node_is_silent__is_ahead_by_a_bounded_number_of_slots_and_right_again_at_its_next_word() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    time.now += 3600
+    ahead = clock.slot() - 500
+    assert ahead == 50, "twice the usual silence"
+    assert clock.reading_age_s == 3600
+    clock.read(9500)
+    assert clock.slot() == 9500
+
+
+async def test_slot__chain_stands__does_not_go_on() -> None:
+    time = Time()
+    clock = clock_at(time, 500, silence_s=1.0)
+    for _ in range(30):
+        time.now += 1
+        clock.read(500)
+    assert clock.slots_per_second == 0
+    assert clock.slot() - 500 <= 3, "what passed before that was measured"
+
+
+async def test_read__node_catches_up__never_makes_the_estimate_race() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    for step in range(1, 5):
+        time.now += 1
+        clock.read(500 + 200 * step)
+    assert clock.slots_per_second == pytest.approx(1 / FASTEST_SLOT_S)
+
+
+@pytest.mark.parametrize(("second", "told"), [(10**12 + 1, 10**12 + 1), (505, 505)])
+async def test_read__slot_far_ahead__is_believed_when_said_twice(second: int, told: int) -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    assert clock.read(500 + IMPLAUSIBLE_SLOTS)
+    clock = clock_at(time, 500)
+    assert not clock.read(10**12)
+    assert clock.slot() == 500
+    time.now += 0.1
+    assert clock.read(second)
+    assert clock.slot() == told
+
+
+async def test_reach__slots_pass_or_are_read__wakes_exactly_who_waited_for_them() -> None:
+    clock = SlotClock(silence_s=10)
+    early = asyncio.create_task(clock.reach(101))
+    late = asyncio.create_task(clock.reach(1_000))
+    given_up = asyncio.create_task(clock.reach(900))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    clock.read(100)
+    await asyncio.wait_for(early, 60)  # nobody reads again: extrapolation brings it
+    assert not late.done()
+    clock.read(1_000)
+    await asyncio.wait_for(late, 60)
+    assert given_up.cancelled()
+    await asyncio.wait_for(clock.reach(1_000), 60)
+    assert clock._waiting == {}
+
+
+async def test_poll_slots__failures_between__reads_on() -> None:
+    node = ScriptedNode(script=[status(500), result(7), status(429), result("x")], usual=result(9))
+    clock = SlotClock(silence_s=1)
+    async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
+        task = asyncio.create_task(poll_slots(clock, RpcClient(pool), 0.01))
+        async with asyncio.timeout(60):
+            await clock.reach(9)
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()

@@ -1,0 +1,164 @@
+"""Which trees are found, chosen, and dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from chain_accounts import GROUP, TreeAccount, address
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PROGRAM
+from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
+from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
+from forester.daemon.discovery import Discovery, TreeFilter, Trees, find_trees
+from forester.daemon.watch import watched
+from forester.errors import EndpointUnreachable
+
+STATE = TreeAccount(TreeKind.STATE_V2, 1)
+ADDRESSES = TreeAccount(TreeKind.ADDRESS_V2, 2)
+STATE_V1 = TreeAccount(TreeKind.STATE_V1, 3)
+ADDRESSES_V1 = TreeAccount(TreeKind.ADDRESS_V1, 4)
+FOREIGN = TreeAccount(TreeKind.STATE_V2, 5, owner=address(9))
+FREE = TreeAccount(TreeKind.STATE_V2, 6, network_fee=0)
+ALL = (STATE, ADDRESSES, STATE_V1, ADDRESSES_V1, FOREIGN, FREE)
+
+
+@dataclass
+class Node(RpcClient):
+    """A node with some trees, and the group of the registry."""
+
+    trees: tuple[TreeAccount, ...] = ALL
+    group: Pubkey | None = GROUP
+    broken: bool = False
+    lengths: list[int | None] = field(default_factory=list)
+    looked: int = 0
+
+    async def program_accounts(
+        self,
+        program: Pubkey,
+        *,
+        memcmp: Sequence[tuple[int, bytes]] = (),
+        size: int | None = None,
+        start: int = 0,
+        length: int | None = None,
+    ) -> list[Account]:
+        assert (program, start) == (ACCOUNT_COMPRESSION, 0)
+        self.looked += 1
+        if self.broken and self.looked % 3 == 0:
+            raise EndpointUnreachable("one kind is missing")
+        self.lengths.append(length)
+        every = [account for tree in self.trees for account in tree.accounts()]
+        chosen = [item for item in every if all(item.data[at:].startswith(part) for at, part in memcmp)]
+        return [replace(item, data=item.data[:length]) for item in chosen]
+
+    async def accounts(
+        self, addresses: Sequence[Pubkey], *, start: int = 0, length: int | None = None
+    ) -> list[Account | None]:
+        every = {account.address: account for tree in self.trees for account in tree.accounts()}
+        if self.group is not None:
+            data = REGISTERED_PROGRAM_DISCRIMINATOR + bytes(32) + bytes(self.group) + bytes(32)
+            every[REGISTERED_PROGRAM] = Account(REGISTERED_PROGRAM, ACCOUNT_COMPRESSION, 1, data)
+        end = None if length is None else start + length
+        return [replace(every[key], data=every[key].data[start:end]) if key in every else None for key in addresses]
+
+
+def numbers(trees: Trees) -> list[int]:
+    return sorted(bytes(key)[0] for key in trees)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "group", "expected"),
+    [
+        (TreeFilter(), GROUP, [1, 2, 3, 4]),
+        (TreeFilter(), None, [1, 2, 3, 4, 5]),
+        (TreeFilter(group=address(9)), GROUP, [5]),
+        (TreeFilter(mode="v1"), GROUP, [3, 4]),
+        (TreeFilter(mode="v2"), GROUP, [1, 2]),
+        (TreeFilter(ids=(address(2), address(3), address(77))), GROUP, [2, 3]),
+        (TreeFilter(ids=(address(5),)), GROUP, []),
+    ],
+)
+async def test_find_trees__filters__choose_by_group_id_generation_and_fee(
+    wanted: TreeFilter, group: Pubkey | None, expected: list[int]
+) -> None:
+    node = Node(group=group)
+    assert numbers(await find_trees(node, wanted)) == expected
+    assert node.lengths == [METADATA_BYTES] * 3, "trees of megabytes are not downloaded"
+
+
+async def test_discovery__one_kind_unreadable__keeps_what_it_had() -> None:
+    told: list[Trees] = []
+    node = Node()
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=told.append)
+    await discovery.refresh()
+    node.broken, node.trees = True, (STATE,)
+    with pytest.raises(EndpointUnreachable):
+        await discovery.refresh()
+    assert numbers(discovery.trees) == [1, 2, 3, 4]
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("tree", "more"),
+    [
+        (STATE, {"ready": 1}),
+        (STATE, {"ready_output": 2}),
+        (ADDRESSES, {"ready": 1}),
+        (STATE_V1, {"waiting": 1}),
+        (ADDRESSES_V1, {"waiting": 3}),
+    ],
+)
+async def test_discovery__tree_was_rolled_over__goes_when_it_is_drained_and_comes_back_with_new_work(
+    tree: TreeAccount, more: dict[str, int]
+) -> None:
+    retired = replace(tree, rolledover_slot=700)
+    node = Node(trees=(replace(retired, **more), TreeAccount(TreeKind.ADDRESS_V2, 8)))  # type: ignore[arg-type]
+    told: list[list[int]] = []
+    discovery = Discovery(node, TreeFilter(), interval_s=60, changed=lambda trees: told.append(numbers(trees)))
+    await discovery.refresh()
+    await discovery.refresh()
+    working, node.trees = node.trees, (retired, node.trees[1])
+    await discovery.refresh()
+    node.trees = working
+    await discovery.refresh()
+    assert told == [[tree.number, 8], [8], [tree.number, 8]]
+
+
+async def test_discovery__notified__looks_at_new_and_replaced_trees_only() -> None:
+    node = Node(trees=(STATE,))
+    found: asyncio.Queue[list[int]] = asyncio.Queue()
+    discovery = Discovery(node, TreeFilter(), interval_s=0, changed=lambda trees: found.put_nowait(numbers(trees)))
+    await discovery.refresh()
+    assert await found.get() == [1]
+    task = asyncio.create_task(discovery.run())
+    looked = node.looked
+    tree, queue = STATE.accounts()
+    discovery.notice(tree.address, tree.data)
+    discovery.notice(queue.address, queue.data)
+    discovery.notice(address(99), b"short")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert node.looked == looked, "an interval of 0 looks only when told"
+    node.trees = (STATE, ADDRESSES)
+    (new,) = ADDRESSES.accounts()
+    discovery.notice(new.address, new.data)
+    assert await asyncio.wait_for(found.get(), 60) == [1, 2]
+    node.trees = (replace(STATE, rolledover_slot=5), ADDRESSES)
+    discovery.notice(tree.address, node.trees[0].accounts()[0].data)
+    assert await asyncio.wait_for(found.get(), 60) == [2]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_watched__subscriptions__tell_of_trees_queues_epochs_and_rules_in_small_messages() -> None:
+    everything = watched()
+    programs = [item for item in everything if item.method == "programSubscribe"]
+    assert len(programs) == 6
+    assert [item.method for item in everything if item not in programs] == ["accountSubscribe"]
+    sliced = [item for item in programs if item.params[0] == str(ACCOUNT_COMPRESSION)]
+    assert len(sliced) == 5
+    assert all(item.params[1]["dataSlice"] == {"offset": 0, "length": 704} for item in sliced)
