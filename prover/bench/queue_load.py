@@ -173,8 +173,18 @@ async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) 
         phases = []
         for jobs in (options.jobs // 10, options.jobs):
             phases.append(await load.submit(jobs - len(load.ids), options.clients))
+            await settled(redis)
             phases += [await load.poll(options.clients, options.polls, interval) for interval in intervals]
         return phases, (used_memory(redis) - empty) / (len(load.ids) - first)
+
+
+async def settled(redis: RedisServer) -> None:
+    """Wait until Redis no longer rewrites its append-only file: hundreds of megabytes after so many jobs at once."""
+    while True:
+        state = redis.info("persistence")
+        if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
+            return
+        await asyncio.sleep(0.1)
 
 
 def used_memory(redis: RedisServer) -> int:
@@ -208,12 +218,13 @@ def main() -> int:
     parser.add_argument(
         "--vector", default="batch_update_32_10", help="whose body is sent (default batch_update_32_10)"
     )
+    parser.add_argument("--folder", type=Path, help="where Redis keeps its file, say on the disk meant for it")
     parser.add_argument("--p99-ms", type=float, default=0, help="fail when a status took longer at p99; 0 never does")
     options = parser.parse_args()
     variables = {"PROVER_QUEUE__WAIT_LIMIT_S": "86400", "PROVER_QUEUE__REQUEST_AGE_S": "86400"}
     keys_dir = reference_fixtures.proving_keys_dir()
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir=options.folder) as folder,
         running_redis(Path(folder), appendonly=True) as redis,
         running_fleet(Path(folder), keys_dir, redis.url, variables, workers=0) as ([api], _),
     ):
