@@ -3,15 +3,10 @@
 from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
-from forester.checks.result import CheckFailed
-from forester.units import sol
+from forester.checks.result import passed
+from forester.network_status.fitness import judge_balance
 
 
 async def check_balance(client: RpcClient, payer: Pubkey, least_sol: float) -> str:
     """Return the balance; CheckFailed if it is under ``least_sol``."""
-    balance = sol(await client.balance(payer))
-    if balance < least_sol:
-        raise CheckFailed(
-            f"insufficient funds: {payer} has {balance:.4f} SOL, less than the minimum {least_sol:.4f} SOL; top it up"
-        )
-    return f"{balance:.4f} SOL, minimum {least_sol:.4f} SOL"
+    return passed(judge_balance(payer, await client.balance(payer), least_sol))

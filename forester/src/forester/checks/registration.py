@@ -5,9 +5,10 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_epoch_address
 from forester.chain.registry_accounts import decode_forester_epoch, decode_protocol_config
 from forester.chain.rpc_client import RpcClient
-from forester.checks.result import CheckFailed
+from forester.checks.result import CheckFailed, passed
 from forester.epoch.phases import BeforeGenesis
 from forester.network_status.epochs import protocol_times
+from forester.network_status.fitness import judge_registration
 
 
 async def check_registration(client: RpcClient, derivation: Pubkey) -> str:
@@ -20,13 +21,6 @@ async def check_registration(client: RpcClient, derivation: Pubkey) -> str:
         raise CheckFailed(f"no epoch has begun: {error}") from None
     earlier = [epoch - 1] if epoch > 0 else []
     addresses = [forester_epoch_address(derivation, number) for number in (epoch, *earlier)]
-    current, *previous = await client.accounts(addresses)
-    if current is not None:
-        registration = decode_forester_epoch(current.data)
-        note = "" if registration.total_epoch_weight is not None else ", not finalised yet"
-        return f"registered for epoch {epoch} with weight {registration.weight}{note}"
-    if previous and previous[0] is not None:
-        raise CheckFailed(f"not registered for epoch {epoch}, but for epoch {epoch - 1}; is the forester running?")
-    raise CheckFailed(
-        f"not registered for epoch {epoch}; is {derivation} the derivation key, and the forester running?"
-    )
+    accounts = await client.accounts(addresses)
+    current, previous, *_ = [*(None if item is None else decode_forester_epoch(item.data) for item in accounts), None]
+    return passed(judge_registration(epoch, current, previous, derivation))

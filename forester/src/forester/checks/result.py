@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from forester.errors import ForesterError
+from forester.network_status.fitness import Finding
 
 
 class CheckFailed(ForesterError):
@@ -21,6 +22,13 @@ class CheckResult:
     success: bool
     message: str
     duration_ms: int
+
+
+def passed(finding: Finding) -> str:
+    """Return what was found; CheckFailed if it is not as it should be."""
+    if not finding.fine:
+        raise CheckFailed(finding.message)
+    return finding.message
 
 
 async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResult:

@@ -1,8 +1,9 @@
 """Where the chain is in its epochs, as far as a status tells; no I/O."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfig
+from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import BeforeGenesis, EpochPhases, ProtocolTimes
 from forester.epoch.schedule import chosen_part
 from forester.errors import MalformedAccount
@@ -87,14 +88,22 @@ def hours(slots: int) -> int:
     return int(slots * SLOT_SECONDS / 3600)
 
 
-def owner_at(
-    registrations: tuple[ForesterEpochAccount, ...], total_weight: int, key: bytes, epoch: int, light_slot: int
-) -> int | None:
-    """Position in ``registrations`` of who owns a light slot of a key; None if nobody does."""
+@lru_cache(maxsize=256)
+def owners(
+    shares: tuple[tuple[int, int], ...], total_weight: int, key: bytes, epoch: int, light_slots: int
+) -> tuple[int | None, ...]:
+    """Position in ``shares`` (first part and weight of each forester) of who owns each light slot of a key, or None.
+
+    Kept, as thousands of hashes go into it and it changes with the epoch and its registrations only.
+    """
     if total_weight < 1:
-        return None
-    part = chosen_part(key, epoch, light_slot, total_weight)
-    for position, registration in enumerate(registrations):
-        if registration.forester_index <= part < registration.forester_index + registration.weight:
+        return (None,) * light_slots
+    parts = (chosen_part(key, epoch, light_slot, total_weight) for light_slot in range(light_slots))
+    return tuple(_holder(shares, part) for part in parts)
+
+
+def _holder(shares: tuple[tuple[int, int], ...], part: int) -> int | None:
+    for position, (first, weight) in enumerate(shares):
+        if first <= part < first + weight:
             return position
     return None

@@ -1,7 +1,7 @@
 """Reads the state of all trees and epochs with as few and as small reads as it takes."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from solders.pubkey import Pubkey
 
@@ -25,19 +25,30 @@ from forester.chain.tree_metadata import (
 )
 from forester.errors import AccountMissing
 from forester.network_status.epochs import EpochView, protocol_times
+from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.state import NetworkState, TreeState
 
 _EPOCH_OFFSET = 48
 """Where a ForesterEpochPda has its epoch."""
 
 
-async def read_network(client: RpcClient, *, all_epochs: bool = False) -> NetworkState:
+async def read_network(
+    client: RpcClient,
+    *,
+    all_epochs: bool = False,
+    owners: Iterable[Pubkey] = (),
+    counts: QueueCounts | None = None,
+) -> NetworkState:
     """Read everything; registrations of the active and the registering epoch, or of all epochs.
 
-    Raises EndpointError when a part cannot be read: a partial state would look like a healthy one.
+    Balances are those of registered foresters and of ``owners``. ``counts``, kept between calls, bounds how many V1
+    queues are read. Raises EndpointError when a part cannot be read, AccountMissing and MalformedAccount: a partial
+    state would look like a healthy one.
     """
     protocol_account, slot, trees = await asyncio.gather(
-        client.existing_account(PROTOCOL_CONFIG, "the protocol configuration"), client.slot(), _trees(client)
+        client.existing_account(PROTOCOL_CONFIG, "the protocol configuration"),
+        client.slot(),
+        _trees(client, counts or QueueCounts()),
     )
     protocol = decode_protocol_config(protocol_account.data)
     view = EpochView.at(protocol_times(protocol.config), slot)
@@ -45,7 +56,7 @@ async def read_network(client: RpcClient, *, all_epochs: bool = False) -> Networ
     registrations = await _registrations(client, None if all_epochs else epochs)
     weights, balances = await asyncio.gather(
         _weights(client, sorted({*epochs, *registrations})),
-        _balances(client, {item.authority for epoch in epochs for item in registrations.get(epoch, ())}),
+        _balances(client, {*owners, *(item.authority for epoch in epochs for item in registrations.get(epoch, ()))}),
     )
     return NetworkState(slot, protocol, registrations, weights, balances, trees)
 
@@ -67,36 +78,32 @@ async def find_trees(client: RpcClient) -> list[Account]:
     return [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
 
 
-async def _trees(client: RpcClient) -> tuple[TreeState, ...]:
+async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...]:
     accounts = await find_trees(client)
     found = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
     outputs = [tree.queue for tree, _ in found if tree.kind is TreeKind.STATE_V2]
-    cells = [tree.queue for tree, _ in found if not tree.kind.is_batched]
-    heads, queues = await asyncio.gather(
+    heads, counted = await asyncio.gather(
         client.accounts(outputs, length=batched_accounts.QUEUE_HEAD_BYTES),
-        asyncio.gather(*(client.existing_account(address, "a V1 queue") for address in cells)),
+        counts.read(client, [tree.queue for tree, _ in found if not tree.kind.is_batched]),
     )
-    by_address = {address: head for address, head in zip(outputs, heads, strict=True) if head is not None}
-    by_address |= {queue.address: queue for queue in queues}
-    states = [_tree_state(tree, data, by_address) for tree, data in found]
+    queues = {address: head for address, head in zip(outputs, heads, strict=True) if head is not None}
+    states = [_tree_state(tree, data, queues, counted) for tree, data in found]
     return tuple(sorted(states, key=lambda state: (state.kind.value, str(state.tree.address))))
 
 
-def _tree_state(tree: TreeMetadata, data: bytes, queues: dict[Pubkey, Account]) -> TreeState:
+def _tree_state(
+    tree: TreeMetadata, data: bytes, queues: Mapping[Pubkey, Account], counted: Mapping[Pubkey, QueueCount]
+) -> TreeState:
     if tree.kind is TreeKind.ADDRESS_V2:
         return TreeState(tree, batched=batched_accounts.decode_batched_tree(data))
+    if tree.kind is not TreeKind.STATE_V2:
+        count = counted[tree.queue]
+        head = concurrent_accounts.decode_tree(data)
+        return TreeState(tree, concurrent=head, pending_cells=count.pending, cells=count.cells)
     if tree.queue not in queues:
         raise AccountMissing(f"the queue {tree.queue} of tree {tree.address} does not exist")
-    queue = queues[tree.queue].data
-    if tree.kind is TreeKind.STATE_V2:
-        head = batched_accounts.decode_batched_tree(data)
-        return TreeState(tree, batched=head, output_queue=batched_accounts.decode_output_queue(queue))
-    return TreeState(
-        tree,
-        concurrent=concurrent_accounts.decode_tree(data),
-        pending_cells=sum(1 for _ in concurrent_accounts.pending_cells(queue)),
-        cells=concurrent_accounts.decode_queue(queue).capacity,
-    )
+    output = batched_accounts.decode_output_queue(queues[tree.queue].data)
+    return TreeState(tree, batched=batched_accounts.decode_batched_tree(data), output_queue=output)
 
 
 async def _registrations(

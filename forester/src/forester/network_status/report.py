@@ -82,7 +82,7 @@ def _totals(state: NetworkState) -> dict[str, int]:
 def _tree(state: NetworkState, item: TreeState) -> dict[str, Any]:
     view = state.epochs
     owner = state.owner(item.tree, view.light_slot)
-    entry: dict[str, Any] = {
+    return {
         "tree_type": item.kind.label,
         "merkle_tree": str(item.tree.address),
         "queue": str(item.tree.queue),
@@ -92,15 +92,13 @@ def _tree(state: NetworkState, item: TreeState) -> dict[str, Any]:
         "height": item.head.height,
         "threshold": item.threshold,
         "is_rolledover": item.tree.metadata.is_rolled_over,
+        "queue_length": None if item.batched else item.pending_cells,
+        "queue_capacity": None if item.batched else item.cells,
+        "v2_queue_info": _batched(item) if item.batched else None,
         "assigned_forester": None if owner is None else str(state.active_registrations[owner].authority),
-        "schedule": [state.owner(item.tree, light_slot) for light_slot in range(view.light_slots)],
+        "schedule": list(state.schedule(item.tree)),
         "owner": str(item.tree.metadata.owner),
     }
-    if item.batched is None:
-        entry |= {"queue_length": item.pending_cells, "queue_capacity": item.cells}
-    else:
-        entry["v2_queue_info"] = _batched(item)
-    return entry
 
 
 def _batched(item: TreeState) -> dict[str, Any]:

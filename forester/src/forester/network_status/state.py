@@ -9,7 +9,7 @@ from forester.chain.batched_accounts import BatchedTree, OutputQueue, QueueBatch
 from forester.chain.concurrent_accounts import ConcurrentTree
 from forester.chain.registry_accounts import ForesterEpochAccount, ProtocolConfigAccount
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
-from forester.network_status.epochs import EpochView, owner_at, protocol_times
+from forester.network_status.epochs import EpochView, owners, protocol_times
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,18 @@ class NetworkState:
 
     def owner(self, tree: TreeMetadata, light_slot: int | None) -> int | None:
         """Position in ``active_registrations`` of who owns a light slot of a tree; None if nobody does."""
-        epoch = self.epochs.active
-        if epoch is None or light_slot is None:
+        if light_slot is None:
             return None
-        weight = self.registered_weights.get(epoch, 0)
-        return owner_at(self.active_registrations, weight, bytes(tree.eligibility_key), epoch, light_slot)
+        # The active phase may end with a light slot that is not whole, and so not among those that are counted.
+        return self._owners(tree, max(self.epochs.light_slots, light_slot + 1))[light_slot]
+
+    def schedule(self, tree: TreeMetadata) -> tuple[int | None, ...]:
+        """Positions of the owners of all light slots of the active phase."""
+        return self._owners(tree, self.epochs.light_slots)
+
+    def _owners(self, tree: TreeMetadata, light_slots: int) -> tuple[int | None, ...]:
+        epoch = self.epochs.active
+        if epoch is None:
+            return (None,) * light_slots
+        shares = tuple((item.forester_index, item.weight) for item in self.active_registrations)
+        return owners(shares, self.registered_weights.get(epoch, 0), bytes(tree.eligibility_key), epoch, light_slots)

@@ -109,7 +109,7 @@ def trees(state: NetworkState, *, full: bool = False) -> Iterator[str]:
 
 def _schedule(state: NetworkState, item: TreeState) -> Iterator[str]:
     view = state.epochs
-    owners = [state.owner(item.tree, light_slot) for light_slot in range(view.light_slots)]
+    owners = state.schedule(item.tree)
     unowned = sum(owner is None for owner in owners)
     yield f"    light slots without owner: {unowned} of {len(owners)}"
     if view.light_slot is not None:

@@ -1,0 +1,75 @@
+"""Whether a forester can pay and is registered: judged the same way by ``forester health`` and the daemon; no I/O."""
+
+from dataclasses import dataclass
+
+from solders.pubkey import Pubkey
+
+from forester.chain.registry_accounts import ForesterEpochAccount
+from forester.network_status.epochs import EpochView
+from forester.network_status.state import NetworkState
+from forester.observability.health import HealthBoard
+from forester.units import sol
+
+LEAST_BALANCE_SOL = 0.01
+BALANCE = "balance"
+REGISTRATION = "registration"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and whether it is as it should be."""
+
+    fine: bool
+    message: str
+
+
+def judge_balance(payer: Pubkey, lamports: int, least_sol: float) -> Finding:
+    """Return whether a payer has at least ``least_sol``."""
+    balance = sol(lamports)
+    if balance < least_sol:
+        needed = f"less than the minimum {least_sol:.4f} SOL; top it up"
+        return Finding(False, f"insufficient funds: {payer} has {balance:.4f} SOL, {needed}")
+    return Finding(True, f"{balance:.4f} SOL, minimum {least_sol:.4f} SOL")
+
+
+def judge_registration(
+    epoch: int, current: ForesterEpochAccount | None, previous: ForesterEpochAccount | None, forester: Pubkey
+) -> Finding:
+    """Return whether there is a registration for ``epoch``, the latest; ``previous`` is that of the one before."""
+    if current is not None:
+        note = "" if current.total_epoch_weight is not None else ", not finalised yet"
+        return Finding(True, f"registered for epoch {epoch} with weight {current.weight}{note}")
+    missing = f"not registered for epoch {epoch}"
+    if previous is not None:
+        return Finding(False, f"{missing}, but for epoch {epoch - 1}; is the forester running?")
+    return Finding(False, f"{missing}; is {forester} the derivation key, and the forester running?")
+
+
+def show_fitness(
+    board: HealthBoard,
+    state: NetworkState,
+    *,
+    payer: Pubkey,
+    derivation: Pubkey,
+    least_sol: float = LEAST_BALANCE_SOL,
+) -> None:
+    """Tell ``board`` whether the payer's balance and registration are as they should be.
+
+    In the first half of a registration phase a registration that is missing is still on its way, and nothing is told.
+    """
+    if payer in state.balances:
+        balance = judge_balance(payer, state.balances[payer], least_sol)
+        board.set(BALANCE, None if balance.fine else balance.message)
+    epoch = state.epochs.registering
+    found = judge_registration(epoch, _of(state, epoch, payer), _of(state, epoch - 1, payer), derivation)
+    if found.fine or _is_late(state.epochs):
+        board.set(REGISTRATION, None if found.fine else found.message)
+
+
+def _of(state: NetworkState, epoch: int, authority: Pubkey) -> ForesterEpochAccount | None:
+    return next((item for item in state.registrations.get(epoch, ()) if item.authority == authority), None)
+
+
+def _is_late(view: EpochView) -> bool:
+    registration = view.times.phases(view.registering).registration
+    return view.slot >= registration.first + registration.length / 2

@@ -1,0 +1,54 @@
+"""Elements of V1 queues, which tell their number nowhere: the whole account of 1.4 MB must be read to count them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solders.pubkey import Pubkey
+
+from forester.chain import concurrent_accounts
+from forester.chain.rpc_client import RpcClient
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class QueueCount:
+    """A V1 queue: elements that wait, and cells."""
+
+    pending: int
+    cells: int
+
+
+class QueueCounts:
+    """Counts of V1 queues, of which every call reads ``per_call`` anew, those that were read longest ago (None: all).
+
+    A queue that has never been read is read at once.
+    """
+
+    def __init__(self, per_call: int | None = None) -> None:
+        self._per_call = per_call
+        self._counts: dict[Pubkey, QueueCount] = {}
+
+    async def read(self, client: RpcClient, queues: Sequence[Pubkey]) -> dict[Pubkey, QueueCount]:
+        """Return the counts of ``queues``; AccountMissing if one is not there, EndpointError."""
+        wanted = set(queues)
+        known = [address for address in self._counts if address in wanted]
+        new = [address for address in dict.fromkeys(queues) if address not in self._counts]
+        oldest = known if self._per_call is None else known[: max(0, self._per_call - len(new))]
+        room = asyncio.Semaphore(_AT_ONCE)
+        read = dict(await asyncio.gather(*(_read(client, address, room) for address in [*new, *oldest])))
+        # In the order of their age: those that were read now come last.
+        self._counts = {address: self._counts[address] for address in known if address not in read} | read
+        return dict(self._counts)
+
+
+async def _read(client: RpcClient, address: Pubkey, room: asyncio.Semaphore) -> tuple[Pubkey, QueueCount]:
+    async with room:
+        account = await client.existing_account(address, "a V1 queue")
+        return address, await asyncio.to_thread(_count, account.data)
+
+
+def _count(data: bytes) -> QueueCount:
+    pending = sum(1 for _ in concurrent_accounts.pending_cells(data))
+    return QueueCount(pending, concurrent_accounts.decode_queue(data).capacity)

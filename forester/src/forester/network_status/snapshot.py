@@ -1,0 +1,148 @@
+"""The latest view of the whole network, read in the background: nobody who asks for it waits for a node.
+
+A refresh costs the reads of ``read_network``: three listings of trees by slices of a few hundred bytes, two of
+registrations, one call per hundred queues and balances, and a bounded number of whole V1 queues.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointTimedOut, ForesterError
+from forester.network_status.gauges import set_gauges
+from forester.network_status.queue_counts import QueueCounts
+from forester.network_status.reader import read_network
+from forester.network_status.report import status_object
+from forester.network_status.state import NetworkState
+from forester.observability.health import HealthBoard, Severity
+from forester.observability.metrics import Metrics
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+CONDITION = "snapshot"
+REFRESH_EVERY_S = 30.0
+V1_QUEUES_PER_REFRESH = 8
+"""Some 15 MB as JSON; with more V1 trees their counts are a few refreshes old."""
+
+_REST = 3
+"""Pauses are at least so many times as long as the read before: a slow node is not kept busy by us."""
+
+_BEFORE_THE_FIRST = -1.0
+
+Read = Callable[[], Awaitable[NetworkState]]
+Listener = Callable[[NetworkState], None]
+"""Is told every new state; it must not block."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The network at one moment: when it was read (Unix seconds), and its status as JSON."""
+
+    state: NetworkState
+    taken_at: float
+    status: bytes
+
+
+def reading(client: RpcClient, *owners: Pubkey) -> Read:
+    """Return what reads the network for a keeper, with the balances of ``owners``, at a bounded cost."""
+    counts = QueueCounts(V1_QUEUES_PER_REFRESH)
+    return lambda: read_network(client, owners=owners, counts=counts)
+
+
+class SnapshotKeeper:
+    """Keeps the last good snapshot; one task runs ``run``, everybody reads ``latest`` without waiting.
+
+    ``read`` gets a new state within ``timeout_s`` (``reading`` makes one). Older than ``stale_s``, the snapshot is a
+    problem for ``board``. ``clock`` returns Unix seconds.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        metrics: Metrics,
+        board: HealthBoard,
+        *,
+        every_s: float = REFRESH_EVERY_S,
+        timeout_s: float = 60.0,
+        stale_s: float = 300.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._read = read
+        self._metrics = metrics
+        self._board = board
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._stale_s = stale_s
+        self._clock = clock
+        self._began = clock()
+        self._listeners: list[Listener] = []
+        self._latest: Snapshot | None = None
+        self._error: str | None = None
+        metrics.snapshot_age.set_function(lambda: _BEFORE_THE_FIRST if self.age_s is None else self.age_s)
+
+    @property
+    def latest(self) -> Snapshot | None:
+        """The last good snapshot; None before the first."""
+        return self._latest
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since it was read; None before the first."""
+        return None if self._latest is None else max(0.0, self._clock() - self._latest.taken_at)
+
+    @property
+    def error(self) -> str | None:
+        """Why the last attempt failed, masked; None if it did not."""
+        return self._error
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell ``listener`` every new state from now on."""
+        self._listeners.append(listener)
+
+    async def refresh(self) -> bool:
+        """Read once; whether that succeeded. A failure keeps the last snapshot and is logged when it is new."""
+        try:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    state = await self._read()
+            except TimeoutError:
+                raise EndpointTimedOut(f"the network could not be read within {self._timeout_s:g} s") from None
+            # Thousands of light slots are hashed and written for each tree: not on the event loop.
+            status = await asyncio.to_thread(_encoded, state)
+        except ForesterError as error:
+            self._failed(error.detail)
+            return False
+        if self._error is not None:
+            _log.info("snapshot_recovered")
+        self._latest, self._error = Snapshot(state, self._clock(), status), None
+        self._board.clear(CONDITION)
+        set_gauges(self._metrics, state)
+        for listener in self._listeners:
+            listener(state)
+        return True
+
+    async def run(self) -> None:
+        """Refresh again and again, until cancelled."""
+        while True:
+            began = time.monotonic()
+            await self.refresh()
+            await asyncio.sleep(max(self._every_s, _REST * (time.monotonic() - began)))
+
+    def _failed(self, error: str) -> None:
+        if self._error is None:
+            _log.warning("snapshot_failed", error=error)
+        self._error = error
+        age_s = self._clock() - (self._latest.taken_at if self._latest is not None else self._began)
+        if age_s >= self._stale_s:
+            reason = f"the network could not be read for {age_s:.0f} s: {error}"
+            self._board.report(CONDITION, reason, severity=Severity.ERROR)
+
+
+def _encoded(state: NetworkState) -> bytes:
+    return json.dumps(status_object(state), separators=(",", ":")).encode()
