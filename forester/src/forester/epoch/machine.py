@@ -8,6 +8,7 @@ it does not tell: failed attempts, and what the programs will not accept any mor
 import enum
 from dataclasses import dataclass, replace
 
+from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 
 PAGE_AFTER_ATTEMPTS = 5
@@ -100,6 +101,8 @@ class Seen:
     registration: Registration | None
     registered_weight: int | None
     finalize_limit: int
+    config: ProtocolConfig | None = None
+    """The rules that were copied when we registered: they hold for the epoch, whatever the protocol's are by now."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_li
         registration=registration_of(account) if account is not None else None,
         registered_weight=decode_epoch(everybodys.data).registered_weight if everybodys is not None else None,
         finalize_limit=account.config.finalize_counter_limit if account is not None else finalize_limit,
+        config=account.config if account is not None else None,
     )
 
 

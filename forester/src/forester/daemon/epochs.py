@@ -1,0 +1,243 @@
+"""Lives the epochs: each from its registration to its report, the next one beside the current (forester.md 3).
+
+What to do is decided by ``epoch.machine`` from what the chain says; here the chain is read, time is waited for, and
+transactions are sent. Nothing ends an epoch but its end: failures are tried again.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_epoch_address
+from forester.chain.registry_accounts import ProtocolConfig, decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.daemon.clock import SlotClock
+from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.supervisor import RESTARTS, Supervisor, jittered
+from forester.daemon.waiting import Wait, first_of
+from forester.epoch.machine import DONE, Action, Decision, EpochState, Outcome, Progress, Seen, after, decide
+from forester.epoch.phases import EpochPhases
+from forester.epoch.registration import instruction_of, outcome_of, read_epoch
+from forester.epoch.schedule import Share
+from forester.errors import ForesterError, TransactionRefused
+from forester.network_status.epochs import protocol_times
+from forester.observability.metrics import Metrics
+from forester.transactions.confirm import Fate
+from forester.transactions.sender import Sender
+from shared.logs import bind, get_logger
+
+_log = get_logger(__name__)
+
+CONFIG_REFRESH_S = 600.0
+REREAD_S = 30.0
+"""How often an epoch is read again where no notification says that it changed."""
+
+_ACTION_SECONDS = 30.0
+_ACTION_UNITS = 100_000
+"""Several times what registering takes, the costliest of the actions."""
+
+_OVER_REMEMBERED = 8
+
+Page = Callable[[int, str], None]
+"""Told an epoch and why somebody should look at it; an empty reason says that it is well again."""
+
+
+@dataclass(frozen=True)
+class EpochParts:
+    """What living an epoch takes. ``authority`` signs for the forester that ``derivation`` names."""
+
+    rpc: RpcClient
+    sender: Sender
+    clock: SlotClock
+    shares: LiveShares
+    metrics: Metrics
+    authority: Pubkey
+    derivation: Pubkey
+    page: Page
+    reread_s: float = REREAD_S
+
+
+class EpochRunner:
+    """One epoch. ``run`` may be begun anew at any time: what was done is read from the chain."""
+
+    def __init__(self, parts: EpochParts, epoch: int, config: ProtocolConfig, stopping: asyncio.Event) -> None:
+        self.epoch = epoch
+        self.state = EpochState.DETECTED
+        self._parts = parts
+        self._config = config
+        self._stopping = stopping
+        self._awake = asyncio.Event()
+        self._refused: TransactionRefused | None = None
+        self._paged = ""
+
+    def wake(self) -> None:
+        """Look at the chain again now."""
+        self._awake.set()
+
+    def refuse(self, error: TransactionRefused) -> None:
+        """Take in that work in this epoch was refused: the share may be outdated."""
+        self._refused = error
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Live until the epoch is over, or somebody asks to stop."""
+        with bind(epoch=self.epoch):
+            try:
+                await self._live()
+            finally:
+                self._parts.shares.publish(self.epoch, None)
+
+    async def _live(self) -> None:
+        progress, failures = Progress(), 0
+        while not self._stopping.is_set():
+            self._awake.clear()
+            try:
+                seen = await self._look()
+            except ForesterError as error:
+                failures += 1
+                _log.warning("epoch_unreadable", error=error.detail, failures=failures)
+                await first_of(self._stopping.wait(), timeout_s=jittered(RESTARTS, failures))
+                continue
+            failures = 0
+            phases = self._phases(seen)
+            progress = self._with_refusal(phases, progress, seen.slot)
+            decision = decide(phases, progress, seen)
+            self._tell(phases, seen, decision)
+            if decision.action is Action.STOP:
+                return
+            if decision.action in (Action.WAIT, Action.WORK):
+                await self._rest(decision)
+            else:
+                outcome = await self._act(decision.action)
+                progress = after(phases, progress, decision.action, outcome, self._parts.clock.slot())
+
+    async def _look(self) -> Seen:
+        parts = self._parts
+        seen = await read_epoch(parts.rpc, parts.derivation, self.epoch, self._config.finalize_counter_limit)
+        # The node tells a confirmed slot, which lags: waiting for a slot and then not believing it would never end.
+        return replace(seen, slot=max(seen.slot, parts.clock.slot()))
+
+    def _phases(self, seen: Seen) -> EpochPhases:
+        return protocol_times(seen.config or self._config).phases(self.epoch)
+
+    def _with_refusal(self, phases: EpochPhases, progress: Progress, slot: int) -> Progress:
+        refused, self._refused = self._refused, None
+        if refused is None:
+            return progress
+        return after(phases, progress, Action.WORK, outcome_of(Action.WORK, refused), slot)
+
+    def _tell(self, phases: EpochPhases, seen: Seen, decision: Decision) -> None:
+        if decision.state is not self.state:
+            self.state = decision.state
+            _log.info("epoch_state", state=decision.state.value, slot=seen.slot)
+        if decision.page != self._paged:
+            self._paged = decision.page
+            self._parts.page(self.epoch, decision.page)
+        registration = seen.registration
+        if registration is not None:
+            self._parts.metrics.epoch_registered.set(self.epoch)
+        live = None
+        if registration is not None and registration.total_weight and seen.slot in phases.active:
+            live = LiveEpoch(phases, Share(registration.index, registration.weight, registration.total_weight))
+        self._parts.shares.publish(self.epoch, live, self.refuse)
+
+    async def _rest(self, decision: Decision) -> None:
+        until = decision.until_slot
+        waits: list[Wait] = [self._stopping.wait(), self._awake.wait()]
+        if until is not None:
+            # The last slot of work is one of work.
+            waits.append(self._parts.clock.reach(until + (decision.action is Action.WORK)))
+        await first_of(*waits, timeout_s=self._parts.reread_s)
+
+    async def _act(self, action: Action) -> Outcome:
+        parts = self._parts
+        instruction = instruction_of(action, parts.authority, parts.derivation, self.epoch)
+        try:
+            sent = await parts.sender.send(
+                [instruction],
+                purpose=action.value,
+                subject=bytes(forester_epoch_address(parts.derivation, self.epoch)),
+                within_s=_ACTION_SECONDS,
+                unit_limit=_ACTION_UNITS,
+            )
+        except ForesterError as error:
+            outcome = outcome_of(action, error)
+        else:
+            if sent.fate is Fate.CONFIRMED:
+                outcome = DONE
+            elif sent.error is not None:
+                outcome = outcome_of(action, sent.error)
+            else:
+                outcome = Outcome(done=False, text=f"not confirmed: {sent.fate.value}")
+        _log.info("epoch_action", action=action.value, done=outcome.done, code=outcome.code, reason=outcome.text)
+        return outcome
+
+
+class EpochKeeper:
+    """Begins every epoch in which something can be done, and keeps the protocol's rules up to date."""
+
+    def __init__(
+        self, parts: EpochParts, supervisor: Supervisor, *, config_refresh_s: float = CONFIG_REFRESH_S
+    ) -> None:
+        self._parts = parts
+        self._supervisor = supervisor
+        self._config_refresh_s = config_refresh_s
+        self._awake = asyncio.Event()
+        self._runners: dict[int, EpochRunner] = {}
+        self.config: ProtocolConfig | None = None
+
+    @property
+    def states(self) -> dict[int, EpochState]:
+        """The epochs that were lived last, with where they stand."""
+        return {epoch: runner.state for epoch, runner in self._runners.items()}
+
+    def wake(self) -> None:
+        """Take in that epochs or the rules may have changed."""
+        self._awake.set()
+        for runner in self._runners.values():
+            runner.wake()
+
+    async def run(self) -> None:
+        """Begin epochs for ever. Raises ForesterError while the rules cannot be read: whoever runs this begins anew."""
+        parts = self._parts
+        while True:
+            self._awake.clear()
+            await self._refresh_config()
+            assert self.config is not None  # noqa: S101 - read just now
+            times, slot = protocol_times(self.config), parts.clock.slot()
+            live = times.live_epochs(slot)
+            for epoch in live:
+                self._begin(epoch, self.config)
+            following = live[-1] + 1 if live else 0
+            if live:
+                parts.metrics.epoch_detected.set(live[-1])
+            opening = times.phases(following).registration.first
+            await first_of(parts.clock.reach(opening), self._awake.wait(), timeout_s=self._config_refresh_s)
+
+    async def _refresh_config(self) -> None:
+        """Read the rules; epochs that nobody registered us for are lived by the new ones."""
+        account = await self._parts.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+        config = decode_protocol_config(account.data).config
+        protocol_times(config)
+        if self.config is not None and config != self.config:
+            _log.warning("protocol_config_changed", active_phase_length=config.active_phase_length)
+            for epoch in [epoch for epoch, runner in self._runners.items() if not runner.state.over]:
+                del self._runners[epoch]
+                await self._supervisor.cancel(_name(epoch))
+        self.config = config
+
+    def _begin(self, epoch: int, config: ProtocolConfig) -> None:
+        if epoch in self._runners:
+            return
+        runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
+        self._runners[epoch] = runner
+        for old in sorted(self._runners)[:-_OVER_REMEMBERED]:
+            if self._runners[old].state.over:
+                del self._runners[old]
+        self._supervisor.start("epoch", runner.run, name=_name(epoch), drains=True)
+
+
+def _name(epoch: int) -> str:
+    return f"epoch {epoch}"

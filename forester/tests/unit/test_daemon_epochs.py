@@ -1,0 +1,334 @@
+"""Epochs lived by the daemon's runners: a clock that is moved by hand, a chain in memory with the registry's rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+from registry_rules import PHASES, TIMES, Chain
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import REGISTRY
+from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
+from forester.chain.rpc_client import Account, RpcClient
+from forester.daemon import epochs
+from forester.daemon.clock import SlotClock
+from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
+from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.supervisor import Supervisor
+from forester.epoch.machine import PAGE_AFTER_ATTEMPTS, Action, EpochState, RegistryCode, Seen
+from forester.epoch.schedule import Share, TreeSchedule
+from forester.errors import EndpointUnreachable, TransactionRefused
+from forester.observability.metrics import Metrics
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
+
+CONFIG = ProtocolConfig(
+    genesis_slot=TIMES.genesis_slot,
+    min_weight=1,
+    slot_length=TIMES.slot_length,
+    registration_phase_length=TIMES.registration_phase_length,
+    active_phase_length=TIMES.active_phase_length,
+    report_work_phase_length=TIMES.report_work_phase_length,
+    network_fee=1,
+    cpi_context_size=1,
+    finalize_counter_limit=100,
+    address_network_fee=1,
+)
+EPOCH = 1
+
+
+def whose(who: str) -> Pubkey:
+    return Pubkey(who.encode().ljust(32, b"-"))
+
+
+@dataclass
+class World:
+    """What all foresters see: the chain, the time, and what is wrong with the node."""
+
+    chain: Chain = field(default_factory=Chain)
+    slot: int = 0
+    sent: list[tuple[str, Action]] = field(default_factory=list)
+    unreadable: int = 0
+    unsendable: int = 0
+    clocks: list[SlotClock] = field(default_factory=list)
+    config: ProtocolConfig = CONFIG
+    read: set[int] = field(default_factory=set)
+    acted: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def seen(self, _: object, derivation: Pubkey, epoch: int, limit: int) -> Seen:
+        self.read.add(epoch)
+        if self.unreadable:
+            self.unreadable -= 1
+            raise EndpointUnreachable("the node is away")
+        if epoch != EPOCH:
+            return Seen(self.slot, None, None, limit)
+        who = bytes(derivation).decode().rstrip("-")
+        return replace(self.chain.seen(who, self.slot), finalize_limit=limit)
+
+    async def go(self, slot: int, step: int = 5) -> None:
+        """Let the slots pass, and everybody act in each of them."""
+        while self.slot < slot:
+            self.slot = min(self.slot + step, slot)
+            for clock in self.clocks:
+                clock.read(self.slot)
+                clock.read(self.slot)
+            await quiet()
+
+
+async def quiet() -> None:
+    for _ in range(60):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class SenderOfOne:
+    world: World
+    who: str
+
+    async def send(self, work: Sequence[Instruction], **facts: Any) -> Outcome:
+        if self.world.unsendable:
+            self.world.unsendable -= 1
+            raise EndpointUnreachable("the node is away")
+        (instruction,) = work
+        assert instruction.program_id == REGISTRY
+        action = Action(facts["purpose"])
+        self.world.sent.append((self.who, action))
+        self.world.acted.set()
+        outcome = self.world.chain.execute(self.who, action, self.world.slot)
+        if outcome.done:
+            return Outcome(Fate.CONFIRMED, self.world.slot)
+        program = str(REGISTRY)
+        return Outcome(Fate.REFUSED, error=TransactionRefused("refused", program=program, code=outcome.code))
+
+
+class Forester:
+    """One forester of the world, living one epoch."""
+
+    def __init__(self, world: World, who: str = "a") -> None:
+        self.world = world
+        self.published: list[LiveEpoch | None] = []
+        self.pages: list[tuple[int, str]] = []
+        self.shares = LiveShares(self._changed)
+        clock = SlotClock(silence_s=1, now=lambda: 0.0)
+        clock.read(world.slot)
+        world.clocks.append(clock)
+        self.stopping = asyncio.Event()
+        self.parts = EpochParts(
+            rpc=cast(RpcClient, None),
+            sender=cast(Sender, SenderOfOne(world, who)),
+            clock=clock,
+            shares=self.shares,
+            metrics=Metrics(),
+            authority=whose(who),
+            derivation=whose(who),
+            page=lambda *facts: self.pages.append(facts),
+            reread_s=600,
+        )
+        self.runner = EpochRunner(self.parts, EPOCH, CONFIG, self.stopping)
+
+    def _changed(self) -> None:
+        self.published.append(self.shares.at(self.world.slot))
+
+    @property
+    def live(self) -> LiveEpoch:
+        found = self.shares.at(self.world.slot)
+        assert found is not None
+        return found
+
+    async def begin(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.runner.run())
+        await quiet()
+        return task
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(epochs, "read_epoch", made.seen)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (1000, [Action.REGISTER, Action.FINALIZE, Action.REPORT]),
+        (1250, [Action.REGISTER, Action.FINALIZE, Action.REPORT]),
+        (1300, [Action.REGISTER]),
+        (2300, []),
+    ],
+)
+async def test_epoch__begun_at_any_time__does_what_is_still_possible(
+    world: World, start: int, expected: list[Action]
+) -> None:
+    world.slot = start
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(2310)
+    await asyncio.wait_for(task, 60)
+    assert [action for _, action in world.sent] == expected
+    complete = len(expected) == 3
+    assert forester.runner.state is (EpochState.DONE if complete else EpochState.MISSED)
+    assert forester.shares.at(1500) is None, "withdrawn at the end"
+    assert forester.published == ([LiveEpoch(PHASES, Share(0, 1, 1)), None] if complete else [])
+
+
+@pytest.mark.parametrize("stop", [1150, 1250, 1299, 1300, 1700, 2299, 2300])
+async def test_epoch__process_restarted_in_each_phase__goes_on_and_does_nothing_twice(world: World, stop: int) -> None:
+    world.slot = 1100
+    first = Forester(world)
+    task = await first.begin()
+    await world.go(stop)
+    first.stopping.set()
+    await asyncio.wait_for(task, 60)
+    second = Forester(world)
+    task = await second.begin()
+    if 1300 <= stop < 2296:
+        assert second.live.share == Share(0, 1, 1)
+    await world.go(2310)
+    await asyncio.wait_for(task, 60)
+    assert [action for _, action in world.sent] == [Action.REGISTER, Action.FINALIZE, Action.REPORT]
+
+
+async def test_epoch__three_foresters_register_one_after_another__share_all_light_slots_among_them(
+    world: World,
+) -> None:
+    world.slot = 1150
+    foresters, tasks = [], []
+    for who, slot in (("a", 1200), ("b", 1230), ("c", 1298)):
+        await world.go(slot)
+        foresters.append(Forester(world, who))
+        tasks.append(await foresters[-1].begin())
+    await world.go(1320)
+    schedules = [TreeSchedule.make(PHASES, bytes(32), item.live.share, 1300) for item in foresters]
+    assert [item.live.share for item in foresters] == [Share(0, 1, 3), Share(1, 1, 3), Share(2, 1, 3)]
+    assert sorted(slot for item in schedules for slot in item.owned) == list(range(100))
+    assert [action for _, action in world.sent].count(Action.FINALIZE) == 3, "no needless finalisation"
+    await world.go(2320)
+    await asyncio.wait_for(asyncio.gather(*tasks), 60)
+    assert {item.runner.state for item in foresters} == {EpochState.DONE}
+
+
+async def test_epoch__weight_grows_while_active__is_finalised_again_and_the_share_told(world: World) -> None:
+    world.slot, world.chain = 1250, Chain(enforce_registration_end=False)
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(1400)
+    late = Forester(world, "late")
+    other = await late.begin()
+    forester.runner.wake()  # as the subscription to the epoch's account does
+    await world.go(1420)
+    assert forester.live.share == Share(0, 1, 2)
+    assert late.live.share == Share(1, 1, 2)
+    for item in (task, other):
+        item.cancel()
+    await asyncio.wait([task, other])
+
+
+async def test_epoch__work_is_refused__looks_at_once_and_finalises_if_the_weight_moved(world: World) -> None:
+    world.slot, world.chain = 1250, Chain(enforce_registration_end=False)
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(1310)
+    world.chain.execute("late", Action.REGISTER, 1311)
+    await world.go(1325)
+    assert forester.live.share == Share(0, 1, 1), "nobody told that the weight has moved"
+    refusal = TransactionRefused("x", program=str(REGISTRY), code=RegistryCode.FORESTER_NOT_ELIGIBLE)
+    forester.shares.refused(EPOCH, refusal)
+    await world.go(1326)
+    assert forester.live.share == Share(0, 1, 2)
+    finalised = world.sent.count(("a", Action.FINALIZE))
+    forester.shares.refused(EPOCH, refusal)
+    await world.go(1400)
+    assert world.sent.count(("a", Action.FINALIZE)) == finalised, "the weight is the same"
+    forester.shares.refused(77, refusal)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("code", [RegistryCode.NOT_IN_REPORT_WORK_PHASE, RegistryCode.FORESTER_ALREADY_REPORTED_WORK])
+async def test_report__refused_as_late_or_made__ends_the_epoch(
+    world: World, code: RegistryCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.slot = 1250
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(2290)
+    monkeypatch.setattr(Chain, "_refusal", lambda *_: code)
+    await world.go(2305)
+    await asyncio.wait_for(task, 60)
+    assert world.sent.count(("a", Action.REPORT)) == 1
+    assert forester.runner.state is EpochState.DONE
+    assert forester.pages == []
+
+
+async def test_registration__fails_again_and_again__pages_once_and_takes_it_back(world: World) -> None:
+    world.slot, world.unsendable = 1199, PAGE_AFTER_ATTEMPTS
+    forester = Forester(world)
+    task = await forester.begin()
+    await world.go(1290)
+    assert [action for _, action in world.sent] == [Action.REGISTER]
+    assert [(epoch, bool(reason)) for epoch, reason in forester.pages] == [(EPOCH, True), (EPOCH, False)]
+    assert "the node is away" in forester.pages[0][1]
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_epoch__node_cannot_be_read__is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "jittered", lambda *_: 0.001)
+    world.slot, world.unreadable = 1250, 5
+    forester = Forester(world)
+    task = await forester.begin()
+    await asyncio.wait_for(world.acted.wait(), 60)
+    assert world.unreadable == 0
+    task.cancel()
+    await asyncio.wait([task])
+
+
+class Rules(RpcClient):
+    """A node that knows the protocol's rules."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def existing_account(self, address: Pubkey, what: str) -> Account:
+        assert what
+        return Account(address, REGISTRY, 1, b"")
+
+
+async def test_keeper__epochs_overlap__lives_them_side_by_side_and_rebuilds_them_when_the_rules_change(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        epochs, "decode_protocol_config", lambda _: ProtocolConfigAccount(Pubkey.default(), world.config)
+    )
+    world.slot = 1250
+    forester = Forester(world)
+    parts = replace(forester.parts, rpc=Rules(world))
+    supervisor = Supervisor()
+    keeper = EpochKeeper(parts, supervisor)
+    supervisor.start("epochs", keeper.run)
+    await quiet()
+    assert keeper.states == {0: EpochState.MISSED, 1: EpochState.REGISTERED}
+    await world.go(1305)
+    assert forester.live.share == Share(0, 1, 1)
+    await world.go(2201, step=7)
+    at_2200 = keeper.states
+    assert at_2200[1] is EpochState.ACTIVE
+    assert at_2200[2] is not EpochState.MISSED, "registration of the next epoch, while this one is active"
+    assert parts.metrics.epoch_detected._value.get() == 2
+    assert parts.metrics.epoch_registered._value.get() >= 1
+    world.config = replace(CONFIG, report_work_phase_length=50)
+    world.read.clear()
+    keeper.wake()
+    await quiet()
+    assert keeper.config == world.config
+    assert world.read == {1, 2}, "begun anew"
+    await world.go(2310)
+    assert keeper.states[1] is EpochState.DONE
+    assert await supervisor.stop(60)
+    assert forester.shares.at(1500) is None
