@@ -7,19 +7,19 @@ of the same task or thread. Tracebacks never show the values of variables, which
 
 import logging
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
-
-import structlog
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger as Logger
     from structlog.typing import Processor
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 LEVEL_NAMES: Sequence[str] = tuple(_LEVELS)
 
-Logger = structlog.stdlib.BoundLogger
+_pending: Callable[[], None] | None = None
+"""What structlog is still to be told: it takes a quarter of a second to import, and many commands log nothing."""
 
 
 def configure_logs(*, stream: TextIO | None = None, as_json: bool | None = None, level: str = "info") -> None:
@@ -27,55 +27,114 @@ def configure_logs(*, stream: TextIO | None = None, as_json: bool | None = None,
 
     ``as_json`` None means JSON unless the stream is a terminal. ``level`` is one of LEVEL_NAMES.
     """
+    global _pending  # noqa: PLW0603 - logging is global, and so is its configuration
     stream = sys.stderr if stream is None else stream
     terminal = stream.isatty()
-    as_json = not terminal if as_json is None else as_json
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json),
-    ]
-    renderer: list[Processor]
-    if as_json:
-        renderer = [
-            structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
-            _event_first,
-            structlog.processors.JSONRenderer(),
-        ]
-    else:
-        renderer = [structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=structlog.dev.plain_traceback)]
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=Logger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
-    )
+    form = _Form(not terminal if as_json is None else as_json, colors=terminal)
+    _pending = form.configure_structlog
+    if "structlog" in sys.modules:
+        _configured()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
-        )
-    )
+    handler.setFormatter(form)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(_LEVELS[level])
 
 
-def get_logger(name: str) -> Logger:
+def get_logger(name: str) -> "Logger":
     """Return the logger of a module; ``name`` is its ``__name__``."""
-    logger: Logger = structlog.stdlib.get_logger(name)
-    return logger
-
-
-def _event_first(_: object, __: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
-    first = ("timestamp", "level", "event")
-    return {name: fields[name] for name in first if name in fields} | dict(fields)
+    return cast("Logger", _DeferredLogger(name))
 
 
 @contextmanager
 def bind(**fields: object) -> Iterator[None]:
     """Put fields on every log line inside the block."""
-    with structlog.contextvars.bound_contextvars(**fields):
+    from structlog.contextvars import bound_contextvars
+
+    with bound_contextvars(**fields):
         yield
+
+
+def _configured() -> None:
+    """Tell structlog what it was not told yet."""
+    global _pending
+    configure, _pending = _pending, None
+    if configure is not None:
+        configure()
+
+
+class _DeferredLogger:
+    """A logger that imports structlog when it is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._logger: Any = None
+
+    def __getattr__(self, attribute: str) -> Any:
+        import structlog
+
+        _configured()
+        if self._logger is None:
+            self._logger = structlog.stdlib.get_logger(self._name)
+        return getattr(self._logger, attribute)
+
+
+class _Form(logging.Formatter):
+    """The form of lines, JSON or columns; structlog renders both."""
+
+    def __init__(self, as_json: bool, *, colors: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self._colors = colors
+        self._formatter: logging.Formatter | None = None
+
+    def configure_structlog(self) -> None:
+        """Send events of structlog's loggers through the standard library's, in this form."""
+        import structlog
+
+        structlog.configure(
+            processors=[*self._first_processors(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            cache_logger_on_first_use=False,
+        )
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Render an event of structlog, or of any other library."""
+        if self._formatter is None:
+            self._formatter = self._made()
+        return self._formatter.format(record)
+
+    def _made(self) -> logging.Formatter:
+        import structlog
+
+        renderer: list[Processor]
+        if self._as_json:
+            traces = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+            renderer = [
+                structlog.processors.ExceptionRenderer(traces),
+                _event_first,
+                structlog.processors.JSONRenderer(),
+            ]
+        else:
+            plain = structlog.dev.plain_traceback
+            renderer = [structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=plain)]
+        return structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=self._first_processors(),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+        )
+
+    def _first_processors(self) -> "list[Processor]":
+        import structlog
+
+        return [
+            structlog.contextvars.merge_contextvars,
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso" if self._as_json else "%H:%M:%S", utc=self._as_json),
+        ]
+
+
+def _event_first(_: object, __: str, fields: MutableMapping[str, Any]) -> dict[str, Any]:
+    first = ("timestamp", "level", "event")
+    return {name: fields[name] for name in first if name in fields} | dict(fields)

@@ -32,10 +32,10 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of commands that may raise ForesterError.
 
-    ``modules`` maps their names to ``module`` or ``module:name``.
+    ``modules`` maps their names to ``module`` or ``module:name``, and their summaries.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.modules = modules
 
@@ -45,12 +45,16 @@ class Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        place = self.modules.get(cmd_name)
-        if place is None:
+        if cmd_name not in self.modules:
             return None
-        module, _, name = place.partition(":")
+        module, _, name = self.modules[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the names and summaries of the table: no command is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a ForesterError ends the process with its exit code, a surprise with 70 and a trace."""

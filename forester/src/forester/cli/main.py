@@ -6,10 +6,10 @@ from forester.cli.command import Group
 from forester.observability.logs import configure_logs
 
 COMMANDS = {
-    "status": "forester.cli.status",
-    "health": "forester.cli.health",
-    "check": "forester.cli.check",
-    "config": "forester.cli.config",
+    "status": ("forester.cli.status", "Print epochs, foresters, queues and trees."),
+    "health": ("forester.cli.health", "Check balance and registration; made for cron."),
+    "check": ("forester.cli.check", "Check everything that a forester needs."),
+    "config": ("forester.cli.config", "Show the settings, and where each comes from."),
 }
 
 

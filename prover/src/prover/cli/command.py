@@ -27,12 +27,12 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of commands that may raise ProverError, and that has examples itself.
 
-    ``modules`` maps names of commands to modules that hold them under that name (``-`` as ``_``), or under another one:
-    ``module:name``. A module is imported when its command is used, so that a quick command does not wait for the
-    imports of a server.
+    ``modules`` maps names of commands to their summaries and to modules that hold them under that name (``-`` as
+    ``_``), or under another one: ``module:name``. A module is imported when its command is used, so that a quick
+    command does not wait for the imports of a server.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], examples: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.modules = modules
         self.examples = examples
@@ -43,12 +43,16 @@ class Group(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        place = self.modules.get(cmd_name)
-        if place is None:
+        if cmd_name not in self.modules:
             return None
-        module, _, name = place.partition(":")
+        module, _, name = self.modules[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the names and summaries of the table: no command is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the epilog."""

@@ -8,11 +8,11 @@ from prover.cli.command import Group
 @click.group(
     cls=Group,
     modules={
-        "list": "prover.cli.keys_list:list_keys",
-        "download": "prover.cli.download",
-        "verify": "prover.cli.keys_verify",
-        "prepare": "prover.cli.keys_prepare",
-        "dev": "prover.cli.keys_dev",
+        "list": ("prover.cli.keys_list:list_keys", "List the known keys, and which of them are here."),
+        "download": ("prover.cli.download", "Download published keys."),
+        "verify": ("prover.cli.keys_verify", "Check the keys of a folder, byte for byte."),
+        "prepare": ("prover.cli.keys_prepare", "Write keys in the form that is mapped in milliseconds."),
+        "dev": ("prover.cli.keys_dev", "Make the keys of a run mode, for development only."),
     },
     examples=(
         "prover keys list --run-mode rpc",

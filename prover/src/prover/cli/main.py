@@ -6,19 +6,19 @@ from prover.cli.command import Group
 from shared.logs import configure_logs
 
 COMMANDS = {
-    "start": "prover.cli.start",
-    "prove": "prover.cli.prove",
-    "verify": "prover.cli.verify",
-    "inspect": "prover.cli.inspect",
-    "export-vk": "prover.cli.export_vk",
-    "setup": "prover.cli.setup",
-    "r1cs": "prover.cli.r1cs",
-    "import-setup": "prover.cli.import_setup",
-    "download": "prover.cli.download",
-    "keys": "prover.cli.keys",
-    "check": "prover.cli.check",
-    "gen-test-params": "prover.cli.gen_test_params",
-    "version": "prover.cli.version",
+    "start": ("prover.cli.start", "Serve proofs over HTTP, and prove the jobs of a queue."),
+    "prove": ("prover.cli.prove", "Prove one request."),
+    "verify": ("prover.cli.verify", "Verify a proof."),
+    "inspect": ("prover.cli.inspect", "Describe a key file after checking every byte of it."),
+    "export-vk": ("prover.cli.export_vk", "Write the verifying key of a key file."),
+    "setup": ("prover.cli.setup", "Make the keys of a circuit."),
+    "r1cs": ("prover.cli.r1cs", "Write the constraint system of a circuit."),
+    "import-setup": ("prover.cli.import_setup", "Assemble a key file from the parts of a ceremony."),
+    "download": ("prover.cli.download", "Download published keys."),
+    "keys": ("prover.cli.keys", "List, download, verify, prepare and make keys."),
+    "check": ("prover.cli.check", "Check whether this machine and its settings will do."),
+    "gen-test-params": ("prover.cli.gen_test_params", "Make up a valid request."),
+    "version": ("prover.cli.version", "Print the version."),
 }
 
 
