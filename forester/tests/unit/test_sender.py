@@ -150,6 +150,7 @@ async def test_send__refused__tells_and_counts_and_the_same_work_is_another_tran
         assert outcome.fate is Fate.REFUSED
         assert outcome.error is not None
         assert outcome.error.code == 14301
+        assert (outcome.error.instruction, outcome.place) == (2, 1), "the limit of compute units comes first"
         assert bench.failed("batch_not_ready") == 1
         bench.chain.fails = {"InstructionError": [2, {"Custom": 13006}]}
         outcome = await send(sender)
@@ -270,10 +271,12 @@ async def test_send__earlier_process_sent_for_the_same_tree__is_waited_for(bench
     async with bench.sender() as sender:
         other = await sender.send([work(2)], purpose="other", subject=TREE, within_s=60.0)
         assert other.fate is Fate.CONFIRMED
+        assert not await sender.wait_for_earlier("test", TREE, 0.05)
         sent = len(bench.chain.sent)
         assert (await send(sender, within_s=0.1)).fate is Fate.DEADLINE_PASSED
         assert len(bench.chain.sent) == sent
         bench.chain.landed[left] = None
+        assert await sender.wait_for_earlier("test", TREE, 60.0)
         assert (await send(sender)).fate is Fate.CONFIRMED
 
 

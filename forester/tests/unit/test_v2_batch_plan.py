@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.chain.batched_accounts import Batch, BatchState, QueueBatches
-from forester.pipeline_v2.batch_plan import interleave, plan_counts, provable_batches
+from forester.pipeline_v2.batch_plan import interleave, plan_counts, plan_order, provable_batches
 from forester.pipeline_v2.tree_head import upcoming_chains
 from shared.circuit_id import CircuitKind
 
@@ -57,6 +57,34 @@ def test_interleave__any_batches__keeps_them_all(appends: int, greatest: list[in
     order = interleave(appends, greatest, next_index, 10)
     assert order.count(APPEND) == appends
     assert order.count(UPDATE) == len(greatest)
+
+
+def order(first: list[CircuitKind], appends: int, greatest: list[int], most: int) -> list[CircuitKind]:
+    return plan_order(first, appends, greatest, next_index=0, zkp_batch_size=10, most=most)
+
+
+def test_order__proofs_exist__goes_on_behind_them() -> None:
+    assert order([], 3, [9], 4) == [APPEND, UPDATE, APPEND, APPEND]
+    assert order([APPEND, APPEND], 3, [9], 4) == [APPEND, APPEND, UPDATE, APPEND]
+    assert order([UPDATE], 3, [9], 3) == [UPDATE, APPEND, APPEND]
+    assert order([APPEND] * 4, 9, [9], 4) == [APPEND] * 4, "the bound holds"
+    assert order([APPEND, UPDATE, UPDATE], 2, [9], 4) == [APPEND, UPDATE, APPEND], "the second is not there any more"
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([APPEND, UPDATE]), max_size=8),
+    st.integers(0, 6),
+    st.lists(st.integers(0, 100), max_size=6),
+    st.integers(1, 20),
+)
+def test_order__any_proofs_and_queues__leaves_nothing_that_could_be_done(
+    first: list[CircuitKind], appends: int, greatest: list[int], most: int
+) -> None:
+    planned = order(first, appends, greatest, most)
+    assert len(planned) == min(appends + len(greatest), most)
+    assert planned.count(APPEND) <= appends
+    assert planned.count(UPDATE) <= len(greatest)
 
 
 def test_provable__filling_batch__counts_its_filled_zkp_batches() -> None:

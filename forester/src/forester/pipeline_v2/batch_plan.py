@@ -42,6 +42,33 @@ def plan_counts(appends: int, nullifies: int, most: int) -> PlannedCounts:
     return PlannedCounts(min(appends, total - chosen), chosen)
 
 
+def plan_order(
+    first: Sequence[CircuitKind],
+    appends: int,
+    nullify_greatest_indices: Sequence[int],
+    *,
+    next_index: int,
+    zkp_batch_size: int,
+    most: int,
+) -> list[CircuitKind]:
+    """The order of at most ``most`` of the complete batches of a state tree, beginning with ``first``.
+
+    ``first`` is what was proved or asked for already, up to the batch that is not there.
+    """
+    order: list[CircuitKind] = []
+    available = {CircuitKind.BATCH_APPEND: appends, CircuitKind.BATCH_UPDATE: len(nullify_greatest_indices)}
+    for kind in first[:most]:
+        if not available.get(kind):
+            break
+        available[kind] -= 1
+        order.append(kind)
+    counts = plan_counts(available[CircuitKind.BATCH_APPEND], available[CircuitKind.BATCH_UPDATE], most - len(order))
+    done = order.count(CircuitKind.BATCH_UPDATE)
+    greatest = nullify_greatest_indices[done : done + counts.nullifies]
+    begun = next_index + order.count(CircuitKind.BATCH_APPEND) * zkp_batch_size
+    return order + interleave(counts.appends, greatest, begun, zkp_batch_size)
+
+
 def interleave(
     appends: int, nullify_greatest_indices: Sequence[int], next_index: int, zkp_batch_size: int
 ) -> list[CircuitKind]:

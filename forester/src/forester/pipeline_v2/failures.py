@@ -1,11 +1,15 @@
-"""Why batches cannot be staged.
+"""Why batches cannot be staged, or do not get into the tree.
 
 ForesterError
-└── StagingRefused
-    ├── SnapshotContradicts   nodes, leaves or subtrees do not give the snapshot's root
-    ├── HashChainDiffers      queued elements are not those of the chain
-    ├── QueueMisaligned       queue and tree disagree about what comes next
-    └── ElementUnusable       an element that no circuit takes
+├── StagingRefused
+│   ├── SnapshotContradicts   nodes, leaves or subtrees do not give the snapshot's root
+│   ├── SnapshotOutdated      the snapshot is of another root than the chain's
+│   ├── HashChainDiffers      queued elements are not those of the chain
+│   ├── QueueMisaligned       queue and tree disagree about what comes next
+│   └── ElementUnusable       an element that no circuit takes
+├── HeadOutdated              the node shows the tree as it was
+├── RefusedAgain              the chain refuses every proof of a batch
+└── TransactionLost           it will not be confirmed any more
 """
 
 from forester.errors import ForesterError
@@ -20,6 +24,10 @@ class StagingRefused(ForesterError):
 
 class SnapshotContradicts(StagingRefused):
     """The nodes of a snapshot do not lead to its root."""
+
+
+class SnapshotOutdated(StagingRefused):
+    """The indexer's snapshot is of another root than the chain's: it lags, or does not tell the truth."""
 
 
 class HashChainDiffers(StagingRefused):
@@ -39,3 +47,23 @@ class QueueMisaligned(StagingRefused):
 
 class ElementUnusable(StagingRefused):
     """An element cannot be put into the tree."""
+
+
+class HeadOutdated(ForesterError):
+    """The node shows a tree as it was before our last transaction."""
+
+    exit_code = 69
+    retryable = True
+
+
+class RefusedAgain(ForesterError):
+    """The chain refuses every proof of a batch."""
+
+    exit_code = 1
+
+
+class TransactionLost(ForesterError):
+    """A transaction was not confirmed before its blockhash expired."""
+
+    exit_code = 75
+    retryable = True

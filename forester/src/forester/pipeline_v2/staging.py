@@ -5,7 +5,7 @@ Native Poseidon does the hashing outside the interpreter lock, so a caller may r
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from forester.pipeline_v2.batch_inputs import (
     append_batches,
     nullify_batches,
 )
-from forester.pipeline_v2.batch_plan import interleave, plan_counts
+from forester.pipeline_v2.batch_plan import plan_order
 from forester.pipeline_v2.failures import ElementUnusable, SnapshotContradicts
 from forester.pipeline_v2.tree_head import TreeHead
 from shared.circuit_id import CircuitKind
@@ -125,15 +125,17 @@ class Staging:
             self._sequence = undone.sequence
 
 
-def stage_state(queue: StateQueue, head: TreeHead, most_batches: int) -> Staging | None:
+def stage_state(
+    queue: StateQueue, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+) -> Staging | None:
     """Prepare up to ``most_batches`` batches of a state tree, None if there are none; raises StagingRefused.
 
+    ``first`` are the kinds of the batches for which proofs exist: the order begins with them, so that they fit.
     The snapshot must be of the head's root: the caller decides what to do about others (root_reconcile).
     """
     _require_root(queue.initial_root, head)
     appends = append_batches(queue.output_queue, head, most_batches)
     nullifies = nullify_batches(queue.input_queue, head, most_batches)
-    counts = plan_counts(len(appends), len(nullifies), most_batches)
     if not appends and not nullifies:
         return None
     tree = MerkleTree.from_root(head.height, head.next_index, head.root)
@@ -143,8 +145,12 @@ def stage_state(queue: StateQueue, head: TreeHead, most_batches: int) -> Staging
             if leaves.setdefault(index, leaf) != leaf:
                 raise SnapshotContradicts(f"the snapshot has two values for leaf {index}")
     _teach(lambda: tree.learn_many(leaves, _siblings(queue.nodes)))
-    greatest = [batch.greatest_leaf_index for batch in nullifies[: counts.nullifies]]
-    order = interleave(counts.appends, greatest, head.next_index, head.zkp_batch_size)
+    order = plan_order(
+        *(first, len(appends), [batch.greatest_leaf_index for batch in nullifies]),
+        next_index=head.next_index,
+        zkp_batch_size=head.zkp_batch_size,
+        most=most_batches,
+    )
     sources = {
         CircuitKind.BATCH_APPEND: iter([_planned_append(tree, batch) for batch in appends]),
         CircuitKind.BATCH_UPDATE: iter([_planned_nullify(tree, batch) for batch in nullifies]),

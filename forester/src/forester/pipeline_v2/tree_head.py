@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from forester.chain.batched_accounts import (
+    QUEUE_HEAD_BYTES,
+    TREE_HEAD_BYTES,
     BatchedTree,
     QueueBatches,
     decode_batched_tree,
@@ -14,6 +16,34 @@ from forester.chain.batched_accounts import (
     tree_hash_chains,
 )
 from forester.pipeline_v2.batch_plan import provable_batches
+
+ROOT_BYTES = 32
+
+
+@dataclass(frozen=True)
+class TreeOutline:
+    """What the head of a tree's account, and that of its output queue, tell: enough to see whether work waits.
+
+    ``provable`` counts the zkp batches that can be inserted one after another, those of all queues together.
+    """
+
+    root: bytes
+    sequence: int
+    provable: int
+
+    @classmethod
+    def read(cls, tree_data: bytes, queue_data: bytes | None = None) -> Self:
+        """Decode the first ``outline_bytes`` of both accounts; MalformedAccount."""
+        tree = decode_batched_tree(tree_data)
+        provable = provable_batches(tree.queue)
+        if queue_data is not None:
+            provable += provable_batches(decode_output_queue(queue_data).queue)
+        return cls(latest_root(tree, tree_data), tree.sequence_number, provable)
+
+
+def outline_bytes(root_history: int) -> int:
+    """Length of the slice that holds the head of a tree with a ring of so many roots."""
+    return max(TREE_HEAD_BYTES + ROOT_BYTES * root_history, QUEUE_HEAD_BYTES)
 
 
 @dataclass(frozen=True)

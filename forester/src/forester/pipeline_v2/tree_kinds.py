@@ -1,5 +1,6 @@
 """State and address trees behind one protocol: what is read from the indexer, and how it is staged."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from forester.chain.tree_metadata import TreeKind
@@ -8,6 +9,7 @@ from forester.indexer.queue_pages import read_address_queue, read_state_queue
 from forester.indexer.types import AddressQueue, Hash32, StateQueue
 from forester.pipeline_v2.staging import Staging, stage_addresses, stage_state
 from forester.pipeline_v2.tree_head import TreeHead
+from shared.circuit_id import CircuitKind
 
 Snapshot = StateQueue | AddressQueue
 
@@ -21,8 +23,10 @@ class TreeStrategy(Protocol):
     async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
         """Read the elements of that many batches at most; None if no batch is complete."""
 
-    def stage(self, snapshot: Snapshot, head: TreeHead, most_batches: int) -> Staging | None:
-        """Prepare batches of a snapshot (blocks: hashing); raises StagingRefused."""
+    def stage(
+        self, snapshot: Snapshot, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+    ) -> Staging | None:
+        """Prepare batches of a snapshot, in order of ``first`` while it lasts (blocks: hashing); StagingRefused."""
 
 
 class StateStrategy:
@@ -39,11 +43,13 @@ class StateStrategy:
             indexer, tree, appends=appends, nullifies=nullifies, zkp_batch_size=head.zkp_batch_size
         )
 
-    def stage(self, snapshot: Snapshot, head: TreeHead, most_batches: int) -> Staging | None:
+    def stage(
+        self, snapshot: Snapshot, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+    ) -> Staging | None:
         """Prepare appends and nullifications, interleaved."""
         if not isinstance(snapshot, StateQueue):
             raise TypeError("a state tree is staged from a StateQueue")
-        return stage_state(snapshot, head, most_batches)
+        return stage_state(snapshot, head, most_batches, first)
 
 
 class AddressStrategy:
@@ -61,7 +67,13 @@ class AddressStrategy:
         queue = await read_address_queue(indexer, tree, batches=batches, zkp_batch_size=head.zkp_batch_size)
         return queue if len(queue.addresses) >= head.zkp_batch_size else None
 
-    def stage(self, snapshot: Snapshot, head: TreeHead, most_batches: int) -> Staging | None:
+    def stage(
+        self,
+        snapshot: Snapshot,
+        head: TreeHead,
+        most_batches: int,
+        first: Sequence[CircuitKind] = (),  # noqa: ARG002 - all batches are of one kind
+    ) -> Staging | None:
         """Prepare insertions."""
         if not isinstance(snapshot, AddressQueue):
             raise TypeError("an address tree is staged from an AddressQueue")

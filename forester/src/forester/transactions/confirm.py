@@ -35,11 +35,15 @@ class Fate(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The fate of a transaction: the slot it landed in, the error it failed with."""
+    """The fate of a transaction: the slot it landed in, the error it failed with.
+
+    ``place`` is the position of the refused instruction in the work that was sent, where that is known.
+    """
 
     fate: Fate
     slot: int | None = None
     error: TransactionRefused | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,18 @@ class Sender:
         """Ask for the fate of all journaled signatures; the number of those that stay unknown. Raises EndpointError."""
         return await self._unsettled.settle_all()
 
+    async def wait_for_earlier(self, purpose: str, subject: bytes, within_s: float) -> bool:
+        """Wait until nothing that an earlier process sent for ``subject`` may land any more; whether that is so.
+
+        To be done before what such a transaction changes is read; afterwards it costs nothing. Raises JournalError.
+        """
+        try:
+            async with asyncio.timeout(within_s):
+                await self._unsettled.wait_for_inherited(purpose, subject)
+        except TimeoutError:
+            return False
+        return True
+
     async def send(
         self,
         work: Sequence[Instruction],
@@ -165,7 +177,7 @@ class Sender:
             raise
         if outcome.fate is not Fate.DEADLINE_PASSED:
             await self._unsettled.settle(signed)
-        return self._told(await self._with_funds_seen(outcome, signed), purpose, signed)
+        return self._told(await self._with_funds_seen(_placed(outcome, signed), signed), purpose, signed)
 
     async def _signed(
         self, work: Sequence[Instruction], digest: bytes, unit_limit: int, signers: Sequence[Keypair]
@@ -174,8 +186,9 @@ class Sender:
         price = await self._fees.price([self._payer.pubkey, *writable])
         blockhash = await self._blockhashes.latest()
         built = self._built_anew(work, blockhash.hash, unit_limit, price, signers)
+        preamble = len(Budget(unit_limit, price).instructions())
         fee = SIGNATURE_FEE_LAMPORTS * (1 + len(signers)) + (price or 0) * unit_limit // _MICROLAMPORTS
-        return Signed(built, digest, blockhash.last_valid_block_height, fee, self._clock())
+        return Signed(built, digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
     def _built_anew(
         self,
@@ -231,6 +244,12 @@ class Sender:
         error = outcome.error.detail if outcome.error is not None else None
         _log.warning("transaction_failed", **told, reason=reason, error=error)
         return outcome
+
+
+def _placed(outcome: Outcome, signed: Signed) -> Outcome:
+    """Say which instruction of the work was refused; those of the budget come before it."""
+    position = outcome.error.instruction if outcome.error is not None else None
+    return outcome if position is None else replace(outcome, place=max(0, position - signed.preamble))
 
 
 def _digest(work: Sequence[Instruction]) -> bytes:

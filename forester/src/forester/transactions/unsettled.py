@@ -26,10 +26,14 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Signed:
-    """A transaction of this process; ``work`` is the digest of what it does, ``since`` when it was signed."""
+    """A transaction of this process; ``work`` is the digest of what it does, ``since`` when it was signed.
+
+    ``preamble`` is the number of its instructions before the work.
+    """
 
     built: Built
     work: bytes
+    preamble: int
     last_valid_block_height: int
     fee_lamports: int
     since: float

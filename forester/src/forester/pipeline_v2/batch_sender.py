@@ -1,0 +1,135 @@
+"""Sends proofs of one tree: as many per transaction as fit, and what a refusal says about them.
+
+Instructions of one transaction chain from root to root, so all of them land or none does.
+"""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs import registry
+from forester.chain.tree_metadata import TreeMetadata
+from forester.errors import ForesterError
+from forester.journal.proofs import StoredProof
+from forester.pipeline_v2.failures import TransactionLost
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
+from shared.circuit_id import CircuitKind
+
+PURPOSE = "v2_batches"
+UNITS_PER_BATCH = 200_000
+"""Compute units that an instruction is given; 125,000 are used (onchain.md 10)."""
+
+_STALE = frozenset({13006, 10010, *range(11001, 11010)})
+"""The proof does not fit the tree: stale root, hash chain or index, or an invalid proof."""
+
+
+class Verdict(enum.Enum):
+    """What became of a group of proofs."""
+
+    LANDED = "landed"
+    UNKNOWN = "unknown"
+    """It may land yet: the same group is sent again, or its landing is seen in the tree."""
+    LOST = "lost"
+    """It will not land any more; the proofs are as good as before."""
+    UNFITTING = "unfitting"
+    """One of the proofs does not fit the tree as the chain has it."""
+    REFUSED = "refused"
+    """For a reason that is not the proofs'."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A group of proofs and its fate; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
+
+    ``slot`` is the one in which the chain decided, None if it did not.
+    """
+
+    group: tuple[StoredProof, ...]
+    verdict: Verdict
+    slot: int | None = None
+    failure: ForesterError | None = None
+    culprit: StoredProof | None = None
+
+
+class BatchSender:
+    """Sends for one tree, as the forester that is registered under ``derivation``."""
+
+    def __init__(self, tree: TreeMetadata, sender: Sender, derivation: Pubkey, cu_limit: int) -> None:
+        self._tree = tree
+        self._subject = bytes(tree.address)
+        self._sender = sender
+        self._derivation = derivation
+        self._cu_limit = cu_limit
+        self._unknown: tuple[StoredProof, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[StoredProof, ...]:
+        """The group whose fate is not known, empty if there is none."""
+        return self._unknown
+
+    def settle_unknown(self) -> None:
+        """Forget the group of unknown fate: the tree shows what became of it."""
+        self._unknown = ()
+
+    async def wait_for_earlier(self, within_s: float) -> bool:
+        """Wait for what an earlier process sent for the tree; whether all of it is settled."""
+        return await self._sender.wait_for_earlier(PURPOSE, self._subject, within_s)
+
+    def group(self, ready: Sequence[StoredProof], epoch: int) -> tuple[tuple[StoredProof, ...], bool]:
+        """The first proofs that go into one transaction, and whether no further one would fit beside them."""
+        if self._unknown and tuple(ready[: len(self._unknown)]) == self._unknown:
+            return self._unknown, True
+        # One more than there are, to see whether it would fit.
+        work = [self._instruction(proof, epoch) for proof in [*ready, ready[-1]]]
+        count = min(self._sender.fitting(work), max(1, self._cu_limit // UNITS_PER_BATCH))
+        return tuple(ready[:count]), count <= len(ready)
+
+    async def send(self, group: tuple[StoredProof, ...], epoch: int, within_s: float) -> Sent:
+        """Send proofs in one transaction; raises EndpointError and JournalError, and then nothing was sent."""
+        work = [self._instruction(proof, epoch) for proof in group]
+        limit = min(self._cu_limit, UNITS_PER_BATCH * len(group))
+        self._unknown = group  # also if this call is cancelled
+        outcome = await self._sender.send(
+            work, purpose=PURPOSE, subject=self._subject, within_s=within_s, unit_limit=limit
+        )
+        if outcome.fate is not Fate.DEADLINE_PASSED:
+            self._unknown = ()
+        return _judged(group, outcome)
+
+    def _instruction(self, proof: StoredProof, epoch: int) -> Instruction:
+        tree, data = self._tree.address, proof.new_root + proof.proof
+        forester = self._forester(epoch)
+        match CircuitKind(proof.circuit):
+            case CircuitKind.BATCH_APPEND:
+                return registry.batch_append(forester, tree, self._tree.queue, data)
+            case CircuitKind.BATCH_UPDATE:
+                return registry.batch_nullify(forester, tree, data)
+            case CircuitKind.BATCH_ADDRESS_APPEND:
+                return registry.batch_update_address_tree(forester, tree, data)
+            case other:
+                raise ValueError(f"no instruction takes a proof of {other}")
+
+    def _forester(self, epoch: int) -> registry.Forester:
+        if self._tree.metadata.network_fee == 0:
+            return registry.Forester(self._sender.payer, None)
+        return registry.Forester.registered(self._sender.payer, self._derivation, epoch)
+
+
+def _judged(group: tuple[StoredProof, ...], outcome: Outcome) -> Sent:
+    error = outcome.error
+    match outcome.fate:
+        case Fate.CONFIRMED:
+            return Sent(group, Verdict.LANDED, outcome.slot)
+        case Fate.DEADLINE_PASSED:
+            return Sent(group, Verdict.UNKNOWN, failure=error)
+        case Fate.EXPIRED:
+            return Sent(group, Verdict.LOST, failure=TransactionLost())
+        case Fate.REFUSED:
+            if error is not None and error.code in _STALE:
+                culprit = group[min(outcome.place or 0, len(group) - 1)]
+                return Sent(group, Verdict.UNFITTING, outcome.slot, error, culprit)
+            return Sent(group, Verdict.REFUSED, outcome.slot, error)

@@ -1,0 +1,246 @@
+"""Moves one V2 tree: kept proofs first, then what the chain says is ready is staged, proved and sent in order.
+
+Nothing that was paid for is lost: a proof under way goes on when a window ends or a call is cancelled, and is sent by
+this window, the next one, another epoch or another process, as long as it leads on from the chain's root. Source:
+forester.md 5 and 10.3.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from forester.chain.tree_metadata import TreeMetadata
+from forester.epoch.turn import Round, Turn
+from forester.errors import ForesterError
+from forester.journal.proofs import StoredProof
+from forester.pipeline_v2.batch_sender import BatchSender, Sent, Verdict
+from forester.pipeline_v2.failures import HeadOutdated
+from forester.pipeline_v2.head_reader import HeadReader
+from forester.pipeline_v2.patience import Pause, Refusals
+from forester.pipeline_v2.proof_line import ProofLine, link_of, link_of_batch
+from forester.pipeline_v2.services import V2Limits, V2Services
+from forester.pipeline_v2.stager import Stager
+from forester.pipeline_v2.tree_head import TreeHead
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+LAST_SLOTS = 12
+"""With fewer slots left a transaction goes out that has room for more."""
+_LOOK_S = 1.0
+_EARLIER_S = 10.0
+_NODE_S = 5.0
+
+
+@dataclass
+class _Tally:
+    """A round as it goes: the tree as far as we have moved it, and what was achieved."""
+
+    root: bytes
+    sequence: int
+    provable: int
+    began: float
+    batches: int = 0
+    elements: int = 0
+    transactions: int = 0
+    staged: bool = False
+    failure: ForesterError | None = None
+
+
+class V2Processor:
+    """The TreeProcessor of a V2 tree; ValueError for trees of V1.
+
+    ``work`` and ``prepare`` may be cancelled at any point; they raise nothing but bugs. ``close`` must be awaited
+    before the journal is closed.
+    """
+
+    def __init__(
+        self,
+        tree: TreeMetadata,
+        services: V2Services,
+        limits: V2Limits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tree = tree
+        self._name = str(tree.address)
+        self._limits = limits or V2Limits()
+        self._clock = clock
+        self._metrics = services.metrics
+        self._heads = HeadReader(services.rpc, tree)
+        self._stager = Stager(tree, self._heads, services.indexer, services.metrics)
+        self._line = ProofLine(
+            *(bytes(tree.address), self._name, services.proofs, services.prover, services.permits),
+            window=self._limits.window,
+        )
+        self._batches = BatchSender(tree, services.sender, services.derivation, self._limits.cu_limit)
+        self._pause = Pause(clock)
+        self._refusals = Refusals(self._limits.done_kept_s, clock)
+        self._landed: tuple[int, float] | None = None
+
+    async def work(self, turn: Turn) -> Round:
+        """Send what is proved, then prove and send what is ready, one round of it.
+
+        Elements are counted in the metrics as they land: the caller counts none. After failures, staging and proving
+        waits by itself, longer and longer; kept proofs are sent meanwhile.
+        """
+        try:
+            tally = await self._begun(turn.epoch)
+        except ForesterError as error:
+            _log.warning("v2_tree_not_read", tree=self._name, epoch=turn.epoch, error=error.detail)
+            return Round(more=True, failure=error)
+        try:
+            await self._round(turn, tally)
+        except ForesterError as error:
+            tally.failure = error
+        if tally.failure is not None:
+            _log.warning("v2_round_failed", tree=self._name, epoch=turn.epoch, error=tally.failure.detail)
+        more = tally.provable > 0 or bool(self._line.ahead(tally.root, tally.sequence))
+        return Round(tally.elements, tally.transactions, more, tally.failure)
+
+    async def prepare(self, turn: Turn) -> None:
+        """Make and keep the proofs of the first round of a coming window; failures are logged only."""
+        try:
+            tally = await self._begun(turn.epoch)
+            made = len(self._line.ahead(tally.root, tally.sequence))
+            if made < min(tally.provable, self._limits.round_batches) and self._pause.over:
+                await self._stage(tally, self._limits.round_batches)
+            while self._line.under_way:
+                await self._line.changed(_LOOK_S)
+                self._note_proofs(tally)
+            if tally.failure is not None:
+                raise tally.failure
+        except ForesterError as error:
+            _log.warning("v2_preparation_failed", tree=self._name, epoch=turn.epoch, error=error.detail)
+
+    async def close(self, within_s: float) -> None:
+        """Let proofs under way finish and be kept, for so long at most, then stop."""
+        await self._line.close(within_s)
+
+    async def _begun(self, epoch: int) -> _Tally:
+        """Where the tree stands; what it has left behind is forgotten."""
+        await self._line.load()
+        if not await self._batches.wait_for_earlier(_EARLIER_S):
+            raise HeadOutdated("a transaction that was sent before the restart may land yet")
+        outline = await self._heads.outline()
+        self._require_no_older(outline.sequence)
+        tally = _Tally(outline.root, outline.sequence, outline.provable, self._clock())
+        group = self._batches.unknown
+        if group and outline.sequence > group[0].sequence:
+            self._batches.settle_unknown()
+            if (outline.root, outline.sequence) == (group[-1].new_root, group[-1].sequence + 1):
+                self._count(tally, group, epoch)
+        await self._line.forget_before(outline.sequence)
+        return tally
+
+    def _require_no_older(self, sequence: int) -> None:
+        """Refuse a tree without what was confirmed; after some time the chain is believed: it may have gone back."""
+        if self._landed is None or sequence >= self._landed[0]:
+            return
+        if self._clock() - self._landed[1] < self._limits.done_kept_s:
+            raise HeadOutdated(f"the node shows {self._name} at {sequence}, {self._landed[0]} was confirmed")
+        self._landed = None
+
+    async def _round(self, turn: Turn, tally: _Tally) -> None:
+        gathering: float | None = None
+        while (seconds := _sending_seconds(turn)) is not None:
+            self._note_proofs(tally)
+            ahead = self._line.ahead(tally.root, tally.sequence)
+            ready = self._line.ready(tally.root, tally.sequence)
+            if ready:
+                gathering = gathering if gathering is not None else self._clock()
+                group, full = self._batches.group(ready, turn.epoch)
+                waited = self._clock() - gathering >= self._limits.gather_s
+                if full or waited or len(ahead) == len(ready) or turn.remaining_slots() <= LAST_SLOTS:
+                    gathering = None
+                    if not await self._land(turn.epoch, tally, group, seconds):
+                        return
+                    continue
+            if ahead:
+                await self._line.changed(min(seconds, _LOOK_S))
+            elif not tally.staged and tally.provable and tally.batches < self._limits.round_batches:
+                await self._stage(tally, self._limits.round_batches - tally.batches)
+            else:
+                return
+
+    async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
+        """Send proofs that fit the tree as tallied; whether the round goes on."""
+        began = self._clock()
+        sent = await self._batches.send(group, epoch, within_s)
+        _log.info(
+            "v2_sent",
+            tree=self._name,
+            epoch=epoch,
+            sequence=group[0].sequence,
+            batches=len(group),
+            verdict=sent.verdict.value,
+            seconds=round(self._clock() - began, 3),
+        )
+        if sent.verdict is Verdict.LANDED:
+            self._count(tally, group, epoch)
+            tally.root, tally.sequence = group[-1].new_root, group[-1].sequence + 1
+            tally.provable = max(0, tally.provable - len(group))
+            return True
+        tally.failure = sent.failure
+        if sent.verdict is Verdict.UNFITTING:
+            await self._look_again(tally, sent)
+        return False
+
+    def _count(self, tally: _Tally, group: Sequence[StoredProof], epoch: int) -> None:
+        elements = sum(proof.elements for proof in group)
+        tally.batches += len(group)
+        tally.elements += elements
+        tally.transactions += 1
+        self._landed = (group[-1].sequence + 1, self._clock())
+        self._pause.succeeded()
+        self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
+
+    async def _look_again(self, tally: _Tally, sent: Sent) -> None:
+        """Tell a proof that is of no use from a tree that somebody else has moved."""
+        if sent.slot is not None:
+            await self._heads.wait_for_slot(sent.slot, _NODE_S)
+        outline = await self._heads.outline()
+        tally.provable = outline.provable
+        if (outline.root, outline.sequence) != (tally.root, tally.sequence):
+            _log.info("v2_tree_moved", tree=self._name, sequence=outline.sequence, ours=tally.sequence)
+            tally.root, tally.sequence, tally.failure = outline.root, outline.sequence, None
+        elif sent.culprit is not None:
+            await self._line.forget(sent.culprit)
+            self._refusals.add(link_of(sent.culprit))
+
+    async def _stage(self, tally: _Tally, most_batches: int) -> None:
+        """Ask for the proofs of what is ready, but for those that exist; a failure ends the staging, not the round."""
+        tally.staged = True
+        if not self._pause.over:
+            tally.failure = self._pause.failure
+            return
+        try:
+            staged = await self._stager.stage(most_batches, self._kinds_ahead)
+            self._require_no_older(staged.head.sequence)
+            tally.root, tally.sequence = staged.head.root, staged.head.sequence
+            tally.provable = self._stager.provable(staged.head)
+            while staged.staging is not None:
+                batch = await asyncio.to_thread(staged.staging.next)
+                if batch is None:
+                    return
+                if not self._line.has(batch):
+                    self._refusals.check(link_of_batch(batch))
+                    await self._line.request(batch)
+        except ForesterError as error:
+            self._pause.failed(error)
+            tally.failure = error
+
+    def _kinds_ahead(self, head: TreeHead) -> list[CircuitKind]:
+        return [CircuitKind(proof.circuit) for proof in self._line.ahead(head.root, head.sequence)]
+
+    def _note_proofs(self, tally: _Tally) -> None:
+        if (failure := self._line.take_failure()) is not None:
+            self._pause.failed(failure)
+            tally.failure = failure
+
+
+def _sending_seconds(turn: Turn) -> float | None:
+    """Time in which a transaction may be confirmed; None before the window and at its end."""
+    return turn.sending_seconds() if turn.slot() >= turn.window.first else None

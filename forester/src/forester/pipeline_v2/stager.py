@@ -1,0 +1,102 @@
+"""From the chain and the indexer to batches that are worth proving: no prover time is spent on anything doubtful."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from forester.chain.tree_metadata import TreeMetadata
+from forester.indexer.client import IndexerClient
+from forester.indexer.types import AddressQueue, Hash32
+from forester.observability.metrics import Metrics
+from forester.pipeline_v2.failures import SnapshotOutdated
+from forester.pipeline_v2.head_reader import HeadReader
+from forester.pipeline_v2.root_reconcile import reconcile_snapshot
+from forester.pipeline_v2.staging import Staging
+from forester.pipeline_v2.tree_head import TreeHead
+from forester.pipeline_v2.tree_kinds import Snapshot, strategy_of
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+INDEXER_WAIT_S = 10.0
+_LOOKS = 3
+"""How often head and snapshot are read until both are of one root: somebody may move the tree between the two."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The batches that may be proved now, and the tree that they begin with; no batches if none is complete."""
+
+    head: TreeHead
+    staging: Staging | None
+
+
+class Stager:
+    """Stages the batches of one tree."""
+
+    def __init__(self, tree: TreeMetadata, heads: HeadReader, indexer: IndexerClient, metrics: Metrics) -> None:
+        self._tree = tree
+        self._key = Hash32(bytes(tree.address))
+        self._strategy = strategy_of(tree.kind)
+        self._heads = heads
+        self._indexer = indexer
+        self._metrics = metrics
+
+    def provable(self, head: TreeHead) -> int:
+        """Number of zkp batches that can be inserted one after another as things stand."""
+        return self._strategy.provable(head)
+
+    async def stage(self, most_batches: int, first: Callable[[TreeHead], Sequence[CircuitKind]]) -> Staged:
+        """Prepare at most ``most_batches`` batches; ``first`` gives the kinds with which their order begins.
+
+        Raises EndpointError, StagingRefused, AccountMissing and MalformedAccount.
+        """
+        began = time.monotonic()
+        head, snapshot = await self._read(most_batches)
+        if snapshot is None:
+            return Staged(head, None)
+        read_s = time.monotonic() - began
+        staging = await asyncio.to_thread(self._strategy.stage, snapshot, head, most_batches, first(head))
+        _log.info(
+            "v2_snapshot_read",
+            tree=str(self._tree.address),
+            sequence=head.sequence,
+            batches=staging.waiting if staging is not None else 0,
+            read_seconds=round(read_s, 3),
+            stage_seconds=round(time.monotonic() - began - read_s, 3),
+        )
+        return Staged(head, staging)
+
+    async def _read(self, most_batches: int) -> tuple[TreeHead, Snapshot | None]:
+        """Read the chain, then the indexer, until both are of one root; no snapshot if no batch is complete."""
+        for look in itertools.count(1):
+            head = await self._heads.head()
+            snapshot = await self._snapshot(head, most_batches) if self._strategy.provable(head) else None
+            if snapshot is None or reconcile_snapshot(None, snapshot.initial_root, head.root).proceeds:
+                return head, snapshot
+            if look == _LOOKS:
+                raise SnapshotOutdated(
+                    f"the indexer has the root 0x{snapshot.initial_root.hex()} at sequence number "
+                    f"{snapshot.root_seq}, the chain 0x{head.root.hex()} at {head.sequence}"
+                )
+        raise AssertionError("unreachable: the loop returns or raises")
+
+    async def _snapshot(self, head: TreeHead, most_batches: int) -> Snapshot | None:
+        await self._indexer.wait_for_slot(await self._heads.slot(), INDEXER_WAIT_S)
+        kind, wanted = self._tree.kind.label, min(self._strategy.provable(head), most_batches) * head.zkp_batch_size
+        with self._metrics.indexer_seconds.labels("getQueueElements", kind).time():
+            snapshot = await self._strategy.read(self._indexer, self._key, head, most_batches)
+        for metric, count in (("requested", wanted), ("received", _elements(snapshot))):
+            self._metrics.indexer_proofs.labels(kind, str(self._tree.address), metric).inc(count)
+        return snapshot
+
+
+def _elements(snapshot: Snapshot | None) -> int:
+    if snapshot is None:
+        return 0
+    if isinstance(snapshot, AddressQueue):
+        return len(snapshot.addresses)
+    return sum(len(queue.leaf_indices) for queue in (snapshot.output_queue, snapshot.input_queue) if queue is not None)
