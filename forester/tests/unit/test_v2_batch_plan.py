@@ -65,7 +65,7 @@ def order(first: list[CircuitKind], appends: int, greatest: list[int], most: int
 
 def test_order__proofs_exist__goes_on_behind_them() -> None:
     assert order([], 3, [9], 4) == [APPEND, UPDATE, APPEND, APPEND]
-    assert order([APPEND, APPEND], 3, [9], 4) == [APPEND, APPEND, UPDATE, APPEND]
+    assert order([APPEND, APPEND], 3, [9], 4) == [APPEND, APPEND, APPEND, UPDATE]
     assert order([UPDATE], 3, [9], 3) == [UPDATE, APPEND, APPEND]
     assert order([APPEND] * 4, 9, [9], 4) == [APPEND] * 4, "the bound holds"
     assert order([APPEND, UPDATE, UPDATE], 2, [9], 4) == [APPEND, UPDATE, APPEND], "the second is not there any more"
