@@ -1,0 +1,169 @@
+"""The monitoring API: a small read-only HTTP server inside the daemon.
+
+Every answer is made from memory: no request makes the forester ask a node, and none waits. Connections are few, headers
+short, bodies are not read.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+
+from aiohttp import web
+
+from forester.api.metrics_json import PrometheusSource
+from forester.api.routes import MONITORING, ROUTES, Monitoring, as_json
+from forester.errors import SettingsInvalid
+from forester.settings import Settings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+MOST_CONNECTIONS = 128
+"""Few enough to leave the process the descriptors that its work needs."""
+
+_IDLE_S = 30.0
+"""For a first header, for the next request of a connection."""
+
+_HEADER_LINE_BYTES = 8190
+_LINGER_S = 2.0
+_LAST_WORDS_S = 2.0
+_SERVER = "forester"
+_METHODS = "GET, HEAD, OPTIONS"
+_FULL_BODY = b'{"error":"too many connections are open"}'
+_FULL = b"\r\n".join(
+    (
+        b"HTTP/1.1 503 Service Unavailable",
+        b"Connection: close",
+        b"Retry-After: 1",
+        b"Content-Type: application/json",
+        b"Content-Length: %d" % len(_FULL_BODY),
+        b"",
+        _FULL_BODY,
+    )
+)
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def create_app(state: Monitoring) -> web.Application:
+    """Compose the application."""
+    app = web.Application(middlewares=[_answers])
+    app[MONITORING] = state
+    for path, handler in ROUTES.items():
+        app.router.add_get(path, handler)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tuple[str, int] | None]:
+    """Serve while the block runs; yields host and port, None where the settings name no port.
+
+    On 127.0.0.1, or on all interfaces with ``api_server_public_bind``. Raises SettingsInvalid for a port that is taken.
+    """
+    if settings.api_server_port is None:
+        yield None
+        return
+    if settings.prometheus_url is not None:
+        state = replace(state, prometheus=PrometheusSource(settings.prometheus_url.get_secret_value()))
+    host = "0.0.0.0" if settings.api_server_public_bind else "127.0.0.1"  # noqa: S104 - asked for
+    runner = web.AppRunner(create_app(state), shutdown_timeout=_LAST_WORDS_S)
+    await runner.setup()
+    source = asyncio.create_task(state.prometheus.run(), name="prometheus") if state.prometheus is not None else None
+    server: asyncio.Server | None = None
+    try:
+        server = await _listen(runner, host, settings.api_server_port)
+        address = (host, int(server.sockets[0].getsockname()[1]))
+        _log.info("api_listening", address=f"{address[0]}:{address[1]}", public=settings.api_server_public_bind)
+        yield address
+    finally:
+        if server is not None:
+            server.close()
+        if source is not None:
+            source.cancel()
+            await asyncio.wait([source])
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server:
+    handlers = runner.server
+    assert handlers is not None  # noqa: S101 - setup made it
+    loop = asyncio.get_running_loop()
+    connection = partial(
+        _Connection,
+        handlers,
+        loop=loop,
+        keepalive_timeout=_IDLE_S,
+        lingering_time=_LINGER_S,
+        access_log=None,  # type: ignore[arg-type]  # None switches it off, as in web.AppRunner
+        max_line_size=_HEADER_LINE_BYTES,
+        max_field_size=_HEADER_LINE_BYTES,
+    )
+
+    def accept() -> asyncio.Protocol:
+        return connection() if len(handlers.connections) < MOST_CONNECTIONS else _Full()
+
+    try:
+        return await loop.create_server(accept, host, port)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        raise SettingsInvalid(
+            f"--api-server-port: cannot listen on {host}:{port}: {reason}; choose another port"
+        ) from None
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's side of one connection; bytes that are not HTTP are answered as everything else, and not logged."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - what the client sent is in it
+    ) -> web.StreamResponse:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            _log.error("api_failed", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        response = as_json({"error": HTTPStatus(status).phrase}, status)
+        response.headers["Server"] = _SERVER
+        response.force_close()
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """Answers that there are too many connections, and closes this one."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        transport.write(_FULL)
+        transport.close()
+
+
+@web.middleware
+async def _answers(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Errors as JSON that repeat nothing of the request; pages of any origin may read all answers (forester.md 7.3)."""
+    response: web.StreamResponse
+    if request.method == "OPTIONS":
+        response = web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": _METHODS})
+        response.headers["Access-Control-Allow-Methods"] = _METHODS
+        response.headers["Access-Control-Allow-Headers"] = "Content-Type"
+    else:
+        try:
+            response = await handler(request)
+        except web.HTTPNotFound:
+            response = as_json({"error": "there is no such path; / names those that exist"}, HTTPStatus.NOT_FOUND)
+        except web.HTTPMethodNotAllowed:
+            response = as_json({"error": "only GET and HEAD are answered"}, HTTPStatus.METHOD_NOT_ALLOWED)
+            response.headers["Allow"] = _METHODS
+    response.headers["Server"] = _SERVER
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -1,0 +1,105 @@
+"""What each path of the monitoring API answers: from memory, at once."""
+
+import json
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+
+from forester.api.metrics_json import PrometheusSource, metrics_object
+from forester.network_status.snapshot import SnapshotKeeper
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from shared.metrics import new_registry
+
+_RETRY_AFTER_S = 5
+
+
+@dataclass(frozen=True)
+class Monitoring:
+    """What the API shows: the daemon's metrics, its problems, and the snapshot of the network."""
+
+    metrics: Metrics
+    board: HealthBoard
+    snapshots: SnapshotKeeper
+    prometheus: PrometheusSource | None = None
+    process: CollectorRegistry = field(default_factory=new_registry)
+    """Metrics of the process and the interpreter."""
+
+
+MONITORING = web.AppKey("monitoring", Monitoring)
+
+INDEX = """\
+Monitoring of a forester. All paths answer GET and HEAD.
+
+/health        200 {"status":"ok"}, or 503 with the reasons
+/status        epochs, foresters, trees and queues as JSON; 503 until they have been read
+/metrics       metrics in the text format of Prometheus
+/metrics/json  a few of them as JSON
+"""
+
+
+async def index(_: web.Request) -> web.Response:
+    """Name the paths."""
+    return web.Response(text=INDEX)
+
+
+async def health(request: web.Request) -> web.Response:
+    """Whether the forester is fit; in the reference's form when it is."""
+    problems = request.app[MONITORING].board.problems
+    if not problems:
+        return as_json({"status": "ok"})
+    content = {
+        "status": "unhealthy",
+        "reasons": [problem.reason for problem in problems],
+        "problems": [
+            {"condition": problem.condition, "since": int(problem.since), "severity": problem.severity.value}
+            for problem in problems
+        ],
+    }
+    return as_json(content, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+async def status(request: web.Request) -> web.Response:
+    """The last good snapshot; its age in seconds is the header Age, X-Snapshot-Error says why there is no newer one."""
+    keeper = request.app[MONITORING].snapshots
+    snapshot = keeper.latest
+    if snapshot is None:
+        reason = f": {keeper.error}" if keeper.error else ""
+        refused = as_json({"error": f"the network has not been read yet{reason}"}, HTTPStatus.SERVICE_UNAVAILABLE)
+        refused.headers["Retry-After"] = str(_RETRY_AFTER_S)
+        return refused
+    response = web.Response(body=snapshot.status, content_type="application/json")
+    response.headers["Age"] = str(int(keeper.age_s or 0))
+    if keeper.error is not None:
+        response.headers["X-Snapshot-Error"] = _one_line(keeper.error)
+    return response
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """All metrics, those of the process included."""
+    state = request.app[MONITORING]
+    text = state.metrics.exposition() + generate_latest(state.process)
+    return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+
+
+async def metrics_json(request: web.Request) -> web.Response:
+    """A few metrics as JSON."""
+    state = request.app[MONITORING]
+    return as_json(metrics_object(state.metrics, state.prometheus))
+
+
+def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:
+    """Return an answer with a JSON body."""
+    body = json.dumps(content, separators=(",", ":")).encode()
+    return web.Response(status=code, body=body, content_type="application/json")
+
+
+def _one_line(text: str) -> str:
+    """What fits a header: printable ASCII, not long."""
+    return "".join(letter if " " <= letter <= "~" else " " for letter in text[:300]).strip()
+
+
+ROUTES = {"/": index, "/health": health, "/status": status, "/metrics": metrics, "/metrics/json": metrics_json}

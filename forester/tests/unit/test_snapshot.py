@@ -1,0 +1,229 @@
+"""The snapshot: its last good state stays, its gauges follow the chain, its findings colour the board."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+from network_states import ADDRESS_V2, FORESTERS, STATE_V1, STATE_V2, key, network, queue, registration
+from prometheus_client.parser import text_string_to_metric_families
+from solders.pubkey import Pubkey
+
+from forester.chain.concurrent_accounts import QUEUE_HEAD_BYTES
+from forester.chain.rpc_client import Account
+from forester.chain.tree_metadata import QUEUE_V1_DISCRIMINATOR
+from forester.errors import EndpointUnreachable
+from forester.network_status.fitness import judge_registration, show_fitness
+from forester.network_status.queue_counts import QueueCount, QueueCounts
+from forester.network_status.report import status_object
+from forester.network_status.snapshot import SnapshotKeeper
+from forester.network_status.state import NetworkState
+from forester.network_status.symptoms import show_progress
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.observability.progress import Patience, ProgressWatch
+
+SECRET_URL = "https://user:passw0rd@rpc.example/?api-key=s3cr3tkey"
+
+
+def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+class Network:
+    """What a keeper reads: a state, an error, or nothing for ever."""
+
+    def __init__(self) -> None:
+        self.state: NetworkState | Exception | None = network()
+        self.reads = 0
+        self.now = 1_000.0
+        self.metrics = Metrics()
+        self.board = HealthBoard(clock=lambda: self.now)
+        self.keeper = SnapshotKeeper(
+            self.read, self.metrics, self.board, every_s=0.001, timeout_s=0.2, stale_s=300, clock=lambda: self.now
+        )
+
+    async def read(self) -> NetworkState:
+        self.reads += 1
+        if self.state is None:
+            await asyncio.Event().wait()
+        if isinstance(self.state, Exception):
+            raise self.state
+        assert self.state is not None
+        return self.state
+
+
+async def test_keeper__refreshed__has_the_status_and_the_gauges_of_the_state() -> None:
+    net = Network()
+    assert net.keeper.latest is None
+    assert samples(net.metrics, "forester_snapshot_age_seconds") == {(): -1}
+    assert await net.keeper.refresh()
+    assert net.keeper.latest is not None
+    assert json.loads(net.keeper.latest.status) == json.loads(json.dumps(status_object(network())))
+    net.now += 12
+    assert net.keeper.age_s == 12
+    assert samples(net.metrics, "forester_snapshot_age_seconds") == {(): 12}
+    lengths = {
+        ("StateV1", str(STATE_V1)): 4,
+        ("StateV2.Append", str(STATE_V2)): 22,
+        ("StateV2.Nullify", str(STATE_V2)): 15,
+        ("AddressV2", str(ADDRESS_V2)): 9,
+    }
+    assert samples(net.metrics, "queue_length") == {(tree, kind): value for (kind, tree), value in lengths.items()}
+    assert samples(net.metrics, "queue_capacity")[str(STATE_V1), "StateV1"] == 28_807
+    assert samples(net.metrics, "forester_sol_balance") == {(str(item),): 1 for item in FORESTERS}
+
+
+async def test_keeper__state_without_what_was_there__loses_its_series() -> None:
+    net = Network()
+    await net.keeper.refresh()
+    whole = network(registered={2: (0,), 3: (1,)}, balances={FORESTERS[0]: 5})
+    net.state = NetworkState(
+        whole.slot, whole.protocol, whole.registrations, whole.registered_weights, whole.balances, whole.trees[:1]
+    )
+    await net.keeper.refresh()
+    assert samples(net.metrics, "queue_length") == {(str(STATE_V1), "StateV1"): 4}
+    assert samples(net.metrics, "forester_sol_balance") == {(str(FORESTERS[0]),): 5e-9}
+    assert len(samples(net.metrics, "registered_foresters")) == 1, "registrations of epoch 3 open at slot 600"
+
+
+async def test_keeper__read_fails_and_hangs__keeps_the_last_state_and_says_why() -> None:
+    net = Network()
+    await net.keeper.refresh()
+    good = net.keeper.latest
+    net.state = EndpointUnreachable(f"RPC node {SECRET_URL} cannot be reached")
+    assert not await net.keeper.refresh()
+    assert net.keeper.latest is good
+    assert net.keeper.error is not None
+    assert "cannot be reached" in net.keeper.error
+    assert "s3cr3tkey" not in net.keeper.error
+    net.state = None
+    assert not await net.keeper.refresh()
+    assert net.keeper.error == "the network could not be read within 0.2 s"
+    assert net.board.healthy
+    net.now += 300
+    await net.keeper.refresh()
+    assert [problem.condition for problem in net.board.problems] == ["snapshot"]
+    net.state = network(slot=560)
+    assert await net.keeper.refresh()
+    assert net.keeper.error is None
+    assert net.board.healthy
+
+
+async def test_keeper__running__goes_on_after_failures_until_cancelled() -> None:
+    net = Network()
+    seen: list[int] = []
+    net.keeper.subscribe(lambda state: seen.append(state.slot))
+    net.state = EndpointUnreachable("away")
+    task = asyncio.create_task(net.keeper.run())
+    async with asyncio.timeout(60):
+        while net.reads < 3:  # noqa: ASYNC110 - the reads have no event of their own
+            await asyncio.sleep(0.001)
+        net.state = network(slot=570)
+        while len(seen) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.wait([task])
+    assert set(seen) == {570}
+
+
+V1_QUEUE = (
+    QUEUE_V1_DISCRIMINATOR
+    + bytes(232 - 8)
+    + (2).to_bytes(8, "little")
+    + bytes(QUEUE_HEAD_BYTES - 240)
+    + b"".join(tag.to_bytes(8, "little") + bytes(40) for tag in (0, 2))
+)
+
+
+class Reads:
+    """Counts the whole accounts that are read."""
+
+    def __init__(self) -> None:
+        self.counted: Counter[Pubkey] = Counter()
+
+    async def existing_account(self, address: Pubkey, what: str) -> Account:
+        self.counted[address] += 1
+        return Account(address, key(0), 1, V1_QUEUE)
+
+
+async def test_queue_counts__many_queues__are_read_a_few_at_a_time_in_turn() -> None:
+    client, counts = Reads(), QueueCounts(2)
+    queues = [key(number) for number in range(5)]
+    first = await counts.read(client, queues)  # type: ignore[arg-type]
+    assert first == dict.fromkeys(queues, QueueCount(1, 2))
+    assert client.counted.total() == 5
+    for _ in range(5):
+        assert set(await counts.read(client, queues)) == set(queues)  # type: ignore[arg-type]
+    assert client.counted.total() == 5 + 5 * 2
+    assert set(client.counted.values()) == {3}
+    assert set(await counts.read(client, queues[:1])) == {queues[0]}  # type: ignore[arg-type]
+
+
+ME, OTHER = FORESTERS[0], FORESTERS[1]
+
+
+@pytest.mark.parametrize(
+    ("slot", "registered", "lamports", "conditions"),
+    [
+        (550, {2: (0, 1)}, 10**9, []),
+        (550, {2: (0, 1)}, 10**6, ["balance"]),
+        (550, {2: (1,)}, 10**9, ["registration"]),
+        (620, {2: (0, 1)}, 10**9, []),
+        (650, {2: (0, 1)}, 10**9, ["registration"]),
+        (650, {2: (0, 1), 3: (0,)}, 10**9, []),
+        (750, {2: (0, 1), 3: (1,)}, 0, ["balance", "registration"]),
+    ],
+)
+def test_fitness__balance_and_registration__are_problems_when_short_or_late(
+    slot: int, registered: dict[int, tuple[int, ...]], lamports: int, conditions: list[str]
+) -> None:
+    board = HealthBoard()
+    state = network(slot, registered=registered, balances={ME: lamports})
+    show_fitness(board, state, payer=ME, derivation=key(50))
+    assert [problem.condition for problem in board.problems] == conditions
+    for problem in board.problems:
+        assert ("insufficient funds" if problem.condition == "balance" else "not registered") in problem.reason
+
+
+def test_fitness__registration_found_in_time__clears_the_problem() -> None:
+    board = HealthBoard()
+    show_fitness(board, network(550, registered={2: (1,)}), payer=ME, derivation=ME)
+    show_fitness(board, network(610, registered={2: (1,)}), payer=ME, derivation=ME)
+    assert not board.healthy, "nothing is told of a registration that is on its way"
+    show_fitness(board, network(620, registered={2: (1,), 3: (0,)}), payer=ME, derivation=ME)
+    assert board.healthy
+
+
+def test_judge_registration__each_case__has_its_message() -> None:
+    mine = registration(3, 0, weight=2)
+    assert judge_registration(3, mine, None, ME).message == "registered for epoch 3 with weight 2"
+    assert not judge_registration(3, None, mine, ME).fine
+    assert "but for epoch 2" in judge_registration(3, None, mine, ME).message
+    assert f"is {ME} the derivation key" in judge_registration(3, None, None, ME).message
+
+
+def test_show_progress__states_one_after_another__tell_who_moves() -> None:
+    now = 0.0
+    metrics, board = Metrics(), HealthBoard()
+    watch = ProgressWatch(metrics, board, patience=Patience(10, 30, 60), clock=lambda: now)
+    show_progress(watch, network(), ours=lambda item: item.tree.address != STATE_V1)
+    now = 70.0
+    show_progress(watch, network(sequence_number=8), ours=lambda item: item.tree.address != STATE_V1)
+    watch.look()
+    ages = samples(metrics, "forester_seconds_since_progress")
+    assert ages == {(str(STATE_V2), "StateV2"): 0, (str(ADDRESS_V2), "AddressV2"): 0}, "nine addresses fill no batch"
+    assert board.healthy
+    now = 140.0
+    show_progress(watch, network(sequence_number=8, appends=queue(5, 1)))
+    watch.look()
+    assert samples(metrics, "forester_seconds_since_progress")[str(STATE_V2), "StateV2"] == 70
+    assert not board.healthy
