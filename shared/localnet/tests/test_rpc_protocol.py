@@ -266,9 +266,19 @@ async def test_harness__save_set_account_restore__goes_back(server: Served, tmp_
     await server.call("localnet_setAccount", str(target), account)
     info = await server.call("getAccountInfo", str(target))
     assert info["value"]["data"] == "Cn8eVZg"
+    patch = {"lamports": 8 * SOL, "offset": 1, "data": base64.b64encode(b"ull").decode()}
+    await server.call("localnet_patchAccount", str(target), patch)
+    info = await server.call("getAccountInfo", str(target), {"encoding": "base64"})
+    assert (base64.b64decode(info["value"]["data"][0]), info["value"]["lamports"]) == (b"hullo", 8 * SOL)
     restored = await server.call("localnet_restore", path)
     assert restored == {"slot": 401, "fork": 1}
     assert (await server.call("getAccountInfo", str(target)))["value"] is None
+
+
+@pytest.mark.parametrize("patch", [{"data": "!"}, {"data": "aGVsbG8=", "offset": 200}, {"lamports": -1}, 7])
+async def test_harness__patch_that_is_wrong__is_refused(server: Served, patch: object) -> None:
+    error = await server.error("localnet_patchAccount", str(addresses.PROTOCOL_CONFIG), patch)
+    assert error["code"] == -32602
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,24 @@ def set_account(network: Network, params: Params) -> None:
     network.set_account(params.pubkey(0), account)
 
 
+def patch_account(network: Network, params: Params) -> None:
+    """Change a part of an account: address, then an object with lamports (all of them), and data (base64) at offset."""
+    value, before = params.at(1), network.account(params.pubkey(0))
+    if not isinstance(value, dict) or before is None:
+        raise invalid("Invalid params: expected an account that exists, and an object.")
+    lamports, offset = whole_number(value.get("lamports"), "lamports"), whole_number(value.get("offset"), "offset") or 0
+    try:
+        part = base64.b64decode(value.get("data", ""), validate=True)
+    except (ValueError, TypeError) as error:
+        raise invalid("Invalid params: data is base64.") from error
+    data = bytearray(before.data)
+    if offset + len(part) > len(data):
+        raise invalid(f"Invalid params: the account has {len(data)} bytes.")
+    data[offset : offset + len(part)] = part
+    kept = before.lamports if lamports is None else lamports
+    network.set_account(params.pubkey(0), Account(kept, bytes(data), before.owner, before.executable))
+
+
 def save(network: Network, params: Params) -> Json:
     """Write the state of the chain to a file on the machine that runs it."""
     path = Path(params.text(0))
@@ -74,6 +92,7 @@ METHODS = {
     "localnet_advance": advance,
     "localnet_warp": warp,
     "localnet_setAccount": set_account,
+    "localnet_patchAccount": patch_account,
     "localnet_save": save,
     "localnet_restore": restore,
 }
