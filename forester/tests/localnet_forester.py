@@ -85,18 +85,12 @@ class Kit:
     async def patch(self, address: Pubkey, lamports: int = 0, **numbers: int) -> None:
         """Write 64-bit numbers at offsets (``at240=7``) into an account and give it lamports."""
         account = await self.rpc.existing_account(address, "an account of the test")
-        data = bytearray(account.data)
+        self.net.call("localnet_patchAccount", str(address), {"lamports": account.lamports + lamports})
         for name, value in numbers.items():
-            struct.pack_into("<Q", data, int(name.removeprefix("at")), value)
-        self.net.call(
-            "localnet_setAccount",
-            str(address),
-            {
-                "lamports": account.lamports + lamports,
-                "owner": str(account.owner),
-                "data": base64.b64encode(bytes(data)).decode(),
-            },
-        )
+            data = base64.b64encode(struct.pack("<Q", value)).decode()
+            part = {"offset": int(name.removeprefix("at")), "data": data}
+            self.net.call("localnet_patchAccount", str(address), part)
+        await asyncio.to_thread(self.net.call, "localnet_advance", 1)
 
 
 @asynccontextmanager

@@ -41,6 +41,15 @@ _MIGRATIONS = (
         sent_at REAL NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE rollovers (
+        tree BLOB PRIMARY KEY,
+        new_tree BLOB NOT NULL,
+        new_queue BLOB,
+        cpi_context BLOB,
+        begun_at REAL NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )
 """Each entry takes the schema one version further; entries are never changed once released."""
 

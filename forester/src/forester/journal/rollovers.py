@@ -1,0 +1,70 @@
+"""The keys of accounts that a rollover is about to create, so that a restart goes on with the same accounts.
+
+A key has no power over its account once that is created; before, whoever has it could only create the account first.
+"""
+
+import time
+from dataclasses import dataclass
+
+from solders.keypair import Keypair
+
+from forester.journal.database import Journal
+from forester.settings import SigningKey
+
+
+@dataclass(frozen=True)
+class BegunRollover:
+    """The keys of the accounts that shall follow those of ``tree``; queue and CPI context as the kind has them."""
+
+    tree: bytes
+    new_tree: SigningKey
+    new_queue: SigningKey | None = None
+    cpi_context: SigningKey | None = None
+
+    @property
+    def keys(self) -> tuple[SigningKey, ...]:
+        """All keys: tree, queue, CPI context."""
+        return tuple(key for key in (self.new_tree, self.new_queue, self.cpi_context) if key is not None)
+
+
+class RolloverStore:
+    """The rollovers in a journal, one for each tree at most."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def begin(self, rollover: BegunRollover) -> BegunRollover:
+        """Keep the keys and return those that count: a rollover of the same tree that was begun before stays."""
+        secrets = (_secret(rollover.new_tree), _secret(rollover.new_queue), _secret(rollover.cpi_context))
+        row = (rollover.tree, *secrets, time.time())
+        statement = "INSERT OR IGNORE INTO rollovers VALUES (?, ?, ?, ?, ?)"
+        added = await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
+        return rollover if added else await self.of_tree(rollover.tree) or rollover
+
+    async def of_tree(self, tree: bytes) -> BegunRollover | None:
+        """The rollover of a tree that was begun, None if none was."""
+        query = "SELECT new_tree, new_queue, cpi_context FROM rollovers WHERE tree = ?"
+        row = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchone())
+        if row is None:
+            return None
+        new_tree, new_queue, cpi_context = row
+        return BegunRollover(tree, SigningKey(Keypair.from_bytes(new_tree)), _key(new_queue), _key(cpi_context))
+
+    async def trees(self) -> list[bytes]:
+        """The trees whose rollover was begun."""
+        query = "SELECT tree FROM rollovers ORDER BY begun_at"
+        rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
+        return [tree for (tree,) in rows]
+
+    async def forget(self, tree: bytes) -> None:
+        """Drop the keys: the tree has a successor, ours or another."""
+        statement = "DELETE FROM rollovers WHERE tree = ?"
+        await self._journal.run(lambda connection: connection.execute(statement, (tree,)).rowcount)
+
+
+def _secret(key: SigningKey | None) -> bytes | None:
+    return bytes(key.keypair) if key is not None else None
+
+
+def _key(secret: bytes | None) -> SigningKey | None:
+    return SigningKey(Keypair.from_bytes(secret)) if secret is not None else None

@@ -1,0 +1,25 @@
+"""What keeps a full tree from being rolled over.
+
+ForesterError
+└── RolloverImpossible
+    ├── RolloverNotFunded   the old accounts, or the payer, lack lamports
+    └── RolloverUnsettled   the fate of a transaction is not known
+"""
+
+from forester.errors import ForesterError
+
+
+class RolloverImpossible(ForesterError):
+    """A full tree has no successor."""
+
+    exit_code = 1
+
+
+class RolloverNotFunded(RolloverImpossible):
+    """There are too few lamports for a rollover."""
+
+
+class RolloverUnsettled(RolloverImpossible):
+    """A rollover was sent and may have landed; the next look at the tree tells."""
+
+    retryable = True

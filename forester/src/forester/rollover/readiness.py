@@ -1,0 +1,75 @@
+"""Whether a tree needs a successor, and whether its accounts can pay for one; no I/O.
+
+Source: onchain.md 4.4 and 5.5. A tree is due when the share of its capacity that its metadata names is used.
+"""
+
+from dataclasses import dataclass
+
+from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR, Metadata, TreeKind
+
+HEAD_BYTES = max(batched_accounts.TREE_HEAD_BYTES, concurrent_accounts.TREE_HEAD_BYTES)
+"""Length of the slice of a tree's account that ``decode_head`` needs."""
+
+_INITIAL_ELEMENTS = {TreeKind.STATE_V1: 1, TreeKind.ADDRESS_V1: 3, TreeKind.STATE_V2: 1, TreeKind.ADDRESS_V2: 1}
+"""A tree that has hardly more than what it began with is not full, whatever its threshold."""
+
+
+@dataclass(frozen=True)
+class TreeHead:
+    """How far a tree is filled."""
+
+    kind: TreeKind
+    metadata: Metadata
+    next_index: int
+    height: int
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the program accepts a successor, as far as the tree itself tells."""
+        threshold = self.metadata.rollover_threshold
+        if self.metadata.is_rolled_over or threshold > 100:  # the largest number stands for never
+            return False
+        enough = (threshold << self.height) // 100
+        return self.next_index >= enough and self.next_index > _INITIAL_ELEMENTS[self.kind]
+
+
+def decode_head(data: bytes) -> TreeHead:
+    """Decode the first HEAD_BYTES of a tree of any kind; MalformedAccount if it is none."""
+    if data[:8] == BATCHED_TREE_DISCRIMINATOR:
+        batched = batched_accounts.decode_batched_tree(data)
+        return TreeHead(batched.kind, batched.metadata, batched.next_index, batched.height)
+    tree = concurrent_accounts.decode_tree(data)
+    return TreeHead(tree.kind, tree.metadata, tree.next_index, tree.height)
+
+
+@dataclass(frozen=True)
+class Rents:
+    """Lamports that the new accounts must hold; those that a kind does not have are 0.
+
+    ``additional`` is what the old queue of a V2 state tree gives back beside: for a CPI context of the size that was
+    usual when the queue was made.
+    """
+
+    tree: int
+    queue: int = 0
+    cpi_context: int = 0
+    additional: int = 0
+
+    @property
+    def returned(self) -> int:
+        """What the program gives the payer back. The CPI context of V1 remains its expense."""
+        return self.tree + self.queue + self.additional
+
+
+PAID_BY_TREE = (TreeKind.STATE_V1, TreeKind.ADDRESS_V2)
+"""Kinds whose tree collects the fees for its successor; of others it is the queue."""
+
+
+def lacking_lamports(kind: TreeKind, rents: Rents, lamports: int) -> int:
+    """Lamports that the old account which pays lacks, 0 if nothing; its own rent must remain.
+
+    ``lamports`` is what that account has. Measured on the published programs, to the lamport.
+    """
+    own = rents.tree if kind in PAID_BY_TREE else rents.queue
+    return max(0, own + rents.returned - lamports)

@@ -1,0 +1,232 @@
+"""Gives full trees their successors, one step at a time; a restart after any step goes on with the next one.
+
+The keys of the new accounts are in the journal before anything is sent. Which accounts exist, and whether the tree has
+a successor, is read from the chain each time. Usually one transaction creates the accounts and puts them in place, so
+that either all of it happened or nothing.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, replace
+
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.programs.registry import Forester
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
+from forester.epoch.turn import Turn
+from forester.errors import AccountMissing, ForesterError
+from forester.journal.rollovers import BegunRollover, RolloverStore
+from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
+from forester.rollover.readiness import HEAD_BYTES, PAID_BY_TREE, Rents, TreeHead, decode_head, lacking_lamports
+from forester.rollover.successor import (
+    UNIT_LIMITS,
+    NewAccount,
+    Sizes,
+    has_cpi_context,
+    has_queue,
+    new_accounts,
+    new_keys,
+    rollover_instruction,
+)
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
+from forester.units import sol
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+NOT_AGAIN_S = 60.0
+"""A tree that was declined is looked at again after this time, or when its next index has moved."""
+
+_FEES_LAMPORTS = 10_000_000
+_ALREADY_ROLLED_OVER = 14003
+
+
+@dataclass(frozen=True)
+class _Declined:
+    next_index: int
+    at: float
+
+
+class Rollovers:
+    """Rolls over the trees of one forester; ``derivation`` is the key that it is registered under."""
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        sender: Sender,
+        store: RolloverStore,
+        *,
+        derivation: Pubkey,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rpc = rpc
+        self._sender = sender
+        self._store = store
+        self._derivation = derivation
+        self._clock = clock
+        self._declined: dict[Pubkey, _Declined] = {}
+        self._sizes: dict[Pubkey, Sizes] = {}
+
+    async def roll_over_if_full(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
+        """Look at a tree of any kind in its turn, and replace it if it is full.
+
+        Returns what keeps a full tree from being replaced; None if it was, or is not full. Raises nothing but bugs.
+        """
+        try:
+            head = await self._head(tree)
+            if head.metadata.is_rolled_over:
+                await self._settle(tree, head)
+                return None
+            if not head.is_due or self._is_declined(tree, head) or turn.sending_seconds() is None:
+                return None
+            failure = await self._roll_over(tree, turn)
+        except ForesterError as error:
+            return error
+        if failure is not None:
+            self._declined[tree.address] = _Declined(head.next_index, self._clock())
+        return failure
+
+    def _is_declined(self, tree: TreeMetadata, head: TreeHead) -> bool:
+        declined = self._declined.get(tree.address)
+        if declined is None or declined.next_index != head.next_index:
+            return False
+        return self._clock() - declined.at < NOT_AGAIN_S
+
+    async def _settle(self, tree: TreeMetadata, head: TreeHead) -> None:
+        """Forget the keys of a tree that has a successor."""
+        self._declined.pop(tree.address, None)
+        begun = await self._store.of_tree(bytes(tree.address))
+        if begun is None:
+            return
+        successor = head.metadata.successor
+        ours = successor == begun.new_tree.pubkey
+        told = {"tree": str(tree.address), "kind": tree.kind.label, "successor": str(successor)}
+        if ours:
+            _log.info("tree_rolled_over", **told)
+        else:
+            # Accounts of the program cannot be closed: what was created for nothing keeps its rent.
+            lost = [account for account in await self._existing(begun) if account is not None]
+            _log.warning("tree_rolled_over_by_another", **told, stranded=[str(account.address) for account in lost])
+        await self._store.forget(bytes(tree.address))
+
+    async def _roll_over(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
+        sizes = await self._sizes_of(tree)
+        rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
+        failure = await self._unfunded(tree, rents)
+        if failure is not None:
+            return failure
+        key = bytes(tree.address)
+        begun = await self._store.of_tree(key) or await self._store.begin(new_keys(tree))
+        wanted = new_accounts(begun, sizes, rents)
+        existing = {account.address: account for account in await self._existing(begun) if account is not None}
+        foreign = [item for item in wanted if (found := existing.get(item.key.pubkey)) and found.owner != item.owner]
+        if foreign:
+            await self._store.forget(key)
+            return RolloverImpossible(f"{foreign[0].key.pubkey} is taken; the next attempt draws new keys")
+        missing = [item for item in wanted if item.key.pubkey not in existing]
+        failure = await self._payer_lacks(sum(item.lamports for item in missing))
+        if failure is not None:
+            return failure
+        return await self._send(tree, turn, begun, missing)
+
+    async def _send(
+        self, tree: TreeMetadata, turn: Turn, begun: BegunRollover, missing: list[NewAccount]
+    ) -> ForesterError | None:
+        forester = Forester.registered(self._sender.payer, self._derivation, turn.epoch)
+        work = [item.creation(self._sender.payer) for item in missing]
+        work.append(rollover_instruction(tree, forester, begun))
+        while work:
+            part = work[: self._sender.fitting(work)]
+            outcome = await self._sent(tree, turn, part, missing[: len(part)])
+            if outcome is None or outcome.fate is not Fate.CONFIRMED:
+                return await self._explained(tree, outcome)
+            work, missing = work[len(part) :], missing[len(part) :]
+        head = await self._head(tree)
+        if head.metadata.is_rolled_over:  # a node that lags may not show it yet
+            await self._settle(tree, head)
+        return None
+
+    async def _sent(
+        self, tree: TreeMetadata, turn: Turn, part: list[Instruction], created: list[NewAccount]
+    ) -> Outcome | None:
+        """Send a part of the work; None if the turn is over."""
+        within_s = turn.sending_seconds()
+        if within_s is None:
+            return None
+        return await self._sender.send(
+            part,
+            purpose="rollover",
+            subject=bytes(tree.address),
+            within_s=within_s,
+            unit_limit=UNIT_LIMITS[tree.kind],
+            signers=[item.key.keypair for item in created],
+        )
+
+    async def _explained(self, tree: TreeMetadata, outcome: Outcome | None) -> ForesterError | None:
+        """Look at the tree again: what was refused may have been done, by us or by somebody else."""
+        if outcome is None:
+            return None
+        head = await self._head(tree)
+        if head.metadata.is_rolled_over:
+            await self._settle(tree, head)
+            return None
+        if outcome.error is None:
+            return RolloverUnsettled(f"the rollover of {tree.address} is not confirmed: {outcome.fate.value}")
+        if outcome.error.code == _ALREADY_ROLLED_OVER:
+            return RolloverUnsettled(f"{tree.address} has a successor that the node does not show yet")
+        return outcome.error
+
+    async def _unfunded(self, tree: TreeMetadata, rents: Rents) -> ForesterError | None:
+        """What the old accounts lack for giving the rent back."""
+        purse = tree.address if tree.kind in PAID_BY_TREE else tree.queue
+        lacking = lacking_lamports(tree.kind, rents, await self._rpc.balance(purse))
+        if lacking == 0:
+            return None
+        return RolloverNotFunded(
+            f"the full tree {tree.address} cannot pay for its successor: {purse} lacks {sol(lacking):.9f} SOL, which "
+            "come from its users' fees or from anybody who sends them"
+        )
+
+    async def _payer_lacks(self, lamports: int) -> ForesterError | None:
+        balance = await self._rpc.balance(self._sender.payer)
+        needed = lamports + _FEES_LAMPORTS
+        if balance >= needed:
+            return None
+        return RolloverNotFunded(
+            f"{self._sender.payer} has {sol(balance):g} SOL, a rollover lays out {sol(needed):g}; send SOL to it"
+        )
+
+    async def _sizes_of(self, tree: TreeMetadata) -> Sizes:
+        """The sizes of the old accounts, which never change; that of the CPI context may."""
+        known = self._sizes.get(tree.address)
+        if known is None:
+            known = self._sizes[tree.address] = await self._old_sizes(tree)
+        if not has_cpi_context(tree.kind):
+            return known
+        config = await self._rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+        return replace(known, cpi_context=decode_protocol_config(config.data).config.cpi_context_size)
+
+    async def _old_sizes(self, tree: TreeMetadata) -> Sizes:
+        account = await self._rpc.existing_account(tree.address, "a tree")
+        if not has_queue(tree.kind):
+            return Sizes(len(account.data))
+        queue = await self._rpc.existing_account(tree.queue, "the queue of a tree")
+        additional = decode_metadata(queue.data, 8).additional_bytes if tree.kind is TreeKind.STATE_V2 else None
+        return Sizes(len(account.data), len(queue.data), additional=additional)
+
+    async def _rent(self, size: int | None) -> int:
+        return 0 if size is None else await self._rpc.minimum_balance(size)
+
+    async def _existing(self, begun: BegunRollover) -> list[Account | None]:
+        return await self._rpc.accounts([key.pubkey for key in begun.keys], length=0)
+
+    async def _head(self, tree: TreeMetadata) -> TreeHead:
+        account = await self._rpc.account(tree.address, length=HEAD_BYTES)
+        if account is None:
+            raise AccountMissing(f"the tree {tree.address} does not exist; is this the right cluster?")
+        return decode_head(account.data)
