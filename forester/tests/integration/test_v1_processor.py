@@ -15,6 +15,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain import concurrent_accounts
 from forester.chain.concurrent_accounts import QueueCell
+from forester.epoch.turn import Round, Turn
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.processor import V1Options, V1Processor
 from forester.pipeline_v1.proofs import IndexerProofs, Proof, ProofSource
@@ -48,8 +49,7 @@ class Spied:
 async def processor(kit: Kit, address: Pubkey, options: V1Options | None = None) -> tuple[V1Processor, Spied]:
     tree = await kit.tree(address)
     proofs = Spied(IndexerProofs(kit.indexer, tree, kit.metrics))
-    parts = {"authority": kit.pubkey, "derivation": kit.pubkey}
-    made = V1Processor(tree, rpc=kit.rpc, proofs=proofs, sender=kit.sender, options=options, **parts)
+    made = V1Processor(tree, rpc=kit.rpc, proofs=proofs, sender=kit.sender, derivation=kit.pubkey, options=options)
     return made, proofs
 
 
@@ -111,7 +111,7 @@ async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net:
         await kit.register()
         net.call("localnet_seed", {"v1_compress": 6, "v1_spend": 4})
         mine, theirs = (await processor(kit, STATE_TREE))[0], (await processor(other, STATE_TREE))[0]
-        rounds = await kit.moving(_both(kit, mine, other, theirs))
+        rounds = await kit.moving(both(mine, theirs, kit.turn))
         assert sum(done.elements for done in rounds) == 4
         assert [done.failure for done in rounds] == [None, None]
         assert await waiting(kit, STATE_TREE) == []
@@ -119,8 +119,8 @@ async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net:
         assert (again.elements, again.more, again.failure) == (0, False, None)
 
 
-async def _both(kit: Kit, mine: V1Processor, other: Kit, theirs: V1Processor):  # type: ignore[no-untyped-def]
-    return await asyncio.gather(mine.work(kit.turn), theirs.work(other.turn))
+async def both(mine: V1Processor, theirs: V1Processor, turn: Turn) -> tuple[Round, Round]:
+    return await asyncio.gather(mine.work(turn), theirs.work(turn))
 
 
 async def test_forester__that_is_not_registered__stops_at_the_first_refusal(net: Localnet, tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""The elements that wait in a V1 queue, read once per window and when it is known to have changed.
+"""The elements that wait in a V1 queue: read once per window, when it is known to have changed, and when used up.
 
-The account has 1.4 MB: what is read is used up before it is read again.
+The account has 1.4 MB. Whoever asks for work when none is known does so because the queue may have changed.
 """
 
 import random
-import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 
 from solders.pubkey import Pubkey
 
@@ -15,24 +14,19 @@ from forester.epoch.turn import Turn
 from forester.errors import AccountMissing
 
 CELL_BYTES = 48
-UNTOLD_READ_S = 10.0
-"""An empty queue is read again after this time if nobody tells of a change."""
 
 
 class PendingQueue:
-    """One queue; cells before ``start`` are left to others."""
+    """One queue; cells before ``start``, and the values that ``apart_from`` contains, are left alone."""
 
-    def __init__(
-        self, rpc: RpcClient, queue: Pubkey, *, start: int = 0, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, rpc: RpcClient, queue: Pubkey, *, start: int = 0, apart_from: Container[bytes] = ()) -> None:
         self._rpc = rpc
         self._queue = queue
         self._start = start
-        self._clock = clock
+        self._apart_from = apart_from
         self._cells: dict[bytes, QueueCell] = {}
         self._window: tuple[int, int] | None = None
         self._changed = True
-        self._read_at = 0.0
 
     def changed(self) -> None:
         """Note that the account is another than the one that was read."""
@@ -44,8 +38,7 @@ class PendingQueue:
         Raises EndpointError, AccountMissing and MalformedAccount.
         """
         window = (turn.epoch, turn.window.first) if turn is not None else None
-        idle = not self._cells and self._clock() - self._read_at >= UNTOLD_READ_S
-        if not self._changed and window == self._window and not idle:
+        if not self._changed and window == self._window and self.waiting():
             return
         # A change that is told while the answer is under way may be missing in it.
         self._changed = False
@@ -58,11 +51,14 @@ class PendingQueue:
         turned = random.randrange(len(cells)) if cells else 0  # noqa: S311 - no secret
         self._cells = {cell.value: cell for cell in cells[turned:] + cells[:turned]}
         self._window = window
-        self._read_at = self._clock()
 
-    def waiting(self, apart_from: Container[bytes] = ()) -> list[QueueCell]:
-        """The elements that are known to wait, without those of ``apart_from``."""
-        return [cell for cell in self._cells.values() if cell.value not in apart_from]
+    def __contains__(self, value: object) -> bool:
+        """Whether an element was in the queue when it was read."""
+        return value in self._cells
+
+    def waiting(self) -> list[QueueCell]:
+        """The elements that are known to wait for us."""
+        return [cell for cell in self._cells.values() if cell.value not in self._apart_from]
 
     def remove(self, values: Iterable[bytes]) -> None:
         """Forget elements that have left the queue."""

@@ -13,6 +13,7 @@ from typing import Self
 from solders.pubkey import Pubkey
 
 from forester.chain.concurrent_accounts import QueueCell
+from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.epoch.phases import v1_batch_seconds
@@ -23,7 +24,7 @@ from forester.pipeline_v1.pending_queue import PendingQueue
 from forester.pipeline_v1.proofs import Proof, ProofSource
 from forester.pipeline_v1.recent_work import RecentWork
 from forester.pipeline_v1.tree_view import Fit, TreeView, read_view
-from forester.pipeline_v1.work_items import Reaction, WorkItem, forester_of, reaction_to, work_item
+from forester.pipeline_v1.work_items import Reaction, WorkItem, reaction_to, work_item
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
@@ -96,8 +97,9 @@ class _Tally:
 class V1Processor:
     """The TreeProcessor of a V1 tree; keep one per tree, it remembers what was sent.
 
-    ``authority`` is the key that signs, ``derivation`` the one that the forester is registered under. ``proofs`` is
-    usually ``IndexerProofs(indexer, tree, metrics)``. Whoever watches the queue's account calls ``queue_changed``.
+    ``derivation`` is the key that the forester is registered under; the sender's payer signs. ``proofs`` is usually
+    ``IndexerProofs(indexer, tree, metrics)``. Whoever watches the queue's account may call ``queue_changed``, so that
+    what is new is seen while older elements still wait.
     """
 
     def __init__(
@@ -107,7 +109,6 @@ class V1Processor:
         rpc: RpcClient,
         proofs: ProofSource,
         sender: Sender,
-        authority: Pubkey,
         derivation: Pubkey,
         options: V1Options | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -116,24 +117,23 @@ class V1Processor:
         self._rpc = rpc
         self._proofs = proofs
         self._sender = sender
-        self._authority = authority
         self._derivation = derivation
         self._options = options or V1Options()
         self._clock = clock
-        self._queue = PendingQueue(rpc, tree.queue, start=self._options.first_cell, clock=clock)
         self._recent = RecentWork(open_s=self._options.open_s, done_s=self._options.done_s, clock=clock)
+        self._queue = PendingQueue(rpc, tree.queue, start=self._options.first_cell, apart_from=self._recent)
         self._strikes: dict[bytes, int] = {}
         self._prepared: dict[bytes, Proof] = {}
 
     def queue_changed(self) -> None:
-        """Read the queue again before the next round: its account is another."""
+        """Read the queue again before the next round."""
         self._queue.changed()
 
     async def work(self, turn: Turn) -> Round:
         """As TreeProcessor: one round of as many elements as are proved at once."""
         budget = v1_batch_seconds(turn.remaining_slots())
         if budget is None:
-            return Round(more=bool(self._queue.waiting(self._recent)))
+            return Round(more=bool(self._queue.waiting()))
         tally = _Tally(
             turn,
             self._clock() + budget,
@@ -147,9 +147,8 @@ class V1Processor:
             return Round(failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s"))
         except ForesterError as error:
             return Round(failure=error)
-        waiting = self._queue.waiting()
-        self._strikes = {cell.value: count for cell in waiting if (count := self._strikes.get(cell.value))}
-        cells = self._queue.waiting(self._recent)[: self._options.round]
+        self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
+        cells = self._queue.waiting()[: self._options.round]
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
@@ -163,7 +162,7 @@ class V1Processor:
         try:
             async with asyncio.timeout(_PREPARE_S):
                 await self._queue.read_if_due(None)
-                cells = self._queue.waiting(self._recent)[: self._options.group]
+                cells = self._queue.waiting()[: self._options.group]
                 proofs = await self._proofs.of(cells) if cells else []
         except (ForesterError, TimeoutError) as error:
             _log.info("v1_not_prepared", tree=str(self._tree.address), error=str(error))
@@ -203,7 +202,7 @@ class V1Processor:
         return kept + await self._proofs.of([cell for cell in cells if cell.value in missing]) if missing else kept
 
     def _items(self, view: TreeView, proofs: Sequence[Proof], tally: _Tally) -> list[WorkItem]:
-        forester = forester_of(self._tree, self._authority, self._derivation, tally.turn.epoch)
+        forester = Forester.registered(self._sender.payer, self._derivation, tally.turn.epoch)
         items, unfit = [], dict[str, int]()
         for proof in proofs:
             fit = view.fit(proof)
@@ -282,6 +281,6 @@ class V1Processor:
         return Round(
             elements=tally.confirmed,
             transactions=tally.confirmed,
-            more=bool(self._queue.waiting(self._recent)),
+            more=bool(self._queue.waiting()),
             failure=failure,
         )

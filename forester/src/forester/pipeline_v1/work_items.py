@@ -7,7 +7,6 @@ import enum
 from dataclasses import dataclass
 
 from solders.instruction import Instruction
-from solders.pubkey import Pubkey
 
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import REGISTRY
@@ -50,13 +49,6 @@ def reaction_to(error: TransactionRefused | None) -> Reaction:
     # Without logs the program is not known; no other code of these programs means what the registry's means.
     ours = error.program == str(REGISTRY) or (error.program is None and error.code in set(RegistryCode))
     return Reaction.STOP if ours else Reaction.PROVE_AGAIN
-
-
-def forester_of(tree: TreeMetadata, authority: Pubkey, derivation: Pubkey, epoch: int) -> registry.Forester:
-    """Who works on a tree: trees without network fee are served by the key in their metadata, not by an epoch's."""
-    if tree.metadata.network_fee == 0 and tree.metadata.forester == authority:
-        return registry.Forester(authority, None)
-    return registry.Forester.registered(authority, derivation, epoch)
 
 
 @dataclass(frozen=True)
