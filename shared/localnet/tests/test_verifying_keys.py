@@ -61,6 +61,15 @@ def test_with_verifying_keys__program_of_another_build__is_refused(published: Ar
         with_verifying_keys(dataclasses.replace(published, programs=other), {"batch_append_32_10": simulated_key(1)})
 
 
+@pytest.mark.parametrize("ending", [b"", bytes(8)])
+def test_parse_verifying_key__of_either_generation__is_read(ending: bytes) -> None:
+    key = simulated_key(1)
+    main, spare = key.main, bytes(64)
+    raw = main[:64] + spare + main[64:320] + spare + main[320:] + (2).to_bytes(4, "big") + key.ic + ending
+    text = f"[{' '.join(map(str, raw))}]".encode()
+    assert parse_verifying_key(text) == key
+
+
 @pytest.mark.parametrize("data", [b"", b"[1 2 3]", b"[300]", bytes(356), G1_X_1 + bytes(260)])
 def test_parse_verifying_key__other_bytes__are_refused(data: bytes) -> None:
     with pytest.raises(VerifyingKeyInvalid):

@@ -18,6 +18,8 @@ from shared.circuit_id import CircuitId
 MAIN_BYTES = 448
 """alpha (G1), beta, gamma, delta (G2), uncompressed."""
 IC_POINT_BYTES = 64
+NO_COMMITMENTS = bytes(8)
+"""What follows the points in keys of generation 0.14: two counts of Pedersen commitments, which our circuits lack."""
 
 
 class VerifyingKeyInvalid(ValueError):
@@ -80,7 +82,8 @@ def _from_compressed(data: bytes) -> VerifyingKey:
 
 def _count(data: bytes, at: int, point_bytes: int) -> int:
     count = int.from_bytes(data[at : at + 4], "big")
-    if count < 1 or len(data) != at + 4 + count * point_bytes:
+    end = at + 4 + count * point_bytes
+    if count < 1 or len(data) < end or data[end:] not in (b"", NO_COMMITMENTS):
         message = f"{len(data)} bytes do not hold {count} points of public inputs"
         raise VerifyingKeyInvalid(message)
     return count
