@@ -51,7 +51,7 @@ class HealthBoard:
         self._clock = clock
         self._problems: dict[str, Problem] = {}
         self._lapses: dict[str, float] = {}
-        self._told_fine: set[str] = set()
+        self._told: set[str] = set()
         self._listeners: list[Listener] = []
 
     @property
@@ -103,7 +103,7 @@ class HealthBoard:
         if before is not None:
             _log.info("healthy_again", condition=condition, after_s=round(self._clock() - before.since, 1))
             self._tell(condition, None)
-        elif condition not in self._told_fine and len(self._told_fine) < MOST_CONDITIONS:
+        elif condition not in self._told and len(self._told) < MOST_CONDITIONS:
             self._tell(condition, None)
 
     def set(self, condition: str, reason: str | None, *, severity: Severity = Severity.CRITICAL) -> None:
@@ -126,6 +126,7 @@ class HealthBoard:
             self.clear(condition)
 
     def _tell(self, condition: str, problem: Problem | None) -> None:
-        self._told_fine.add(condition)
+        if len(self._told) < MOST_CONDITIONS:
+            self._told.add(condition)
         for listener in self._listeners:
             listener(condition, problem)

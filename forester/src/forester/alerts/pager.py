@@ -1,0 +1,155 @@
+"""Tells an incident service what is wrong, and when it is over; never in anybody's way.
+
+What is kept per condition is what the service should know, not what happened: a problem that comes again or ends
+replaces what waits to be sent of it. So there are as many entries as conditions, however long the service is away.
+"""
+
+import asyncio
+import random
+from collections import OrderedDict
+from datetime import UTC, datetime
+
+import aiohttp
+
+from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
+from forester.limits.backoff import Backoff, read_retry_after
+from forester.observability.health import HealthBoard, Problem
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+MOST_WAITING = 64
+TIMEOUT_S = 10.0
+RETRIES = Backoff(1.0, 60.0)
+
+_ACCEPTED = (200, 202)
+_TOLD_BYTES = 512
+
+
+class Pager:
+    """Sends events in one task, ``run``; ``tell`` returns at once.
+
+    ``url`` takes the events; ``retries`` says how long to wait after failures, half of it at least. An event that the
+    service refuses for good is dropped with a log line.
+    """
+
+    def __init__(self, routing_key: str, origin: Origin, *, url: str = EVENTS_URL, retries: Backoff = RETRIES) -> None:
+        self._routing_key = routing_key
+        self._origin = origin
+        self._url = url
+        self._retries = retries
+        self._waiting: OrderedDict[str, Problem | None] = OrderedDict()
+        self._open: set[str] = set()
+        self._told: set[str] = set()
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def follow(self, board: HealthBoard) -> None:
+        """Tell the problems of a board, those that it has already included."""
+        for problem in board.problems:
+            self.tell(problem.condition, problem)
+        board.subscribe(self.tell)
+
+    def tell(self, condition: str, problem: Problem | None) -> None:
+        """Have it told that a condition holds, or that it does not.
+
+        An end is told of what was told to hold, and once of each other condition: an earlier process may have told it.
+        """
+        if problem is None and condition not in self._open and condition in self._told:
+            self._waiting.pop(condition, None)
+            self._settled()
+            return
+        if condition not in self._waiting and len(self._waiting) >= MOST_WAITING:
+            dropped, _ = self._waiting.popitem(last=False)
+            _log.warning("alert_dropped", condition=dropped, reason="too many alerts wait to be sent")
+        self._waiting[condition] = problem
+        self._idle.clear()
+        self._work.set()
+
+    async def run(self) -> None:
+        """Send what waits, until cancelled."""
+        failures = 0
+        async with aiohttp.ClientSession() as session:
+            while True:
+                await self._work.wait()
+                try:
+                    await self._send_next(session)
+                except EndpointError as error:
+                    failures += 1
+                    if failures == 1:
+                        _log.warning("alerts_failed", error=error.detail, waiting=len(self._waiting))
+                    await asyncio.sleep(self._pause_s(failures, error))
+                else:
+                    if failures:
+                        _log.info("alerts_recovered", failures=failures)
+                    failures = 0
+
+    async def drain(self, within_s: float) -> bool:
+        """Wait until all was sent, ``within_s`` seconds at most; whether it was. ``run`` has to go on meanwhile."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _settled(self) -> None:
+        if not self._waiting:
+            self._work.clear()
+            self._idle.set()
+
+    async def _send_next(self, session: aiohttp.ClientSession) -> None:
+        """Send the oldest entry and forget it, unless it was replaced meanwhile. Raises EndpointError to try again."""
+        condition, problem = next(iter(self._waiting.items()))
+        if problem is None:
+            event = resolve(self._routing_key, self._origin, condition)
+        else:
+            event = trigger(self._routing_key, self._origin, problem)
+            # Before the answer: what the service took may seem to have failed, and must be ended some day.
+            self._open.add(condition)
+        try:
+            await self._post(session, event)
+        except RequestRefused as error:
+            _log.error("alert_refused", condition=condition, error=error.detail)
+            self._open.discard(condition)
+        else:
+            _log.info("alert_sent", condition=condition, action=event["event_action"])
+        if problem is None:
+            self._open.discard(condition)
+        if len(self._told) < MOST_WAITING:
+            self._told.add(condition)
+        if condition in self._waiting and self._waiting[condition] is problem:
+            del self._waiting[condition]
+        self._settled()
+
+    async def _post(self, session: aiohttp.ClientSession, event: dict[str, object]) -> None:
+        """Post one event. Raises RequestRefused if sending it again is useless, another EndpointError if it is not."""
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_S),
+                session.post(self._url, json=event, allow_redirects=False) as response,
+            ):
+                status = response.status
+                told = (await response.content.read(_TOLD_BYTES)).decode(errors="replace")
+                retry_after = response.headers.get("Retry-After")
+        except TimeoutError:
+            raise EndpointTimedOut(f"the incident service did not answer within {TIMEOUT_S:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise EndpointUnreachable(f"the incident service cannot be reached: {error}") from None
+        if status in _ACCEPTED:
+            return
+        told = told.replace(self._routing_key, "***")
+        if status == 429:
+            wanted = read_retry_after(retry_after, datetime.now(UTC))
+            raise RateLimited("the incident service: 429 Too Many Requests", retry_after_s=wanted)
+        if status >= 500:
+            raise EndpointUnreachable(f"the incident service answered {status}: {told}")
+        raise RequestRefused(f"the incident service answered {status}: {told}; see the routing key", code=status)
+
+    def _pause_s(self, failures: int, error: EndpointError) -> float:
+        jitter = 0.5 + random.random() / 2  # noqa: S311 - spreads load, keeps nothing secret
+        pause_s = self._retries.wait_s(failures, jitter)
+        asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
+        return max(pause_s, asked_s or 0.0)
