@@ -41,8 +41,9 @@ class LiveShares:
             self._changed()
 
     def at(self, slot: int) -> LiveEpoch | None:
-        """The epoch that is active at a slot, if we have a share of it."""
-        return next((live for live in self._live.values() if slot in live.phases.active), None)
+        """The epoch that is active at a slot, or the next one that is known; None if we have a share of neither."""
+        coming = [live for live in self._live.values() if slot <= live.phases.active.last]
+        return min(coming, key=lambda live: live.phases.epoch, default=None)
 
     def refused(self, epoch: int, error: TransactionRefused) -> None:
         """Tell that the programs refused work in an epoch."""

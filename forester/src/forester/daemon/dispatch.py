@@ -1,0 +1,228 @@
+"""Gives every tree its turns: in the windows of its schedule, each tree by itself (forester.md 10.3).
+
+A tree that fails is tried again after 0.2 to 30 s, which no other tree notices. Between rounds without work it waits
+until one of its accounts changes.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from forester.chain.programs.addresses import REGISTRY
+from forester.chain.tree_metadata import TreeMetadata
+from forester.daemon.clock import SlotClock
+from forester.daemon.funds import Funds
+from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.supervisor import RESTARTS, jittered
+from forester.daemon.waiting import Wait, first_of
+from forester.epoch.schedule import TreeSchedule
+from forester.epoch.turn import Round, TreeProcessor, Turn
+from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
+from forester.limits.backoff import Backoff
+from shared.logs import bind, get_logger
+
+_log = get_logger(__name__)
+
+LOOKAHEAD_SLOTS = 75
+"""Half a minute: so long before a window of ours proofs are made, since it is us who will send them."""
+
+AFTER_WINDOW_S = 30.0
+"""What is under way when a window ends may finish, unless the next window comes sooner: proofs are kept for later."""
+
+DRAIN_S = 10.0
+CLOSE_S = 10.0
+"""When the process ends: time for transactions in flight, then for proofs under way."""
+
+_PREPARE_AGAIN_S = 2.0
+_IDLE_S = 0.2
+_ROLL_OVER_S = 600.0
+
+Progress = Callable[[TreeMetadata, Turn, Round, float], None]
+"""Told of every round, with the seconds that it took."""
+
+
+RollOver = Callable[[TreeMetadata, Turn], Awaitable[ForesterError | None]]
+"""Replaces a tree if it is full; returns what kept it from that."""
+
+
+@dataclass(frozen=True)
+class DispatchParts:
+    """What the dispatchers of all trees share."""
+
+    clock: SlotClock
+    shares: LiveShares
+    funds: Funds
+    make_processor: Callable[[TreeMetadata], TreeProcessor]
+    stopping: asyncio.Event
+    poll_s: float
+    progress: Progress = lambda *_: None
+    roll_over: RollOver | None = None
+    backoff: Backoff = field(default_factory=lambda: RESTARTS)
+    drain_s: float = DRAIN_S
+    close_s: float = CLOSE_S
+    after_window_s: float = AFTER_WINDOW_S
+
+
+class TreeDispatcher:
+    """The turns of one tree. ``run`` may be begun anew after a crash: it makes itself another processor."""
+
+    def __init__(self, tree: TreeMetadata, parts: DispatchParts) -> None:
+        self.tree = tree
+        self._parts = parts
+        self._queue_changed = asyncio.Event()
+        self._plan_changed = asyncio.Event()
+        self._made: tuple[LiveEpoch, TreeSchedule] | None = None
+        self._failures = 0
+        self._roll_over_at = 0.0
+
+    def queue_changed(self) -> None:
+        """Take in that the tree or its queue is different: there may be work."""
+        self._queue_changed.set()
+        self._roll_over_at = 0.0
+
+    def plan_changed(self) -> None:
+        """Take in that shares or funds are different, or that the process is to end."""
+        self._plan_changed.set()
+
+    async def run(self) -> None:
+        """Take the turns of the tree until somebody asks to stop."""
+        with bind(tree=str(self.tree.address), kind=self.tree.kind.label):
+            processor = self._parts.make_processor(self.tree)
+            close_s = 0.0
+            try:
+                while not self._parts.stopping.is_set():
+                    await self._once(processor)
+                close_s = self._parts.close_s
+            finally:
+                await processor.close(close_s)
+
+    async def _once(self, processor: TreeProcessor) -> None:
+        parts = self._parts
+        self._plan_changed.clear()
+        slot = parts.clock.slot()
+        live = parts.shares.at(slot) if parts.funds.available else None
+        if live is None:
+            await self._rest()
+            return
+        window = (await self._schedule(live)).next_window(slot)
+        if window is None:
+            await self._rest(until_slot=live.phases.active.last + 1)
+            return
+        turn = Turn(live.phases.epoch, window, lambda: self._slot_of(window.last))
+        if slot < window.first:
+            await self._before(processor, turn)
+        else:
+            await self._within(processor, turn)
+
+    async def _schedule(self, live: LiveEpoch) -> TreeSchedule:
+        if self._made is None or self._made[0] != live:
+            # Tens of thousands of hashes in long epochs.
+            key, first = bytes(self.tree.eligibility_key), live.phases.active.first
+            self._made = live, await asyncio.to_thread(TreeSchedule.make, live.phases, key, live.share, first)
+        return self._made[1]
+
+    def _slot_of(self, last: int) -> int:
+        """The slot as a turn sees it: once the process is to end, no window has any time left."""
+        return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
+
+    async def _before(self, processor: TreeProcessor, turn: Turn) -> None:
+        """Prepare when the window is near, again when the queue changes."""
+        parts, nears = self._parts, turn.window.first - LOOKAHEAD_SLOTS
+        if parts.clock.slot() < nears:
+            await self._rest(until_slot=nears)
+            return
+        self._queue_changed.clear()
+        began = time.monotonic()
+        opens = parts.clock.reach(turn.window.first)
+        await first_of(processor.prepare(turn), opens, self._plan_changed.wait(), parts.stopping.wait())
+        again_s = max(_PREPARE_AGAIN_S - (time.monotonic() - began), 0.0)
+        await self._rest(again_s, until_slot=turn.window.first)
+        await self._rest(until_slot=turn.window.first, or_queue=True)
+
+    async def _within(self, processor: TreeProcessor, turn: Turn) -> None:
+        await self._check_roll_over(turn)
+        self._queue_changed.clear()
+        began = time.monotonic()
+        done = await self._work(processor, turn)
+        seconds = time.monotonic() - began
+        if done is None:
+            return
+        if done.elements:
+            self._roll_over_at = 0.0
+        self._parts.progress(self.tree, turn, done, seconds)
+        if done.failure is not None:
+            await self._after_failure(turn, done.failure)
+            return
+        self._failures = 0
+        if done.more:
+            # Without progress, what waits cannot be done right now.
+            await self._rest(0 if done.elements else _IDLE_S, until_slot=turn.window.last + 1)
+            return
+        await self._rest(self._parts.poll_s, until_slot=turn.window.last + 1, or_queue=True)
+
+    async def _work(self, processor: TreeProcessor, turn: Turn) -> Round | None:
+        """One round; None if it was cut off, long after its window or when the process ends."""
+        work = asyncio.ensure_future(processor.work(turn))
+        try:
+            await first_of(_settled(work), self._time_over(turn))
+        finally:
+            if not work.done():
+                _log.info("round_cut_off", window_last=turn.window.last)
+                work.cancel()
+                await asyncio.wait([work])
+        return None if work.cancelled() else work.result()
+
+    async def _time_over(self, turn: Turn) -> None:
+        """Wait until a round must end: some time after its window, or when the next one begins."""
+        clock, parts = self._parts.clock, self._parts
+        await first_of(clock.reach(turn.window.last + 1), parts.stopping.wait())
+        if not parts.stopping.is_set():
+            waits: list[Wait] = [parts.stopping.wait()]
+            following = self._made[1].next_window(turn.window.last + 1) if self._made is not None else None
+            if following is not None:
+                waits.append(clock.reach(following.first))
+            await first_of(*waits, timeout_s=parts.after_window_s)
+        if parts.stopping.is_set():
+            await asyncio.sleep(parts.drain_s)
+
+    async def _after_failure(self, turn: Turn, failure: ForesterError) -> None:
+        self._failures += 1
+        pause_s = jittered(self._parts.backoff, self._failures)
+        _log.warning(
+            "round_failed",
+            error=failure.detail,
+            failures=self._failures,
+            again_in_s=round(pause_s, 3),
+            epoch=turn.epoch,
+        )
+        if isinstance(failure, InsufficientFunds):
+            self._parts.funds.notice()
+        elif isinstance(failure, TransactionRefused) and failure.program in (None, str(REGISTRY)):
+            self._parts.shares.refused(turn.epoch, failure)
+        await self._rest(pause_s)
+
+    async def _check_roll_over(self, turn: Turn) -> None:
+        """Look whether the tree is full, when it has changed or long has not."""
+        roll_over = self._parts.roll_over
+        if roll_over is None or time.monotonic() < self._roll_over_at:
+            return
+        self._roll_over_at = time.monotonic() + _ROLL_OVER_S
+        failure = await roll_over(self.tree, turn)
+        if failure is not None:
+            _log.warning("roll_over_failed", error=failure.detail, epoch=turn.epoch)
+
+    async def _rest(
+        self, seconds: float | None = None, *, until_slot: int | None = None, or_queue: bool = False
+    ) -> None:
+        """Wait for a new plan, the end of the process, and what is given."""
+        waits: list[Wait] = [self._plan_changed.wait(), self._parts.stopping.wait()]
+        if until_slot is not None:
+            waits.append(self._parts.clock.reach(until_slot))
+        if or_queue:
+            waits.append(self._queue_changed.wait())
+        await first_of(*waits, timeout_s=seconds)
+
+
+async def _settled(work: asyncio.Future[Round]) -> None:
+    await asyncio.wait([work])

@@ -1,0 +1,102 @@
+"""Whether the payer can pay; without money everything rests until somebody tops it up."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from solders.pubkey import Pubkey
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointError
+from forester.observability.metrics import Metrics
+from forester.units import LAMPORTS_PER_SOL, sol
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+BALANCE_S = 300.0
+BALANCE_WHILE_SHORT_S = 10.0
+
+TRY_AGAIN_LAMPORTS = LAMPORTS_PER_SOL // 100
+"""With this much, work is tried again after a while even if nobody topped up: a node may have been wrong."""
+_TRY_AGAIN_S = 60.0
+
+
+class Spender(Protocol):
+    """Who notices that money is lacking."""
+
+    @property
+    def short_of_funds(self) -> bool:
+        """Whether the payer could not pay; nothing is sent until ``funds_restored``."""
+
+    def funds_restored(self) -> None:
+        """Send again."""
+
+
+class Funds:
+    """The payer's balance, which a task follows; ``changed`` is called when processing stops and when it resumes."""
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        payer: Pubkey,
+        spender: Spender,
+        metrics: Metrics,
+        changed: Callable[[], None],
+        *,
+        balance_s: float = BALANCE_S,
+        while_short_s: float = BALANCE_WHILE_SHORT_S,
+    ) -> None:
+        self._rpc = rpc
+        self._payer = payer
+        self._spender = spender
+        self._metrics = metrics
+        self._changed = changed
+        self._balance_s = balance_s
+        self._while_short_s = while_short_s
+        self._noticed = asyncio.Event()
+        self._at_stop: int | None = None
+        self._stopped_at = 0.0
+        self.lamports: int | None = None
+        self.available = True
+
+    def notice(self) -> None:
+        """Look whether the last transaction failed for lack of money; if so, everything rests."""
+        if self._spender.short_of_funds and self.available:
+            self.available = False
+            self._at_stop = None
+            self._stopped_at = asyncio.get_running_loop().time()
+            _log.error(
+                "insufficient_funds", payer=str(self._payer), hint="processing rests until the payer is topped up"
+            )
+            self._noticed.set()
+            self._changed()
+
+    async def run(self) -> None:
+        """Read the balance again and again, for ever."""
+        while True:
+            self._noticed.clear()
+            try:
+                self._take_in(await self._rpc.balance(self._payer))
+            except EndpointError as error:
+                _log.warning("balance_unknown", error=error.detail)
+            self.notice()
+            try:
+                async with asyncio.timeout(self._balance_s if self.available else self._while_short_s):
+                    await self._noticed.wait()
+            except TimeoutError:
+                pass
+
+    def _take_in(self, lamports: int) -> None:
+        self.lamports = lamports
+        self._metrics.balance.labels(str(self._payer)).set(sol(lamports))
+        if self.available:
+            return
+        if self._at_stop is None:
+            self._at_stop = lamports
+        rested_s = asyncio.get_running_loop().time() - self._stopped_at
+        if lamports > self._at_stop or (lamports >= TRY_AGAIN_LAMPORTS and rested_s >= _TRY_AGAIN_S):
+            _log.info("funds_restored", payer=str(self._payer), sol=sol(lamports))
+            self._spender.funds_restored()
+            self.available = True
+            self._changed()

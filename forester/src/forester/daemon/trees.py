@@ -1,0 +1,59 @@
+"""One dispatcher per tree, for as long as the tree is worked on."""
+
+import asyncio
+from collections.abc import Callable
+
+from solders.pubkey import Pubkey
+
+from forester.chain.tree_metadata import TreeMetadata
+from forester.daemon.discovery import Trees
+from forester.daemon.dispatch import TreeDispatcher
+from forester.daemon.supervisor import Supervisor
+
+
+class TreeTasks:
+    """The dispatchers, and who of them is to hear of a change."""
+
+    def __init__(self, supervisor: Supervisor, make: Callable[[TreeMetadata], TreeDispatcher]) -> None:
+        self._supervisor = supervisor
+        self._make = make
+        self._dispatchers: dict[Pubkey, TreeDispatcher] = {}
+        self._by_account: dict[Pubkey, TreeDispatcher] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def set_trees(self, trees: Trees) -> None:
+        """Begin with trees that are new, end with those that are gone."""
+        for address in self._dispatchers.keys() - trees.keys():
+            del self._dispatchers[address]
+            ending = asyncio.create_task(self._supervisor.cancel(_name(address)))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        for address in trees.keys() - self._dispatchers.keys():
+            dispatcher = self._make(trees[address])
+            self._dispatchers[address] = dispatcher
+            self._supervisor.start("tree", dispatcher.run, name=_name(address), drains=True)
+        self._by_account = {
+            account: dispatcher
+            for dispatcher in self._dispatchers.values()
+            for account in (dispatcher.tree.address, dispatcher.tree.queue)
+        }
+
+    def account_changed(self, address: Pubkey) -> None:
+        """Tell the dispatcher whose tree or queue an account is."""
+        dispatcher = self._by_account.get(address)
+        if dispatcher is not None:
+            dispatcher.queue_changed()
+
+    def all_changed(self) -> None:
+        """Tell all that their queues may have changed."""
+        for dispatcher in self._dispatchers.values():
+            dispatcher.queue_changed()
+
+    def plan_changed(self) -> None:
+        """Tell all that shares or funds are different."""
+        for dispatcher in self._dispatchers.values():
+            dispatcher.plan_changed()
+
+
+def _name(address: Pubkey) -> str:
+    return f"tree {address}"

@@ -1,0 +1,380 @@
+"""The turns of trees: scripted processors, a clock that is moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from chain_accounts import TreeAccount
+from registry_rules import PHASES
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import REGISTRY
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
+from forester.daemon import funds as funds_module
+from forester.daemon.clock import SlotClock
+from forester.daemon.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
+from forester.daemon.funds import Funds
+from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.supervisor import Supervisor
+from forester.daemon.trees import TreeTasks
+from forester.epoch.phases import SlotRange
+from forester.epoch.schedule import Share, TreeSchedule
+from forester.epoch.turn import Round, Turn
+from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
+from forester.limits.backoff import Backoff
+from forester.observability.metrics import Metrics
+
+QUICK = Backoff(0.001, 0.002)
+ALONE = LiveEpoch(PHASES, Share(0, 1, 1))
+HALF = LiveEpoch(PHASES, Share(0, 1, 2))
+
+
+def tree(number: int = 1, kind: TreeKind = TreeKind.STATE_V2) -> TreeMetadata:
+    account = TreeAccount(kind, number)
+    return decode_tree_metadata(account.address, account.accounts()[0].data)
+
+
+@dataclass
+class Processor:
+    """Plays rounds, then says that there is nothing; remembers the turns and slots that it was given."""
+
+    clock: SlotClock
+    script: list[Round | Exception] = field(default_factory=list)
+    worked: list[int] = field(default_factory=list)
+    prepared: list[int] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    closed: list[float] = field(default_factory=list)
+    during: Callable[[Turn], Any] | None = None
+
+    async def work(self, turn: Turn) -> Round:
+        self.turns.append(turn)
+        self.worked.append(self.clock.slot())
+        if self.during is not None:
+            await self.during(turn)
+        done = self.script.pop(0) if self.script else Round()
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    async def prepare(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        self.prepared.append(self.clock.slot())
+
+    async def close(self, within_s: float) -> None:
+        self.closed.append(within_s)
+
+
+@dataclass
+class Purse(RpcClient):
+    """The payer's balance, and whether a transaction failed for lack of it."""
+
+    lamports: int = 10**9
+    short_of_funds: bool = False
+
+    async def balance(self, address: Pubkey) -> int:
+        assert address == Pubkey.default()
+        return self.lamports
+
+    def funds_restored(self) -> None:
+        self.short_of_funds = False
+
+
+class Setting:
+    """Trees with their dispatchers, and all that they look at."""
+
+    def __init__(self, slot: int = 1300, **options: Any) -> None:
+        self.clock = SlotClock(silence_s=1, now=lambda: 0.0)
+        self.clock.read(slot)
+        self.supervisor = Supervisor(backoff=QUICK)
+        self.purse = Purse()
+        self.rounds: list[Round] = []
+        self.funds = Funds(
+            *(self.purse, Pubkey.default(), self.purse, Metrics(), self._changed), balance_s=600, while_short_s=0.001
+        )
+        self.shares = LiveShares(self._changed)
+        self.refused: list[TransactionRefused] = []
+        self.processors: dict[Pubkey, list[Processor]] = {}
+        self.scripts: dict[Pubkey, list[Round | Exception]] = {}
+        self.during: Callable[[Turn], Any] | None = None
+        self.parts = DispatchParts(
+            clock=self.clock,
+            shares=self.shares,
+            funds=self.funds,
+            make_processor=self._processor,
+            stopping=self.supervisor.stopping,
+            poll_s=600,
+            progress=lambda _tree, _turn, done, _seconds: self.rounds.append(done),
+            backoff=QUICK,
+            **options,
+        )
+        self.tasks = TreeTasks(self.supervisor, lambda item: TreeDispatcher(item, self.parts))
+
+    def _changed(self) -> None:
+        self.tasks.plan_changed()
+
+    def _processor(self, item: TreeMetadata) -> Processor:
+        made = Processor(self.clock, self.scripts.setdefault(item.address, []), during=self.during)
+        self.processors.setdefault(item.address, []).append(made)
+        return made
+
+    def publish(self, live: LiveEpoch | None = ALONE) -> None:
+        self.shares.publish(PHASES.epoch, live, self.refused.append)
+
+    def processor(self, item: TreeMetadata) -> Processor:
+        return self.processors[item.address][-1]
+
+    async def begin(self, *items: TreeMetadata) -> None:
+        self.tasks.set_trees({item.address: item for item in items})
+        await quiet()
+
+    async def go(self, slot: int, step: int = 1) -> None:
+        while self.clock.slot() < slot:
+            self.clock.read(min(self.clock.slot() + step, slot))
+            await quiet()
+
+
+async def quiet() -> None:
+    """Until all has happened that can: schedules are made in a thread."""
+    for _ in range(4):
+        await asyncio.sleep(0.001)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.002)
+
+
+def windows(live: LiveEpoch, item: TreeMetadata) -> tuple[SlotRange, ...]:
+    return TreeSchedule.make(PHASES, bytes(item.eligibility_key), live.share, PHASES.active.first).windows
+
+
+async def test_dispatch__windows__work_begins_in_their_first_slot_and_goes_on_in_their_last() -> None:
+    setting, item = Setting(1290), tree()
+    first, second, *_ = windows(HALF, item)
+    await setting.begin(item)
+    setting.publish(HALF)
+    await setting.go(first.first - 1)
+    processor = setting.processor(item)
+    assert processor.worked == []
+    await setting.go(first.first)
+    assert processor.worked == [first.first]
+    await setting.go(first.last)
+    setting.tasks.account_changed(item.address)
+    await quiet()
+    assert processor.worked == [first.first, first.last], "the last slot is one of ours, too"
+    await setting.go(second.first - 1)
+    setting.tasks.account_changed(item.address)
+    await quiet()
+    assert processor.worked == [first.first, first.last]
+    await setting.go(second.first)
+    assert processor.worked[-1] == second.first
+    windows_given = {turn.window for turn in processor.turns}
+    assert windows_given <= set(windows(HALF, item)), "whole runs of light slots"
+    assert await setting.supervisor.stop(60)
+    assert processor.closed == [setting.parts.close_s]
+
+
+async def test_dispatch__window_is_near__prepares_once_and_again_when_the_queue_changes() -> None:
+    item = next(
+        candidate
+        for candidate in map(tree, range(1, 90))
+        if any(
+            b.first - a.last > LOOKAHEAD_SLOTS + 5
+            for a, b in zip(windows(QUARTER, candidate), windows(QUARTER, candidate)[1:], strict=False)
+        )
+    )
+    pairs = zip(windows(QUARTER, item), windows(QUARTER, item)[1:], strict=False)
+    before, window = next((a, b) for a, b in pairs if b.first - a.last > LOOKAHEAD_SLOTS + 5)
+    setting = Setting(before.last + 1)
+    await setting.begin(item)
+    setting.publish(QUARTER)
+    await quiet()
+    processor = setting.processor(item)
+    assert processor.prepared == [], "nobody knows whether we will be the ones to send it"
+    await setting.go(window.first - LOOKAHEAD_SLOTS)
+    assert processor.prepared == [window.first - LOOKAHEAD_SLOTS]
+    await setting.go(window.first)
+    assert processor.worked == [window.first]
+    assert {turn.window for turn in processor.turns} == {window}
+    await setting.supervisor.stop(60)
+
+
+QUARTER = LiveEpoch(PHASES, Share(0, 1, 8))
+
+
+async def test_dispatch__more_waits__works_on_at_once_then_rests_until_an_account_changes() -> None:
+    setting, item = Setting(), tree()
+    setting.scripts[item.address] = [Round(10, 1, more=True), Round(10, 1, more=True), Round(5, 1)]
+    await setting.begin(item)
+    setting.publish()
+    await until(lambda: len(setting.rounds) == 3)
+    await quiet()
+    assert [done.elements for done in setting.rounds] == [10, 10, 5]
+    setting.tasks.account_changed(Pubkey.default())
+    await quiet()
+    assert len(setting.rounds) == 3
+    for place in (item.address, item.queue):
+        setting.tasks.account_changed(place)
+        await quiet()
+    setting.tasks.all_changed()
+    await quiet()
+    assert len(setting.rounds) == 6
+    await setting.supervisor.stop(60)
+
+
+@pytest.mark.parametrize("code", [6004, 6017, 6000])
+async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_one(code: int) -> None:
+    setting, item = Setting(), tree()
+    refusal = TransactionRefused("refused", program=str(REGISTRY), code=code)
+    setting.scripts[item.address] = [Round(failure=refusal)]
+    await setting.begin(item)
+    setting.publish()
+    await until(lambda: len(setting.rounds) >= 2)
+    assert setting.refused == [refusal]
+    setting.publish(HALF)
+    await setting.go(1500, step=5)
+    ours = {slot for window in windows(HALF, item) for slot in range(window.first, window.last + 1)}
+    assert set(setting.processor(item).worked[2:]) <= ours
+    setting.publish(None)
+    told = len(setting.rounds)
+    await setting.go(1600, step=5)
+    assert len(setting.rounds) == told, "without a share nobody works"
+    await setting.supervisor.stop(60)
+
+
+async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_no_other() -> None:
+    setting, bad, good = Setting(), tree(1), tree(2, TreeKind.STATE_V1)
+    away: ForesterError = EndpointUnreachable("the prover is away")
+    setting.scripts[bad.address] = [*[Round(failure=away)] * 5, ZeroDivisionError("a bug"), Round(7, 1)]
+    setting.scripts[good.address] = [Round(1, 1)]
+    await setting.begin(bad, good)
+    setting.publish()
+    await until(lambda: any(done.elements == 7 for done in setting.rounds))
+    assert [done.failure for done in setting.rounds].count(away) == 5
+    assert len(setting.processors[bad.address]) == 2, "a new processor after the crash"
+    assert setting.processors[bad.address][0].closed == [0.0]
+    assert len(setting.processors[good.address]) == 1
+    assert setting.supervisor.restarts.labels("tree")._value.get() == 1
+    await setting.supervisor.stop(60)
+
+
+async def test_dispatch__funds_run_out__all_trees_rest_until_the_payer_is_topped_up() -> None:
+    setting, one, two = Setting(), tree(1), tree(2)
+    setting.purse.lamports = 2_000_000
+    lacking = InsufficientFunds("insufficient funds: 0.002 SOL")
+
+    async def spend(_: Turn) -> None:
+        setting.purse.short_of_funds = True
+
+    setting.scripts[one.address] = [Round(failure=lacking)]
+    setting.during = spend
+    setting.supervisor.start("balance", setting.funds.run)
+    await setting.begin(one)
+    setting.during = None
+    setting.publish()
+    await until(lambda: not setting.funds.available)
+    setting.tasks.set_trees({item.address: item for item in (one, two)})
+    setting.processor(one).during = None
+    await quiet()
+    setting.tasks.all_changed()
+    await quiet()
+    assert len(setting.rounds) == 1
+    assert setting.processor(two).worked == []
+    setting.purse.lamports += 10**9
+    await until(lambda: len(setting.rounds) >= 3)
+    assert setting.funds.available
+    assert not setting.purse.short_of_funds
+    assert setting.processor(two).worked != []
+    await setting.supervisor.stop(60)
+
+
+async def test_funds__node_was_wrong__tries_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(funds_module, "_TRY_AGAIN_S", 0.0)
+    setting = Setting()
+    setting.purse.short_of_funds = True
+    setting.funds.notice()
+    assert not setting.funds.available
+    setting.supervisor.start("balance", setting.funds.run)
+    await until(lambda: setting.funds.available)
+    assert setting.funds.lamports == 10**9
+    await setting.supervisor.stop(60)
+
+
+async def test_dispatch__process_ends__the_turn_has_no_time_left_and_what_is_in_flight_may_finish() -> None:
+    setting, item = Setting(), tree()
+    begun, seen = asyncio.Event(), asyncio.Event()
+
+    async def in_flight(turn: Turn) -> None:
+        assert turn.sending_seconds() is not None
+        begun.set()
+        await setting.supervisor.stopping.wait()
+        assert turn.sending_seconds() is None
+        await asyncio.sleep(0.01)
+        seen.set()
+
+    setting.during = in_flight
+    await setting.begin(item)
+    setting.publish()
+    await asyncio.wait_for(begun.wait(), 60)
+    assert await setting.supervisor.stop(60)
+    assert seen.is_set()
+    assert len(setting.rounds) == 1
+    assert setting.processor(item).closed == [setting.parts.close_s]
+
+
+async def test_dispatch__work_does_not_end__is_cut_off_after_the_window_and_when_the_process_ends() -> None:
+    setting, item = Setting(after_window_s=0.01, drain_s=0.01), tree()
+    first, second, *_ = windows(HALF, item)
+
+    async def endless(_: Turn) -> None:
+        await asyncio.Event().wait()
+
+    setting.during = endless
+    await setting.begin(item)
+    setting.publish(HALF)
+    await setting.go(first.first)
+    await setting.go(first.last + 1)
+    await until(lambda: setting.clock.slot() > first.last)
+    await setting.go(second.first)
+    await until(lambda: len(setting.processor(item).worked) == 2)
+    assert setting.rounds == []
+    assert await setting.supervisor.stop(60)
+    assert setting.processor(item).closed == [setting.parts.close_s]
+
+
+async def test_trees__one_is_gone__its_dispatcher_ends_and_the_others_stay() -> None:
+    setting, one, two = Setting(), tree(1), tree(2)
+    await setting.begin(one, two)
+    assert setting.supervisor.names == {f"tree {one.address}", f"tree {two.address}"}
+    await setting.begin(two)
+    await until(lambda: setting.supervisor.names == {f"tree {two.address}"})
+    assert setting.processor(one).closed == [0.0]
+    await setting.supervisor.stop(60)
+
+
+async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its_failure_ends_nothing() -> None:
+    checked: list[int] = []
+
+    async def check(_: TreeMetadata, turn: Turn) -> ForesterError | None:
+        checked.append(turn.slot())
+        return EndpointUnreachable("the node is away") if len(checked) == 1 else None
+
+    setting, item = Setting(roll_over=check), tree()
+    setting.scripts[item.address] = [Round(3, 1, more=True), Round()]
+    await setting.begin(item)
+    setting.publish()
+    await until(lambda: len(setting.rounds) == 2)
+    assert len(checked) == 2, "at first, and when elements were moved"
+    setting.tasks.account_changed(item.queue)
+    await until(lambda: len(checked) == 3)
+    await setting.go(1320)
+    assert len(checked) == 3
+    await setting.supervisor.stop(60)
