@@ -5,6 +5,7 @@ Source: indexer.md 1 and 2, forester.md 9.4 and 9.5. All calls only read, so eac
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -39,6 +40,10 @@ REQUEST_ID = "test-account"
 """Published clients send this id, and refuse answers with another."""
 
 _T = TypeVar("_T")
+FAILURES_BEFORE_FALLBACK = 3
+PROBE_S = 30.0
+"""After this long on the fallback, one exchange tries the first indexer again."""
+
 _CONNECT_S = 5.0
 _LONGEST_ANSWER = 256 << 20
 _LARGE_ANSWER = 1 << 18
@@ -99,19 +104,27 @@ async def _no_limit() -> None:
 
 
 class IndexerClient:
-    """An indexer at one URL, over a session that belongs to the caller; ``admit`` is awaited before every exchange."""
+    """An indexer, over a session that belongs to the caller; ``admit`` is awaited before every exchange.
+
+    After FAILURES_BEFORE_FALLBACK exchanges in a row that failed, those of the next PROBE_S seconds go to ``fallback``.
+    """
 
     def __init__(
         self,
         session: aiohttp.ClientSession,
         url: str,
         *,
+        fallback: str | None = None,
         times: IndexerTimes | None = None,
         admit: Callable[[], Awaitable[None]] = _no_limit,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
-        self._url = URL(url)
-        self._shown = str(self._url.with_user(None).with_query(None).with_fragment(None))
+        self._first = URL(url)
+        self._second = URL(fallback) if fallback is not None else None
+        self._clock = clock
+        self._failures = 0
+        self._fallback_until = 0.0
         self._times = times or IndexerTimes()
         self._admit = admit
 
@@ -223,7 +236,36 @@ class IndexerClient:
         read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
         return await read(_read_answer, method, text, kind)
 
+    @property
+    def _url(self) -> URL:
+        """Where calls go: to the fallback for a while after failures, then to the first one again."""
+        if self._second is not None and self._clock() < self._fallback_until:
+            return self._second
+        return self._first
+
+    @property
+    def _shown(self) -> str:
+        return str(self._url.with_user(None).with_query(None).with_fragment(None))
+
+    def _note(self, url: URL, failed: bool) -> None:
+        if self._second is None or url is not self._first:
+            return
+        self._failures = self._failures + 1 if failed else 0
+        if self._failures >= FAILURES_BEFORE_FALLBACK:
+            _log.warning("indexer_fallback_used", indexer=self._shown, failures=self._failures)
+            self._fallback_until = self._clock() + PROBE_S
+
     async def _exchange(self, method: str, body: bytes, limit_s: float) -> bytes:
+        used = self._url
+        try:
+            text = await self._post(method, body, limit_s)
+        except EndpointError as error:
+            self._note(used, error.retryable)
+            raise
+        self._note(used, False)
+        return text
+
+    async def _post(self, method: str, body: bytes, limit_s: float) -> bytes:
         url = self._url.with_path(f"{self._url.path.rstrip('/')}/{method}").with_query(self._url.query)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S)
