@@ -164,9 +164,10 @@ class Sender:
         except TimeoutError:
             return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
         try:
-            outcome = await self._confirmations.send(
-                signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
-            )
+            with self._metrics.in_flight.track_inprogress():
+                outcome = await self._confirmations.send(
+                    signed.built, signed.last_valid_block_height, within_s=max(0.0, ends - self._clock())
+                )
         except TransactionRefused as error:
             outcome = Outcome(Fate.REFUSED, error=error)
         except EndpointError as error:
