@@ -150,7 +150,7 @@ def test_commands__without_a_key_file__exit_2(tmp_path: Path) -> None:
         assert run(*words).returncode == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", bytes(5000)])
+@pytest.mark.parametrize("content", [b"", b"nonsense", bytes(5000), b"[1 2 x]", b"[1 2 3]", b"[256]"])
 def test_commands__on_a_file_that_is_no_key__exit_65(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "x.key"
     file.write_bytes(content)

@@ -338,7 +338,10 @@ def test_keys_dev__makes_what_is_missing_or_damaged_and_nothing_twice(nearly_don
     assert again.stdout.startswith(b"0 keys made, 21 were there")
     assert {path.name: path.stat().st_mtime_ns for path in nearly_done.iterdir()} == stamps
     vector = vector_named("prover/v1_inclusion_26_1")
-    assert run("prove", "--key", missing, stdin=vector.body).returncode == 0
+    proof = run("prove", "--key", missing, stdin=vector.body)
+    assert proof.returncode == 0
+    inputs = [word for value in vector.public_inputs for word in ("--public-input", hex(value))]
+    assert run("verify", "--key", missing.with_suffix(".vkey"), *inputs, stdin=proof.stdout).returncode == 0
     facts = json.loads(run("inspect", missing, "--output", "json").stdout)
     assert (facts["circuit"], facts["development"]) == ("v1_inclusion_26_1", True)
 

@@ -52,8 +52,9 @@ _log = get_logger(__name__)
 def dev(mode: str, keys_dir: Path, threads: int) -> None:
     """Make the keys of a run mode, for development and tests only.
 
-    Writes manifest.json with name, size, SHA-256 and circuit of every key. Keys that are there and valid stay; a run
-    that was stopped goes on where it ended. Keys from elsewhere are checked, left alone and not listed.
+    Beside each key goes its verifying key as text (.vkey); manifest.json has name, size, SHA-256 and circuit of all.
+    Keys that are there and valid stay; a run that was stopped goes on where it ended. Keys from elsewhere are checked,
+    left alone and not listed.
     """
     with explained(keys_dir):
         keys_dir.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
             compiled_system(circuit, path.parent, cancel) as system,
             meter(f"setup of {circuit.name}", lambda: counter.permille),
         ):
-            outputs = Outputs(path, force=True)
+            outputs = Outputs(path, path.with_suffix(".vkey"), force=True)
             return make_key(engine, circuit, system.for_setup, outputs, progress=counter, cancel=cancel)
 
     return run_cancellable(work)

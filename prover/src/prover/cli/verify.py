@@ -44,7 +44,7 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
     type=EXISTING_FILE,
     required=True,
     metavar="FILE",
-    help="Proving key file, or a verifying key as export-vk writes it.",
+    help="Proving key file, or a verifying key as export-vk or setup writes it.",
 )
 @click.option(
     "--public-input",

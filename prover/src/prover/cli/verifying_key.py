@@ -28,10 +28,19 @@ def open_verifying_key(path: Path, cancel: CancelFlag) -> Iterator[VerifyingKey]
 
 
 def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
-    """Load a verifying key that is a file of its own; raises MalformedKey."""
+    """Load a verifying key that is a file of its own, binary or as text; raises MalformedKey."""
     if path.stat().st_size > _LONGEST_VERIFYING_KEY:
         raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
-    return engine.load_verifying_key(path.read_bytes())
+    data = path.read_bytes()
+    return engine.load_verifying_key(_from_text(data, path) if data.startswith(b"[") else data)
+
+
+def _from_text(text: bytes, path: Path) -> bytes:
+    """Read the text form of `prover setup`: bytes in decimal, between brackets. "[" begins no binary key."""
+    try:
+        return bytes(map(int, text.strip().removeprefix(b"[").removesuffix(b"]").split()))
+    except ValueError:
+        raise MalformedKey(f"{path.name} begins like a verifying key as text and is none") from None
 
 
 def is_proving_key(path: Path) -> bool:
