@@ -32,7 +32,9 @@ class Group(click.Group):
     command does not wait for the imports of a server.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], examples: tuple[str, ...] = (), **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, modules: Mapping[str, tuple[str, str]], examples: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.modules = modules
         self.examples = examples
