@@ -14,7 +14,8 @@ from forester.chain.rpc_client import RpcClient
 from forester.errors import AccountMissing
 from forester.pipeline_v1.proofs import Proof
 from shared.field import FIELD_BYTES
-from shared.poseidon import hash2, hash3
+from shared.merkle_tree import root_of
+from shared.poseidon import hash3
 
 SPARE_CHANGES = 200
 """A proof that is nearly as old as the changelog is not sent: more changes land meanwhile."""
@@ -66,12 +67,9 @@ def leads_to_root(proof: Proof) -> bool:
     if proof.leaf_index >> len(proof.siblings):
         return False
     try:
-        node = _leaf(proof)
-        for level, sibling in enumerate(proof.siblings):
-            node = hash2(sibling, node) if proof.leaf_index >> level & 1 else hash2(node, sibling)
-    except ValueError:  # not a field element
+        return root_of(_leaf(proof), proof.leaf_index, proof.siblings) == proof.root
+    except ValueError:  # something is not a field element
         return False
-    return node == proof.root
 
 
 def _leaf(proof: Proof) -> bytes:

@@ -1,0 +1,280 @@
+"""Decisions of the V1 processor: what is sent, once or again, when it stops, when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from v1_world import CHANGES, World, leaf
+
+from forester.chain.concurrent_accounts import QueueCell
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
+from forester.errors import (
+    EndpointUnreachable,
+    ForesterError,
+    InsufficientFunds,
+    TransactionRefused,
+)
+from forester.pipeline_v1.failures import ProofsUnusable
+from forester.pipeline_v1.processor import MOST_STRIKES
+from forester.pipeline_v1.proofs import Proof
+from forester.pipeline_v1.tree_view import SPARE_CHANGES
+from forester.transactions.confirm import Fate, Outcome
+
+
+def refusal(code: int | None, program: object = ACCOUNT_COMPRESSION) -> Outcome:
+    error = TransactionRefused(f"refused with {code}", program=str(program), code=code, instruction=1)
+    return Outcome(Fate.REFUSED, 5, error)
+
+
+async def test_round__of_many_elements__sends_each_once_with_bounded_concurrency() -> None:
+    world = World().queue(*range(1, 31))
+    done = await world.processor(group=7, sends_at_once=4).work(world.turn())
+    assert (done.elements, done.transactions, done.more, done.failure) == (30, 30, False, None)
+    assert sorted(world.values_sent) == [leaf(number) for number in range(1, 31)]
+    assert world.most_at_once == 4
+    assert sorted(world.asked) == [2, 7, 7, 7, 7]
+
+
+async def test_round__with_more_than_one_round_takes__says_that_more_waits() -> None:
+    world = World().queue(*range(1, 31))
+    processor = world.processor(group=4, groups_at_once=3)
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more) == (12, True)
+    assert [(await processor.work(world.turn())).elements for _ in range(2)] == [12, 6]
+    assert world.queue_reads == 1, "what was read is used up first"
+
+
+async def test_queue__is_read_per_window_on_change_and_when_used_up() -> None:
+    world = World().queue(*range(1, 11))
+    processor = world.processor(group=2, groups_at_once=1)
+    await processor.work(world.turn())
+    await processor.work(world.turn())
+    assert world.queue_reads == 1
+    processor.queue_changed()
+    await processor.work(world.turn())
+    assert world.queue_reads == 2
+    await processor.work(world.turn(first=60))
+    assert world.queue_reads == 3, "another window: somebody else may have worked on it"
+    await processor.work(world.turn(first=60))
+    assert not (await processor.work(world.turn(first=60))).more
+    assert world.queue_reads == 4, "whoever asks when nothing is known may know of a change"
+
+
+async def test_window__with_too_few_slots__is_not_begun_and_sends_end_with_it() -> None:
+    world = World().queue(*range(1, 6))
+    processor = world.processor(sends_at_once=1)
+    world.slot = 992
+    assert (await processor.work(world.turn())).elements == 0
+    assert (world.queue_reads, world.sent) == (0, [])
+    world.slot = 991
+    world.while_sending = lambda: setattr(world, "slot", world.slot + 3)
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, done.failure) == (2, True, None)
+    assert [call.within_s for call in world.sent] == [3.6, 2.4], "three slots are too few for another"
+
+
+@pytest.mark.parametrize("late", [True, False])
+async def test_budget__of_the_batch__ends_what_was_not_begun(late: bool) -> None:
+    world = World().queue(*range(1, 6))
+    world.while_sending = lambda: setattr(world, "clock", 1.7 if late else 1.5)
+    world.slot = 991  # 1.6 s
+    done = await world.processor(sends_at_once=1).work(world.turn())
+    assert done.elements == (1 if late else 5)
+
+
+@pytest.mark.parametrize("code", [6015, 9003])
+async def test_element__gone_meanwhile__is_done_and_the_queue_is_read_again(code: int) -> None:
+    world = World().queue(1, 2, 3)
+    world.fates[leaf(2)] = [refusal(code)]
+    processor = world.processor()
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, done.failure) == (2, False, None)
+    # A node that lags still shows it.
+    assert (await processor.work(world.turn())).elements == 0
+    assert (world.queue_reads, len(world.sent)) == (2, 3)
+
+
+@pytest.mark.parametrize("code", [10010, 10011, 10012, 11001, 11009, None])
+async def test_proof__that_the_chain_refuses__is_asked_for_again_with_all_units(code: int | None) -> None:
+    world = World().queue(1, 2)
+    world.fates[leaf(2)] = [refusal(code)]
+    processor = world.processor(cu_limit=900_000)
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, done.failure) == (1, True, None)
+    assert (await processor.work(world.turn())).elements == 1
+    assert world.asked == [2, 1]
+    limits = [call.unit_limit for call in world.sent if call.value == leaf(2)]
+    assert limits[0] is not None
+    assert limits[0] < 200_000
+    assert limits[1] == 900_000
+
+
+async def test_element__refused_again_and_again__is_left_alone_for_a_while() -> None:
+    world = World().queue(1)
+    world.fates[leaf(1)] = [refusal(10010)] * 10
+    processor = world.processor(done_s=60)
+    rounds = [await processor.work(world.turn()) for _ in range(MOST_STRIKES + 2)]
+    assert len(world.sent) == MOST_STRIKES
+    assert [done.more for done in rounds[-2:]] == [False, False]
+    world.clock = 61
+    await processor.work(world.turn())
+    assert len(world.sent) == MOST_STRIKES + 1
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        refusal(6004, REGISTRY),
+        refusal(6017, REGISTRY),
+        refusal(6013, REGISTRY),
+        Outcome(Fate.REFUSED, error=InsufficientFunds("insufficient funds")),
+        Outcome(Fate.REFUSED, error=TransactionRefused("no logs", code=6004)),
+    ],
+)
+async def test_refusal__of_us_and_not_of_the_element__stops_the_round_at_once(outcome: Outcome) -> None:
+    world = World().queue(*range(1, 11))
+    world.fates = {leaf(number): [outcome] for number in range(1, 11)}
+    processor = world.processor(sends_at_once=1)
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, done.failure) == (0, True, outcome.error)
+    assert len(world.sent) == 1
+    world.fates.clear()
+    assert (await processor.work(world.turn())).elements == 10, "no element is to blame"
+
+
+async def test_element__of_unknown_fate__is_not_sent_again_while_it_may_land() -> None:
+    world = World().queue(1, 2)
+    world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
+    world.fates[leaf(2)] = [Outcome(Fate.EXPIRED)]
+    processor = world.processor(open_s=30)
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more) == (0, True)
+    await processor.work(world.turn())
+    assert world.values_sent.count(leaf(2)) == 2, "an expired one cannot land any more"
+    await processor.work(world.turn(first=60))
+    assert world.values_sent.count(leaf(1)) == 1
+    world.clock = 31
+    await processor.work(world.turn(first=70))
+    assert world.values_sent.count(leaf(1)) == 2
+
+
+async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
+    world = World().queue(1, 2, 3)
+    processor = world.processor(sends_at_once=1)
+    task = asyncio.create_task(processor.work(world.turn()))
+    world.while_sending = lambda: (task.cancel(), None)[1]
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    world.while_sending = lambda: None
+    begun = len(world.sent)
+    assert begun >= 1
+    await processor.work(world.turn())
+    assert len(world.sent) == len(set(world.values_sent)) == 3
+
+
+async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_sent_again() -> None:
+    world = World().queue(1, 2)
+    world.fates[leaf(1)] = [EndpointUnreachable("no node")]
+    processor = world.processor()
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more) == (1, True)
+    assert isinstance(done.failure, EndpointUnreachable)
+    assert (await processor.work(world.turn())).elements == 1
+
+
+@pytest.mark.parametrize("service", ["node_error", "indexer_error"])
+async def test_service__that_fails__is_the_failure_of_the_round(service: str) -> None:
+    world = World().queue(1)
+    error = EndpointUnreachable("no answer")
+    setattr(world, service, error)
+    processor = world.processor()
+    done = await processor.work(world.turn())
+    assert (done.elements, done.failure) == (0, error)
+    await processor.prepare(world.turn())
+    setattr(world, service, None)
+    assert (await processor.work(world.turn())).elements == 1
+
+
+async def test_proofs__old_but_in_the_history__are_sent_with_more_units() -> None:
+    world = World().queue(1, 5)
+    old = {place: world.proof(QueueCell(place, value)) for place, value in world.cells.items()}
+    for number in range(300):
+        world.change(40, leaf(1000 + number))
+    world.proof_filter = lambda proof: old[proof.cell.index]
+    done = await world.processor().work(world.turn())
+    assert done.elements == 2
+    limits = [call.unit_limit for call in world.sent]
+    assert all(limit is not None and limit > 130_000 for limit in limits)
+
+
+def _spoil_sibling(proof: Proof) -> Proof:
+    return replace(proof, siblings=(leaf(9), *proof.siblings[1:]))
+
+
+def _not_a_field_element(proof: Proof) -> Proof:
+    return replace(proof, siblings=(b"\xff" * 32, *proof.siblings[1:]))
+
+
+def _foreign_root(proof: Proof) -> Proof:
+    return replace(proof, root=leaf(7))
+
+
+def _ahead(proof: Proof) -> Proof:
+    return replace(proof, sequence=proof.sequence + 1)
+
+
+def _too_old(proof: Proof) -> Proof:
+    return replace(proof, sequence=proof.sequence - CHANGES + SPARE_CHANGES - 1)
+
+
+def _elsewhere(proof: Proof) -> Proof:
+    return replace(proof, leaf_index=proof.leaf_index + 2**26)
+
+
+@pytest.mark.parametrize("spoil", [_spoil_sibling, _not_a_field_element, _foreign_root, _ahead, _too_old, _elsewhere])
+async def test_proofs__that_do_not_fit_the_chain__cost_nothing_and_are_asked_for_again(
+    spoil: Callable[[Proof], Proof],
+) -> None:
+    world = World().queue(1, 2)
+    world.proof_filter = spoil
+    processor = world.processor()
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, world.sent) == (0, True, [])
+    assert isinstance(done.failure, ProofsUnusable)
+    assert done.failure.retryable
+    world.proof_filter = lambda proof: proof
+    assert (await processor.work(world.turn())).elements == 2
+
+
+async def test_element__that_the_indexer_does_not_know__does_not_hold_up_others() -> None:
+    world = World().queue(1, 2, 3)
+    world.unknown = {leaf(2)}
+    processor = world.processor()
+    done = await processor.work(world.turn())
+    assert (done.elements, done.more, done.failure) == (2, True, None)
+    failures: list[ForesterError | None] = [(await processor.work(world.turn())).failure for _ in range(2)]
+    assert all(isinstance(failure, ProofsUnusable) for failure in failures)
+    assert (await processor.work(world.turn())).failure is None, "it is left alone for a while"
+
+
+async def test_prepared_proofs__are_used_in_the_window_and_nothing_is_sent_before() -> None:
+    world = World().queue(1, 2)
+    processor = world.processor()
+    await processor.prepare(world.turn())
+    assert (world.asked, world.sent) == ([2], [])
+    world.queue(3)
+    assert (await processor.work(world.turn())).elements == 3
+    assert world.asked == [2, 1]
+    assert world.queue_reads == 2
+    await processor.prepare(world.turn())
+    await processor.close(1.0)
+
+
+async def test_cells__before_the_first_one__are_left_to_others() -> None:
+    world = World().queue(*range(1, 11))
+    done = await world.processor(first_cell=6).work(world.turn())
+    assert done.elements == 5
+    assert sorted(world.values_sent) == [leaf(number) for number in range(6, 11)]
