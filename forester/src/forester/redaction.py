@@ -4,9 +4,10 @@ Masked are credentials in URLs, query parameters whose name speaks of a key, tok
 (as some providers put their keys there), arrays of 64 bytes, and every value given to ``remember_secret``.
 """
 
+import base64
 import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 MASK = "***"
 
@@ -28,14 +29,21 @@ def remember_secret(value: str) -> None:
 
 
 def remember_url(url: str) -> None:
-    """Remember the parts of a URL that grant access: password, and values of keys in its query."""
+    """Remember the parts of a URL that grant access: password, and values of keys in its query, as written or decoded.
+
+    A user without a password is one, too; so is what HTTP makes of both (basic authentication).
+    """
     parts = urlsplit(url)
-    if parts.password:
-        remember_secret(parts.password)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    found = [parts.password or parts.username or "", password or user]
+    if user or password:
+        found.append(base64.b64encode(f"{user}:{password}".encode()).decode())
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
-        if value and re.search(r"(?i)key|token|secret|password|auth", name):
-            remember_secret(value)
+        if re.search(r"(?i)key|token|secret|password|auth", name):
+            found += [value, unquote(value), unquote_plus(value)]
+    for value in dict.fromkeys(found):
+        remember_secret(value)
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
+from forester import redaction
 from forester.errors import EndpointUnreachable, RequestRefused
 from forester.observability.logs import configure_logs
-from forester.redaction import mask
+from forester.redaction import mask, remember_url
 from shared.logs import get_logger
 
 PAYER = Keypair.from_seed(bytes([5]) * 32)
@@ -40,6 +42,23 @@ SECRETS = ("passw0rd", "s3cr3tkey", "Abcdefghijklmnopqrstuvwx1234")
 def test_mask__what_grants_access__is_starred_and_the_rest_kept(text: str, masked: str) -> None:
     assert mask(text) == masked
     assert mask(masked) == masked
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://h/?api-key=k3y%2Bk3y", "k3y+k3y, k3y%2Bk3y"),
+        ("http://h/?api-key=k3yk3y+k3y", "k3yk3y k3y"),
+        ("http://t0kent0ken@h/", "t0kent0ken, Basic dDBrZW50MGtlbjo="),
+        ("http://user:p%40ssw0rd@h/", "p@ssw0rd, p%40ssw0rd, Basic dXNlcjpwQHNzdzByZA=="),
+    ],
+)
+def test_remember_url__its_secrets_alone__are_masked_in_any_form(
+    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redaction, "_remembered", {})
+    remember_url(url)
+    assert re.sub(r"\*\*\*|Basic|[, ]", "", mask(told)) == ""
 
 
 @given(st.text(max_size=300))

@@ -1,0 +1,119 @@
+"""Everything that watches a forester, put together: snapshot, progress, alerts, push gateway, and the API over them.
+
+It runs beside the daemon, not under it: what happens there is told while the daemon starts, fails and drains, too.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from forester.alerts.events import EVENTS_URL, Origin
+from forester.alerts.pager import Pager
+from forester.api.app import serving_api
+from forester.api.routes import Monitoring
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import TreeMetadata
+from forester.epoch.turn import Round
+from forester.limits.backoff import Backoff
+from forester.network_status.fitness import show_fitness
+from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
+from forester.network_status.state import NetworkState
+from forester.network_status.symptoms import show_progress, symptom_of
+from forester.observability.health import TASK_QUIET_S, HealthBoard
+from forester.observability.metrics import Metrics
+from forester.observability.progress import ProgressWatch
+from forester.observability.push_gateway import push_periodically
+from forester.settings import Settings, given
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+UNWATCHED_REFRESH_EVERY_S = 300.0
+"""Where nobody can ask and nobody is told, the snapshot serves the log alone."""
+
+LAST_ALERTS_S = 2.0
+_RESTARTS = Backoff(1.0, 60.0)
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Watcher:
+    """What the daemon tells: ``worked`` after each round, ``choose`` which trees are ours."""
+
+    def __init__(
+        self, settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str
+    ) -> None:
+        payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
+        self._ours: Callable[[TreeMetadata], bool] = lambda _: True
+        self._progress = ProgressWatch(metrics, board)
+        key, gateway = settings.pagerduty_routing_key, settings.push_gateway_url
+        asked = settings.api_server_port is not None or key is not None or gateway is not None
+        every_s = REFRESH_EVERY_S if asked else UNWATCHED_REFRESH_EVERY_S
+        snapshots = SnapshotKeeper(reading(client, payer), metrics, board, every_s=every_s)
+        snapshots.subscribe(lambda state: show_fitness(board, state, payer=payer, derivation=derivation))
+        snapshots.subscribe(self._show_progress)
+        self.state = Monitoring(metrics, board, snapshots)
+        self.address: tuple[str, int] | None = None
+        """Where the API listens; None where the settings name no port."""
+        self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
+        if gateway is not None:
+            url = gateway.get_secret_value()
+            self.tasks["push"] = lambda: push_periodically(url, metrics)
+        self.pager: Pager | None = None
+        if key is not None:
+            origin = Origin(str(payer), socket.gethostname())
+            self.pager = Pager(key.get_secret_value(), origin, url=events_url)
+            self.pager.follow(board)
+            self.tasks["alerts"] = self.pager.run
+
+    def choose(self, ours: Callable[[TreeMetadata], bool]) -> None:
+        """Watch the progress of these trees only; without it of all."""
+        self._ours = ours
+
+    def worked(self, tree: TreeMetadata, done: Round) -> None:
+        """Take in a round."""
+        self._progress.worked(str(tree.address), done.elements, symptom_of(done.failure))
+
+    def _show_progress(self, state: NetworkState) -> None:
+        show_progress(self._progress, state, lambda item: self._ours(item.tree))
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str = EVENTS_URL
+) -> AsyncIterator[Watcher]:
+    """Watch, and serve the API, while the block runs. Raises SettingsInvalid for a port that is taken.
+
+    ``settings`` name payer and derivation key. Alerts go to ``events_url`` if there is a routing key; those that wait
+    at the end are still sent, for LAST_ALERTS_S at most.
+    """
+    watcher = Watcher(settings, metrics, board, client, events_url=events_url)
+    async with serving_api(settings, watcher.state) as watcher.address:
+        tasks = [
+            asyncio.create_task(_kept_up(name, work, board), name=f"monitoring {name}")
+            for name, work in watcher.tasks.items()
+        ]
+        try:
+            yield watcher
+        finally:
+            if watcher.pager is not None:
+                await watcher.pager.drain(LAST_ALERTS_S)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+async def _kept_up(name: str, work: Work, board: HealthBoard) -> None:
+    """Run work that never ends by itself; begin it anew when it fails."""
+    loop = asyncio.get_running_loop()
+    failures = 0
+    while True:
+        began = loop.time()
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - a bug in what watches must not end it
+            failures = 1 if loop.time() - began > TASK_QUIET_S else failures + 1
+            _log.exception("task_crashed", task=name, failures=failures)
+            board.task_failed(name, failures, type(error).__name__)
+        await asyncio.sleep(_RESTARTS.wait_s(failures, 1.0))
