@@ -1,0 +1,330 @@
+"""A rollover on a chain that is played: the process ends after every single step, refusals, money, somebody faster."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from solders.instruction import Instruction
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, SYSTEM
+from forester.chain.rpc_client import Account, RpcClient
+from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
+from forester.epoch.phases import SlotRange
+from forester.epoch.turn import Turn
+from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, TransactionRefused
+from forester.journal.database import Journal
+from forester.journal.rollovers import RolloverStore
+from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
+from forester.rollover.rollovers import NOT_AGAIN_S, Rollovers
+from forester.rollover.successor import new_keys
+from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.sender import Sender
+
+TREE, QUEUE, PAYER, OTHER = (Pubkey(bytes([number]) * 32) for number in (1, 2, 3, 4))
+NEVER = 2**64 - 1
+TREE_BYTES, QUEUE_BYTES = 900, 500
+FULL, RICH = 2**26, 10**12
+METADATA = Metadata(PAYER, PAYER, PAYER, 0, 1, 95, 5000, None, NEVER, 0, QUEUE, Pubkey.default())
+ADDRESS_TREE = TreeMetadata(TREE, TreeKind.ADDRESS_V1, METADATA)
+
+
+class Crash(BaseException):
+    """The process is killed."""
+
+
+@dataclass
+class World:
+    """A full V1 address tree. ``crash_in`` calls of node or sender from now the process is killed, before or after."""
+
+    next_index: int = FULL
+    successor: Pubkey | None = None
+    accounts_made: dict[Pubkey, Pubkey] = field(default_factory=dict)
+    lamports: dict[Pubkey, int] = field(default_factory=lambda: {PAYER: RICH, QUEUE: RICH, TREE: RICH})
+    crash_in: int | None = None
+    fits: int = 4
+    fate: Outcome | ForesterError | None = None
+    lag: int = 0
+    sent: list[int] = field(default_factory=list)
+    landed: int = 0
+    slot: int = 10
+    clock: float = 0.0
+    payer: Pubkey = PAYER
+    reads: int = 0
+
+    def _step(self) -> None:
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                raise Crash
+
+    # The node.
+
+    async def account(self, address: Pubkey, *, start: int = 0, length: int | None = None) -> Account | None:
+        assert (address, start) == (TREE, 0)
+        self._step()
+        self.reads += 1
+        hidden = self.lag > 0
+        self.lag -= hidden
+        return Account(TREE, ACCOUNT_COMPRESSION, 1, self._tree(None if hidden else self.successor)[:length])
+
+    def _tree(self, successor: Pubkey | None) -> bytes:
+        data = bytearray(TREE_BYTES)
+        data[:8] = bytes.fromhex("0ba1af09d4e54949")
+        numbers = (0, 1, 95, 5000, NEVER if successor is None else 7, NEVER, 0)
+        struct.pack_into("<7Q32s32s", data, 104, *numbers, bytes(QUEUE), bytes(successor or Pubkey.default()))
+        struct.pack_into("<4Q", data, 224, 26, 10, self.next_index, 5)
+        struct.pack_into("<4Q", data, 304, 1400, 1400, 0, 5)
+        struct.pack_into("<4Q", data, 336, 2400, 2400, 0, 5)
+        return bytes(data)
+
+    async def existing_account(self, address: Pubkey, what: str) -> Account:
+        assert address != PROTOCOL_CONFIG
+        assert what
+        self._step()
+        return Account(address, ACCOUNT_COMPRESSION, 1, bytes(TREE_BYTES if address == TREE else QUEUE_BYTES))
+
+    async def accounts(self, addresses: Sequence[Pubkey], *, length: int) -> list[Account | None]:
+        assert length == 0
+        self._step()
+        return [
+            Account(address, self.accounts_made[address], 1, b"") if address in self.accounts_made else None
+            for address in addresses
+        ]
+
+    async def minimum_balance(self, size: int) -> int:
+        self._step()
+        return size
+
+    async def balance(self, address: Pubkey) -> int:
+        self._step()
+        return self.lamports[address]
+
+    # The sender.
+
+    def fitting(self, work: Sequence[Instruction]) -> int:
+        return min(self.fits, len(work))
+
+    async def send(
+        self,
+        work: Sequence[Instruction],
+        *,
+        purpose: str,
+        subject: bytes,
+        within_s: float,
+        unit_limit: int,
+        signers: Sequence[Keypair],
+    ) -> Outcome:
+        assert (purpose, subject) == ("rollover", bytes(TREE))
+        assert within_s > 0
+        assert unit_limit
+        self._step()  # before it lands
+        self.sent.append(len(work))
+        if isinstance(self.fate, ForesterError):
+            raise self.fate
+        if self.fate is not None:
+            return self.fate
+        outcome = self._land(work, signers)
+        self._step()  # after it has landed
+        return outcome
+
+    def _land(self, work: Sequence[Instruction], signers: Sequence[Keypair]) -> Outcome:
+        """All of a transaction or nothing."""
+        made = dict(self.accounts_made)
+        keys = [key.pubkey() for key in signers]
+        for instruction in work:
+            if instruction.program_id == SYSTEM:
+                created = instruction.accounts[1].pubkey
+                assert created in keys
+                if created in made:
+                    return refusal(0)
+                made[created] = Pubkey(bytes(instruction.data)[-32:])
+                continue
+            if self.successor is not None:
+                return refusal(14003)
+            new_tree, new_queue = instruction.accounts[5].pubkey, instruction.accounts[6].pubkey
+            assert {new_tree, new_queue} <= set(made)
+            self.accounts_made, self.successor = made, new_tree
+            self.landed += 1
+        self.accounts_made = made
+        return Outcome(Fate.CONFIRMED, 11)
+
+    def rollovers(self, journal: Journal) -> Rollovers:
+        parts = (cast(RpcClient, self), cast(Sender, self), RolloverStore(journal))
+        return Rollovers(*parts, derivation=PAYER, clock=lambda: self.clock)
+
+    def turn(self, last: int = 1000) -> Turn:
+        return Turn(3, SlotRange(0, last), lambda: self.slot)
+
+
+def refusal(code: int) -> Outcome:
+    error = TransactionRefused(f"refused with {code}", program=str(ACCOUNT_COMPRESSION), code=code, instruction=3)
+    return Outcome(Fate.REFUSED, 11, error)
+
+
+async def open_journal(folder: Path) -> Journal:
+    return await Journal.open(folder / "journal.sqlite")
+
+
+@pytest.mark.parametrize("fits", [4, 2, 1])
+async def test_rollover__killed_after_every_step__ends_with_one_successor_and_nothing_stranded(
+    tmp_path: Path, fits: int
+) -> None:
+    steps = 0
+    for crash_in in range(100):
+        world = World(fits=fits, crash_in=crash_in)
+        async with await open_journal(tmp_path / str(crash_in)) as journal:
+            try:
+                assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.turn()) is None
+            except Crash:
+                steps += 1
+        async with await open_journal(tmp_path / str(crash_in)) as journal:
+            finished = world.crash_in is not None and world.crash_in >= 0
+            world.crash_in = None
+            assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.turn()) is None
+            assert (world.landed, len(world.accounts_made)) == (1, 2), f"killed in step {crash_in}"
+            assert world.successor in world.accounts_made
+            assert await RolloverStore(journal).trees() == []
+        if finished:
+            break
+    assert steps >= 10
+
+
+async def run(world: World, journal: Journal, made: Rollovers | None = None) -> ForesterError | None:
+    return await (made or world.rollovers(journal)).roll_over_if_full(ADDRESS_TREE, world.turn())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: setattr(world, "next_index", FULL * 95 // 100 - 1),
+        lambda world: setattr(world, "successor", OTHER),
+        lambda world: setattr(world, "slot", 998),
+    ],
+)
+async def test_tree__not_full_or_replaced_or_no_time__is_looked_at_once_and_left_alone(
+    tmp_path: Path, change: Callable[[World], None]
+) -> None:
+    world = World()
+    change(world)
+    async with await open_journal(tmp_path) as journal:
+        assert await run(world, journal) is None
+        assert (world.reads, world.sent, await RolloverStore(journal).trees()) == (1, [], [])
+
+
+@pytest.mark.parametrize(
+    ("who", "enough", "named"), [(QUEUE, TREE_BYTES + 2 * QUEUE_BYTES, "cannot pay"), (PAYER, 10_001_400, "lays out")]
+)
+async def test_money__that_is_missing__is_told_before_anything_is_sent(
+    tmp_path: Path, who: Pubkey, enough: int, named: str
+) -> None:
+    world = World()
+    world.lamports[who] = enough - 1
+    async with await open_journal(tmp_path) as journal:
+        failure = await run(world, journal)
+        assert isinstance(failure, RolloverNotFunded)
+        assert str(who) in failure.detail
+        assert named in failure.detail
+        assert world.sent == []
+        world.lamports[who] = enough
+        assert await run(world, journal) is None
+        assert world.landed == 1
+
+
+async def test_refusal__not_ready__is_not_repeated_until_something_changes(tmp_path: Path) -> None:
+    world = World(fate=refusal(14006))
+    async with await open_journal(tmp_path) as journal:
+        made = world.rollovers(journal)
+        failure = await run(world, journal, made)
+        assert isinstance(failure, TransactionRefused)
+        assert failure.code == 14006
+        keys = await RolloverStore(journal).of_tree(bytes(TREE))
+        assert await run(world, journal, made) is None
+        assert len(world.sent) == 1
+        world.next_index -= 1
+        await run(world, journal, made)
+        world.clock = NOT_AGAIN_S
+        world.fate = None
+        assert await run(world, journal, made) is None
+        assert len(world.sent) == 3
+        assert keys is not None
+        assert world.successor == keys.new_tree.pubkey
+
+
+@pytest.mark.parametrize(
+    ("fate", "kind"),
+    [
+        (Outcome(Fate.EXPIRED), RolloverUnsettled),
+        (Outcome(Fate.DEADLINE_PASSED), RolloverUnsettled),
+        (EndpointUnreachable("no node"), EndpointUnreachable),
+    ],
+)
+async def test_transaction__that_is_not_confirmed__keeps_its_keys(
+    tmp_path: Path, fate: Any, kind: type[ForesterError]
+) -> None:
+    world = World(fate=fate)
+    async with await open_journal(tmp_path) as journal:
+        assert isinstance(await run(world, journal), kind)
+        keys = await RolloverStore(journal).of_tree(bytes(TREE))
+        world.fate = None
+        assert await run(world, journal) is None
+        assert keys is not None
+        assert world.successor == keys.new_tree.pubkey
+
+
+async def test_another_forester__that_was_first__is_noticed_and_the_keys_are_forgotten(tmp_path: Path) -> None:
+    world = World(successor=OTHER, lag=1)
+    async with await open_journal(tmp_path) as journal:
+        assert await run(world, journal) is None
+        assert (world.sent, world.accounts_made) == ([3], {}), "nothing was created: all of it was refused"
+        assert (world.successor, await RolloverStore(journal).trees()) == (OTHER, [])
+
+
+async def test_another_forester__that_was_first_but_is_not_shown_yet__is_waited_for(tmp_path: Path) -> None:
+    world = World(successor=OTHER, lag=2)
+    async with await open_journal(tmp_path) as journal:
+        failure = await run(world, journal)
+        assert isinstance(failure, RolloverUnsettled)
+        assert failure.retryable
+        assert await run(world, journal) is None
+        assert await RolloverStore(journal).trees() == []
+
+
+async def test_another_forester__first_between_our_parts__leaves_accounts_that_are_given_up(tmp_path: Path) -> None:
+    world = World(fits=2, lag=1)
+    async with await open_journal(tmp_path) as journal:
+        begun = await RolloverStore(journal).begin(new_keys(ADDRESS_TREE))
+        world.accounts_made = {key.pubkey: ACCOUNT_COMPRESSION for key in begun.keys}
+        world.successor = OTHER
+        assert await run(world, journal) is None
+        assert world.sent == [1]
+        assert await RolloverStore(journal).trees() == []
+
+
+async def test_address__that_somebody_else_took__is_replaced_by_a_new_one(tmp_path: Path) -> None:
+    world = World()
+    async with await open_journal(tmp_path) as journal:
+        begun = await RolloverStore(journal).begin(new_keys(ADDRESS_TREE))
+        world.accounts_made[begun.new_tree.pubkey] = SYSTEM
+        failure = await run(world, journal)
+        assert isinstance(failure, RolloverImpossible)
+        assert await run(world, journal) is None
+        assert world.successor not in (None, begun.new_tree.pubkey)
+
+
+async def test_tree__that_does_not_exist__is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    world = World()
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        await asyncio.sleep(0)
+
+    world.account = nothing  # type: ignore[method-assign]
+    async with await open_journal(tmp_path) as journal:
+        assert isinstance(await run(world, journal), AccountMissing)
