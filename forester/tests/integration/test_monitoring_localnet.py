@@ -9,11 +9,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from click.testing import CliRunner
 from localnet_process import Localnet, running_localnet
+from solders.transaction import Transaction
 
 from forester.api.app import serving_api
+from forester.api.monitoring import watching
 from forester.api.routes import Monitoring
+from forester.chain.programs import registry
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.main import cli
@@ -23,7 +27,7 @@ from forester.network_status.symptoms import show_progress
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.progress import ProgressWatch
-from forester.settings import Settings
+from forester.settings import Settings, load_settings
 
 LATE_REGISTRATION = 470
 """In the second half of the registration phase of epoch 2: nobody has registered, and should have."""
@@ -90,3 +94,69 @@ async def _look(net: Localnet, expected: dict[str, Any], calls: Counter[str]) ->
     watch.look()
     assert f'forester_sol_balance{{pubkey="{me}"}}' in text
     assert text.count("\nforester_seconds_since_progress{") == trees
+
+
+def test_watching__forester_that_registers_late__is_red_then_green_and_its_incident_ends() -> None:
+    with running_localnet() as net:
+        net.call("localnet_warp", LATE_REGISTRATION)
+        net.call("localnet_advance", 3)
+        events = asyncio.run(_register_late(net))
+    assert [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events] == [
+        ("trigger", "registration"),
+        ("resolve", "registration"),
+    ]
+    assert "not registered for epoch 2" in events[0]["payload"]["summary"]
+
+
+async def _register_late(net: Localnet) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    pushed = asyncio.Event()
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.path == "/push":
+            pushed.set()
+        elif "registration" in (event := await request.json())["dedup_key"]:
+            events.append(event)
+        return web.Response(status=202)
+
+    app = web.Application()
+    app.router.add_post("/{path}", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    own = {"PAGERDUTY_ROUTING_KEY": "routing", "PUSH_GATEWAY_URL": f"{url}/push", "API_SERVER_PORT": "0"}
+    settings = load_settings(environment=net.environment | own).settings
+    try:
+        async with RpcPool([net.url]) as pool:
+            client = RpcClient(pool)
+            async with (
+                watching(settings, Metrics(), HealthBoard(), client, events_url=f"{url}/events") as watcher,
+                aiohttp.ClientSession() as session,
+            ):
+                assert watcher.address is not None
+                assert watcher.pager is not None
+                health = f"http://127.0.0.1:{watcher.address[1]}/health"
+                await watcher.state.snapshots.refresh()
+                assert await watcher.pager.drain(60)
+                async with session.get(health) as response:
+                    assert response.status == 503
+                    assert "not registered for epoch 2" in (await response.json())["reasons"][0]
+                await _register(net, client)
+                await watcher.state.snapshots.refresh()
+                async with session.get(health) as response:
+                    assert (response.status, await response.json()) == (200, {"status": "ok"})
+                assert await watcher.pager.drain(60)
+                await asyncio.wait_for(pushed.wait(), 60)
+    finally:
+        await runner.cleanup()
+    return events
+
+
+async def _register(net: Localnet, client: RpcClient) -> None:
+    key = net.keys["forester"]
+    instruction = registry.register_forester_epoch(key.pubkey(), key.pubkey(), key.pubkey(), 2)
+    blockhash = await client.latest_blockhash()
+    transaction = Transaction.new_signed_with_payer([instruction], key.pubkey(), [key], blockhash.hash)
+    await client.send_transaction(bytes(transaction))
+    net.call("localnet_advance", 2)

@@ -81,6 +81,7 @@ class SnapshotKeeper:
         self._stale_s = stale_s
         self._clock = clock
         self._began = clock()
+        self._turn = asyncio.Lock()
         self._listeners: list[Listener] = []
         self._latest: Snapshot | None = None
         self._error: str | None = None
@@ -107,25 +108,16 @@ class SnapshotKeeper:
 
     async def refresh(self) -> bool:
         """Read once; whether that succeeded. A failure keeps the last snapshot and is logged when it is new."""
-        try:
+        async with self._turn:
             try:
-                async with asyncio.timeout(self._timeout_s):
-                    state = await self._read()
-            except TimeoutError:
-                raise EndpointTimedOut(f"the network could not be read within {self._timeout_s:g} s") from None
-            # Thousands of light slots are hashed and written for each tree: not on the event loop.
-            status = await asyncio.to_thread(_encoded, state)
-        except ForesterError as error:
-            self._failed(error.detail)
-            return False
-        if self._error is not None:
-            _log.info("snapshot_recovered")
-        self._latest, self._error = Snapshot(state, self._clock(), status), None
-        self._board.clear(CONDITION)
-        set_gauges(self._metrics, state)
-        for listener in self._listeners:
-            listener(state)
-        return True
+                state = await self._state()
+                # Thousands of light slots are hashed and written for each tree: not on the event loop.
+                status = await asyncio.to_thread(_encoded, state)
+            except ForesterError as error:
+                self._failed(error.detail)
+                return False
+            self._succeeded(Snapshot(state, self._clock(), status))
+            return True
 
     async def run(self) -> None:
         """Refresh again and again, until cancelled."""
@@ -133,6 +125,22 @@ class SnapshotKeeper:
             began = time.monotonic()
             await self.refresh()
             await asyncio.sleep(max(self._every_s, _REST * (time.monotonic() - began)))
+
+    async def _state(self) -> NetworkState:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._read()
+        except TimeoutError:
+            raise EndpointTimedOut(f"the network could not be read within {self._timeout_s:g} s") from None
+
+    def _succeeded(self, snapshot: Snapshot) -> None:
+        if self._error is not None:
+            _log.info("snapshot_recovered")
+        self._latest, self._error = snapshot, None
+        self._board.clear(CONDITION)
+        set_gauges(self._metrics, snapshot.state)
+        for listener in self._listeners:
+            listener(snapshot.state)
 
     def _failed(self, error: str) -> None:
         if self._error is None:
