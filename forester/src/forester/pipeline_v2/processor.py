@@ -93,6 +93,7 @@ class V2Processor:
             return Round(more=True, failure=error)
         try:
             await self._round(turn, tally)
+            self._note_proofs(tally)
         except ForesterError as error:
             tally.failure = error
         if tally.failure is not None:
@@ -109,7 +110,7 @@ class V2Processor:
                 await self._stage(tally, self._limits.round_batches)
             while self._line.under_way:
                 await self._line.changed(_LOOK_S)
-                self._note_proofs(tally)
+            self._note_proofs(tally)
             if tally.failure is not None:
                 raise tally.failure
         except ForesterError as error:
@@ -194,7 +195,8 @@ class V2Processor:
         tally.elements += elements
         tally.transactions += 1
         self._landed = (group[-1].sequence + 1, self._clock())
-        self._pause.succeeded()
+        if tally.failure is None:
+            self._pause.succeeded()
         self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
 
     async def _look_again(self, tally: _Tally, sent: Sent) -> None:

@@ -53,6 +53,7 @@ class ProofLine:
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
         self._failure: ForesterError | None = None
+        self._bug: Exception | None = None
         self._changed = asyncio.Event()
         self._collector: asyncio.Task[None] | None = None
 
@@ -94,7 +95,10 @@ class ProofLine:
         return len(self._under_way)
 
     def take_failure(self) -> ForesterError | None:
-        """Why the last proof that failed did so, told once."""
+        """Why the last proof that failed did so, told once; raises what was not foreseen."""
+        bug, self._bug = self._bug, None
+        if bug is not None:
+            raise bug
         failure, self._failure = self._failure, None
         return failure
 
@@ -111,8 +115,6 @@ class ProofLine:
 
     async def changed(self, within_s: float) -> None:
         """Wait until a proof is there or has failed, ``within_s`` seconds at most."""
-        if self._collector is not None and self._collector.done():
-            self._collector.result()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._changed.wait()
@@ -140,12 +142,16 @@ class ProofLine:
             while self._requests.pending:
                 result = await self._requests.take()
                 link = link_of_batch(result.batch)
-                del self._under_way[link]
+                self._under_way.pop(link, None)
                 if result.proof is not None:
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure
                 self._changed.set()
+        except Exception as bug:  # noqa: BLE001 - raised where it is noticed
+            # Nobody would take what else is under way: it is not waited for.
+            self._under_way.clear()
+            self._bug = bug
         finally:
             self._changed.set()
 
