@@ -195,7 +195,10 @@ async def test_send__expired__is_settled_and_counted(bench: Bench) -> None:
     bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
     async with bench.sender() as sender:
         assert (await send(sender)).fate is Fate.EXPIRED
-    assert bench.failed("confirmation_timeout") == 1
+        assert bench.chain.blockhash_calls == 1
+        assert (await send(sender)).fate is Fate.EXPIRED
+        assert bench.chain.blockhash_calls == 2, "not with the expired one again"
+    assert bench.failed("confirmation_timeout") == 2
     assert await bench.signatures.pending() == []
 
 

@@ -27,3 +27,7 @@ class Blockhashes:
                 self._kept = await self._rpc.latest_blockhash()
                 self._kept_until = self._clock() + KEPT_S
             return self._kept
+
+    def forget(self) -> None:
+        """Read another one next time: a transaction with this one came too late."""
+        self._kept = None

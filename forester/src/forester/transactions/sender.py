@@ -176,6 +176,8 @@ class Sender:
             if known is None:  # otherwise an earlier broadcast of it may land
                 await self._unsettled.settle(signed)
             raise
+        if outcome.fate is Fate.EXPIRED:
+            self._blockhashes.forget()
         if outcome.fate is not Fate.DEADLINE_PASSED:
             await self._unsettled.settle(signed)
         return self._told(await self._with_funds_seen(_placed(outcome, signed), signed), purpose, signed)
