@@ -113,6 +113,21 @@ async def test_work__more_than_a_round__says_so_and_goes_on(bench: Bench) -> Non
     assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
 
 
+async def test_work__much_time_left__proves_the_next_round_while_it_sends_this_one(bench: Bench) -> None:
+    bench.world.fill(20)
+    bench.world.gates = {place: asyncio.Event() for place in range(4, 8)}
+    processor = await bench.start()
+    turn = bench.world.turn(last_slot=1000)
+    assert await processor.work(turn) == Round(elements=4 * ZKP, transactions=1, more=True)
+    assert bench.world.begun == list(range(8))
+    for gate in bench.world.gates.values():
+        gate.set()
+    assert await processor.work(turn) == Round(elements=4 * ZKP, transactions=1, more=True)
+    assert await processor.work(turn) == Round(elements=2 * ZKP, transactions=1)
+    assert bench.world.begun == list(range(10))
+    assert set(bench.world.proved.values()) == {1}
+
+
 async def test_work__fewer_compute_units__puts_fewer_into_a_transaction(bench: Bench) -> None:
     bench.world.fill(8)
     processor = await bench.start(V2Limits.of(Settings(cu_limit=400_000)))
@@ -488,3 +503,22 @@ async def test_metrics__of_a_round__tell_what_was_asked_of_the_indexer(bench: Be
 
 def test_world__empty_tree__has_the_root_of_the_model() -> None:
     assert World().model.root() == StateModel().root()
+
+
+async def test_metrics__of_proofs__tell_those_made_and_those_kept_from_before(bench: Bench) -> None:
+    def counted(name: str) -> float:
+        value = bench.metrics.registry.get_sample_value(name, {"circuit": APPEND.value})
+        return value or 0.0
+
+    bench.world.fill(6)
+    await (await bench.start()).prepare(bench.world.turn())
+    processor = await bench.start()
+    kept = len(await bench.kept())
+    assert kept > 0
+    assert counted("forester_proofs_reused_total") == 0
+    for _ in range(2):
+        while (await processor.work(bench.world.turn())).more:
+            pass
+        bench.world.fill(6)
+    assert counted("forester_proofs_reused_total") == kept
+    assert counted("forester_proofs_made_total") == sum(bench.world.proved.values()) > kept

@@ -8,7 +8,7 @@ forester.md 5 and 10.3.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.turn import Round, Turn
@@ -18,7 +18,7 @@ from forester.pipeline_v2.batch_sender import BatchSender, Sent, Verdict
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.patience import Pause, Refusals
-from forester.pipeline_v2.proof_line import ProofLine, link_of, link_of_batch
+from forester.pipeline_v2.proof_line import Link, ProofLine, link_of, link_of_batch
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.stager import Stager
 from forester.pipeline_v2.tree_head import TreeHead
@@ -29,6 +29,8 @@ _log = get_logger(__name__)
 
 LAST_SLOTS = 12
 """With fewer slots left a transaction goes out that has room for more."""
+OVERLAP_SLOTS = 300
+"""With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
 _LOOK_S = 1.0
 _EARLIER_S = 10.0
 _NODE_S = 5.0
@@ -46,6 +48,7 @@ class _Tally:
     elements: int = 0
     transactions: int = 0
     staged: bool = False
+    asked: set[Link] = field(default_factory=set)
     failure: ForesterError | None = None
 
 
@@ -74,6 +77,7 @@ class V2Processor:
         self._line = ProofLine(
             *(bytes(tree.address), self._name, services.proofs, services.prover, services.permits),
             window=self._limits.window,
+            made=lambda circuit: services.metrics.proofs_made.labels(circuit).inc(),
         )
         self._batches = BatchSender(tree, services.sender, services.derivation, self._limits.cu_limit)
         self._pause = Pause(clock)
@@ -159,12 +163,19 @@ class V2Processor:
                     if not await self._land(turn.epoch, tally, group, seconds):
                         return
                     continue
-            if ahead:
+            wanted = self._wanted(turn, tally)
+            if not tally.staged and len(ahead) < min(wanted, tally.provable):
+                await self._stage(tally, wanted)
+            elif ahead and tally.batches < self._limits.round_batches:
                 await self._line.changed(min(seconds, _LOOK_S))
-            elif not tally.staged and tally.provable and tally.batches < self._limits.round_batches:
-                await self._stage(tally, self._limits.round_batches - tally.batches)
             else:
                 return
+
+    def _wanted(self, turn: Turn, tally: _Tally) -> int:
+        """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
+        room = self._limits.round_batches - tally.batches
+        overlap = self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0
+        return room + overlap if room > 0 else 0
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""
@@ -197,6 +208,9 @@ class V2Processor:
         self._landed = (group[-1].sequence + 1, self._clock())
         if tally.failure is None:
             self._pause.succeeded()
+        for proof in group:
+            if link_of(proof) not in tally.asked:
+                self._metrics.proofs_reused.labels(proof.circuit).inc()
         self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
 
     async def _look_again(self, tally: _Tally, sent: Sent) -> None:
@@ -230,6 +244,7 @@ class V2Processor:
                 if not self._line.has(batch):
                     self._refusals.check(link_of_batch(batch))
                     await self._line.request(batch)
+                    tally.asked.add(link_of_batch(batch))
         except ForesterError as error:
             self._pause.failed(error)
             tally.failure = error

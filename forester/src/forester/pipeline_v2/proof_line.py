@@ -7,6 +7,7 @@ and are in the journal as soon as they are there.
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 
 from forester.errors import ForesterError
 from forester.journal.proofs import ProofStore, StoredProof
@@ -33,7 +34,10 @@ def link_of_batch(batch: StagedBatch) -> Link:
 
 
 class ProofLine:
-    """The line of one tree. ``window`` bounds its proofs under way, ``permits`` those of all trees together."""
+    """The line of one tree. ``window`` bounds its proofs under way, ``permits`` those of all trees together.
+
+    ``made`` is told the circuit of each proof that the prover made.
+    """
 
     def __init__(
         self,
@@ -44,11 +48,13 @@ class ProofLine:
         permits: asyncio.Semaphore,
         *,
         window: int,
+        made: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._tree = tree
         self._name = name
         self._store = store
         self._prover = prover
+        self._made = made
         self._requests = ProofRequests(self._prove, self._keep, permits=permits, window=window)
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
@@ -158,6 +164,7 @@ class ProofLine:
     async def _prove(self, batch: StagedBatch) -> FinishedProof:
         began = time.monotonic()
         finished = await self._prover.prove(batch.request, tree_id=self._name, batch_index=batch.sequence)
+        self._made(batch.kind.value)
         _log.info(
             "v2_proved",
             tree=self._name,
