@@ -273,6 +273,32 @@ async def test_prepared_proofs__are_used_in_the_window_and_nothing_is_sent_befor
     await processor.close(1.0)
 
 
+async def test_prepared_proofs__of_some_of_many_elements__belong_to_those_that_go_first() -> None:
+    world = World().queue(*range(1, 41))
+    processor = world.processor(group=5, groups_at_once=1)
+    await processor.prepare(world.turn())
+    assert (await processor.work(world.turn())).elements == 5
+    assert world.asked == [5]
+
+
+async def test_elements__go_in_an_order_that_nobody_can_choose() -> None:
+    orders = []
+    for _ in range(3):
+        world = World().queue(*range(1, 41))
+        await world.processor(sends_at_once=1).work(world.turn())
+        orders.append(world.values_sent)
+    assert len({tuple(order) for order in orders}) == 3
+    assert {tuple(sorted(order)) for order in orders} == {tuple(leaf(number) for number in range(1, 41))}
+
+
+async def test_units__of_a_large_round__suffice_for_its_last_element() -> None:
+    few, many = World().queue(1), World().queue(*range(1, 61))
+    for world in (few, many):
+        await world.processor().work(world.turn())
+    assert few.sent[0].unit_limit == 100_000 + 100 * 101
+    assert {call.unit_limit for call in many.sent} == {100_000 + 100 * 160}
+
+
 async def test_cells__before_the_first_one__are_left_to_others() -> None:
     world = World().queue(*range(1, 11))
     done = await world.processor(first_cell=6).work(world.turn())

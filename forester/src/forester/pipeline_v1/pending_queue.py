@@ -47,9 +47,10 @@ class PendingQueue:
         except BaseException:
             self._changed = True
             raise
-        # Whoever had the window before us may still be sending from the first cell on: begin somewhere else.
-        turned = random.randrange(len(cells)) if cells else 0  # noqa: S311 - no secret
-        self._cells = {cell.value: cell for cell in cells[turned:] + cells[:turned]}
+        # Addresses inserted in ascending order send the program from each to the next, until its calls are too deep;
+        # and whoever had the window before us may still be sending from the first cell on.
+        random.shuffle(cells)
+        self._cells = {cell.value: cell for cell in cells}
         self._window = window
 
     def __contains__(self, value: object) -> bool:

@@ -24,7 +24,7 @@ from forester.pipeline_v1.pending_queue import PendingQueue
 from forester.pipeline_v1.proofs import Proof, ProofSource
 from forester.pipeline_v1.recent_work import RecentWork
 from forester.pipeline_v1.tree_view import Fit, TreeView, read_view
-from forester.pipeline_v1.work_items import Reaction, WorkItem, reaction_to, work_item
+from forester.pipeline_v1.work_items import CHANGES_PER_ADDRESS, Reaction, WorkItem, reaction_to, work_item
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
@@ -35,6 +35,7 @@ _log = get_logger(__name__)
 MOST_STRIKES = 3
 """An element that was refused or unknown so often is left alone for as long as one that is done."""
 _PREPARE_S = 30.0
+_CHANGES_BY_OTHERS = 100
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class _Tally:
 
     turn: Turn
     ends: float
+    changes: int = 0
+    """Of the tree, that may land while the round is under way."""
     confirmed: int = 0
     gone: int = 0
     refused: int = 0
@@ -148,7 +151,8 @@ class V1Processor:
         except ForesterError as error:
             return Round(failure=error)
         self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
-        cells = self._queue.waiting()[: self._options.round]
+        cells = sorted(self._queue.waiting(), key=lambda cell: cell.value not in self._prepared)[: self._options.round]
+        tally.changes = _changes_of(self._tree.kind, len(cells)) + _CHANGES_BY_OTHERS
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
             for group in groups:
@@ -207,8 +211,8 @@ class V1Processor:
         for proof in proofs:
             fit = view.fit(proof)
             if fit is Fit.FITS:
-                place, behind = view.changelog_index(proof), view.behind(proof)
-                items.append(work_item(self._tree, forester, proof, place, behind))
+                changes = view.behind(proof) + tally.changes
+                items.append(work_item(self._tree, forester, proof, view.changelog_index(proof), changes))
             else:
                 unfit[fit.value] = unfit.get(fit.value, 0) + 1
         if unfit:
@@ -284,3 +288,7 @@ class V1Processor:
             more=bool(self._queue.waiting()),
             failure=failure,
         )
+
+
+def _changes_of(kind: TreeKind, elements: int) -> int:
+    return elements * (CHANGES_PER_ADDRESS if kind is TreeKind.ADDRESS_V1 else 1)

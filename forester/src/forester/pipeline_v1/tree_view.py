@@ -1,7 +1,9 @@
 """What a V1 tree on the chain says about a proof, before a fee is paid for it.
 
 A tree keeps its last roots and its last changes. A proof of any of these roots is brought up to date by the program,
-low elements of addresses included, so that all elements may be sent with proofs of one root, in any order.
+low elements of addresses included, so that all elements may be sent with proofs of one root. For that the program calls
+itself once per element that was inserted just below, which it can some fifty times: addresses in random order need a
+handful of calls, fifty in ascending order are refused (measured).
 """
 
 import enum
