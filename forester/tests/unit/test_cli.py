@@ -40,13 +40,13 @@ def test_forester__version_asked__prints_the_version_of_the_distribution(word: s
 def test_forester__help_asked__names_the_commands_that_exist() -> None:
     code, text = run("--help")
     assert code == 0
-    assert all(word in text for word in ("status", "health", "config", "not built yet"))
+    assert all(word in text for word in ("start", "status", "health", "check", "config"))
 
 
 def test_forester__unknown_command__is_a_usage_error() -> None:
-    code, text = run("start")
+    code, text = run("begin")
     assert code == 2
-    assert "No such command 'start'" in text
+    assert "No such command 'begin'" in text
 
 
 def test_config_show__values_of_all_sources__are_told_with_their_origin() -> None:

@@ -6,6 +6,7 @@ from forester.cli.command import Group
 from forester.observability.logs import configure_logs
 
 COMMANDS = {
+    "start": ("forester.cli.start", "Register for epochs and move the trees that are ours."),
     "status": ("forester.cli.status", "Print epochs, foresters, queues and trees."),
     "health": ("forester.cli.health", "Check balance and registration; made for cron."),
     "check": ("forester.cli.check", "Check everything that a forester needs."),
@@ -29,6 +30,5 @@ def cli(verbose: bool, quiet: bool) -> None:
     """Keep Light Protocol's Merkle trees moving.
 
     Options are read from the environment and from .env, too; `forester config show` tells what holds and why.
-    The daemon is not built yet: this release looks at networks and checks foresters.
     """
     configure_logs(level="error" if quiet else "debug" if verbose else "info")

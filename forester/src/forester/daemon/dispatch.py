@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeMetadata
@@ -46,6 +47,14 @@ RollOver = Callable[[TreeMetadata, Turn], Awaitable[ForesterError | None]]
 """Replaces a tree if it is full; returns what kept it from that."""
 
 
+@runtime_checkable
+class _Hearing(Protocol):
+    """A processor that remembers what it read of a queue."""
+
+    def queue_changed(self) -> None:
+        """Take in that the queue is different."""
+
+
 @dataclass(frozen=True)
 class DispatchParts:
     """What the dispatchers of all trees share."""
@@ -72,6 +81,7 @@ class TreeDispatcher:
         self._parts = parts
         self._queue_changed = asyncio.Event()
         self._plan_changed = asyncio.Event()
+        self._processor: TreeProcessor | None = None
         self._made: tuple[LiveEpoch, TreeSchedule] | None = None
         self._failures = 0
         self._roll_over_at = 0.0
@@ -80,6 +90,8 @@ class TreeDispatcher:
         """Take in that the tree or its queue is different: there may be work."""
         self._queue_changed.set()
         self._roll_over_at = 0.0
+        if isinstance(self._processor, _Hearing):
+            self._processor.queue_changed()
 
     def plan_changed(self) -> None:
         """Take in that shares or funds are different, or that the process is to end."""
@@ -88,7 +100,7 @@ class TreeDispatcher:
     async def run(self) -> None:
         """Take the turns of the tree until somebody asks to stop."""
         with bind(tree=str(self.tree.address), kind=self.tree.kind.label):
-            processor = self._parts.make_processor(self.tree)
+            processor = self._processor = self._parts.make_processor(self.tree)
             close_s = 0.0
             try:
                 while not self._parts.stopping.is_set():

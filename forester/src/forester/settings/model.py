@@ -171,6 +171,10 @@ class Settings(BaseModel):
     """First cell of V1 nullifier queues that is considered."""
     address_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
     """First cell of V1 address queues that is considered."""
+    queue_poll_interval_seconds: Count = 10
+    """How often an idle queue is looked at when no subscription tells of changes."""
+    journal_path: str | None = None
+    """File of proofs and signatures that a restart goes on with; unset is forester/journal.sqlite in XDG_STATE_HOME."""
     processor_mode: ProcessorMode = "all"
     """Generations of trees that are processed."""
     tree_ids: Keys = ()

@@ -28,7 +28,7 @@ _OTHER_VARIABLES = {
     "send_tx_rate_limit": "SEND_TRANSACTION_RATE_LIMIT",
     "photon_rate_limit": "PHOTON_RATE_LIMIT",
 }
-_OTHER_FLAGS = {"tree_ids": "--tree-id"}
+_OTHER_FLAGS = {"tree_ids": "--tree-id", "journal_path": "--journal"}
 
 
 class FlagInvalid(SettingsInvalid):

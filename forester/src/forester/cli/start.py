@@ -1,0 +1,107 @@
+"""``forester start``: the daemon."""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from forester.api.monitoring import watching
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.cli.checking import RETRY
+from forester.cli.command import Command
+from forester.cli.options import output_option, setting_options
+from forester.cli.start_checks import run_start_checks
+from forester.daemon.compose import Daemon
+from forester.daemon.plan import make_plan, plan_text
+from forester.daemon.services import journal_path, open_services
+from forester.daemon.waiting import first_of
+from forester.errors import SettingsInvalid
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.settings import Settings, given, load_settings, require
+from forester.settings.sources import unknown_variables
+from shared.logs import get_logger
+from shared.shutdown import Shutdown
+
+_log = get_logger(__name__)
+
+_NEEDED = ("rpc_url", "indexer_url", "payer", "derivation")
+_PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url")
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "forester start",
+        "forester start --tree-id bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU --processor-mode v2",
+        "forester start --dry-run",
+    ),
+    epilog="SIGTERM and SIGINT drain: transactions in flight end, proofs under way are kept in the journal for the "
+    "next start; a second signal ends the process at once. Exit codes: 0 stopped by a signal, 2 usage, 69 a service is "
+    "unreachable (dry run), 78 configuration or journal in use, 130 and 143 by a second signal.",
+)
+@setting_options(*Settings.model_fields)
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and the checks; send and write nothing.")
+@output_option
+def start(dry_run: bool, output: str, **flags: Any) -> None:
+    """Register for epochs and move the trees that are ours, until a signal."""
+    settings = load_settings(flags).settings
+    _require(settings)
+    for sentence in unknown_variables(os.environ):
+        _log.warning("unknown_variable", told=sentence)
+    if dry_run:
+        sys.exit(asyncio.run(_dry_run(settings, output)))
+    asyncio.run(_run(settings))
+
+
+def _require(settings: Settings) -> None:
+    require(settings, *_NEEDED)
+    v1_only = settings.processor_mode == "v1"
+    if not v1_only and settings.prover_url is None and any(getattr(settings, name) is None for name in _PROVERS):
+        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
+
+
+async def _run(settings: Settings) -> None:
+    shutdown = Shutdown()
+    shutdown.install()
+    metrics, board = Metrics(), HealthBoard()
+    async with (
+        open_services(settings, metrics) as services,
+        watching(settings, metrics, board, services.rpc) as watcher,
+    ):
+        _log.info("starting", payer=str(given(settings.payer).pubkey), journal=str(journal_path(settings)))
+        await first_of(_checked(settings), shutdown.wait())
+        daemon = Daemon(services, board, watcher.worked)
+        watcher.choose(lambda tree: tree.address in daemon.trees)
+        await daemon.run(shutdown)
+    _log.info("stopped")
+
+
+async def _checked(settings: Settings) -> None:
+    """Tell what is not as it should be. SettingsInvalid for what no patience mends; services may come up later."""
+    for item in await run_start_checks(settings):
+        if item.success:
+            _log.info("start_check", check=item.name, found=item.message)
+        elif item.hopeless:
+            raise SettingsInvalid(f"{item.name}: {item.message}")
+        else:
+            _log.warning("start_check_failed", check=item.name, reason=item.message)
+
+
+async def _dry_run(settings: Settings, output: str) -> int:
+    async with RpcPool.from_settings(settings, retry=RETRY) as pool:
+        plan = await make_plan(RpcClient(pool), settings, str(journal_path(settings)))
+    results = await run_start_checks(settings)
+    if output == "json":
+        checks = [{"name": item.name, "success": item.success, "message": item.message} for item in results]
+        click.echo(json.dumps(plan.as_object() | {"checks": checks}, indent=2))
+    else:
+        for line in plan_text(plan):
+            click.echo(line)
+        for item in results:
+            click.echo(f"{'✓' if item.success else '✗'} {item.name}: {item.message}")
+    return int(not all(item.success for item in results))

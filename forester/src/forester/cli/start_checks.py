@@ -1,0 +1,114 @@
+"""What ``forester start`` looks at before it begins: a wrong setting is told at once, with its remedy."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.checks.admission import check_admission
+from forester.checks.balance import check_balance
+from forester.checks.node import check_node, check_protocol, check_same_cluster
+from forester.checks.result import CheckFailed
+from forester.checks.services import check_indexer, check_prover
+from forester.cli.checking import RETRY
+from forester.daemon.discovery import TreeFilter, find_trees
+from forester.daemon.services import prover_endpoints
+from forester.errors import AccountMissing, ForesterError
+from forester.network_status.fitness import LEAST_BALANCE_SOL
+from forester.settings import Settings, given
+
+LIMIT_S = 20.0
+"""The longest that one check takes; they run side by side."""
+
+_HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees")
+"""Checks whose findings no patience mends."""
+
+
+@dataclass(frozen=True)
+class StartCheck:
+    """What a check found; ``hopeless`` if a forester could never work like this."""
+
+    name: str
+    success: bool
+    message: str
+    hopeless: bool = False
+
+
+async def run_start_checks(settings: Settings) -> list[StartCheck]:
+    """Run all checks that the settings give cause for; nothing is sent, and no failure is raised."""
+    async with RpcPool.from_settings(settings, retry=RETRY) as pool, aiohttp.ClientSession() as session:
+        checks = _checks(settings, RpcClient(pool), session)
+        return list(await asyncio.gather(*(_run(name, check) for name, check in checks.items())))
+
+
+def _checks(
+    settings: Settings, client: RpcClient, session: aiohttp.ClientSession
+) -> dict[str, Callable[[], Awaitable[str]]]:
+    payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
+    checks: dict[str, Callable[[], Awaitable[str]]] = {
+        "rpc": lambda: check_node(client),
+        "protocol": lambda: check_protocol(client),
+        "balance": lambda: check_balance(client, payer, LEAST_BALANCE_SOL),
+        "admission": lambda: check_admission(client, derivation, payer),
+        "trees": lambda: _trees(client, settings),
+        "indexer": lambda: check_indexer(client, given(settings.indexer_url).get_secret_value()),
+    }
+    if settings.fallback_rpc_url is not None:
+        checks["fallback_rpc"] = lambda: _fallback(client, given(settings.fallback_rpc_url).get_secret_value())
+    if settings.tree_ids:
+        checks["chosen_trees"] = lambda: _chosen(client, settings)
+    if settings.processor_mode != "v1":
+        key = settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None
+        checks["prover"] = lambda: check_prover(_prover_urls(settings), key)
+    if settings.ws_rpc_url is not None:
+        checks["websocket"] = lambda: _web_socket(session, given(settings.ws_rpc_url).get_secret_value())
+    return checks
+
+
+async def _run(name: str, check: Callable[[], Awaitable[str]]) -> StartCheck:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            return StartCheck(name, True, await check())
+    except TimeoutError:
+        return StartCheck(name, False, f"no result within {LIMIT_S:g} s; is the service reachable?")
+    except ForesterError as error:
+        found = isinstance(error, CheckFailed | AccountMissing)
+        return StartCheck(name, False, error.detail, hopeless=found and name in _HOPELESS)
+
+
+async def _fallback(client: RpcClient, url: str) -> str:
+    async with RpcPool([url], retry=RETRY) as pool:
+        return await check_same_cluster(client, RpcClient(pool))
+
+
+async def _trees(client: RpcClient, settings: Settings) -> str:
+    found = await find_trees(client, TreeFilter.from_settings(settings))
+    if not found:
+        raise CheckFailed("no tree is chosen; see --tree-id, --group-authority, --processor-mode")
+    missing = [str(tree) for tree in settings.tree_ids if tree not in found]
+    if missing:
+        raise CheckFailed(f"not among the trees that are chosen: {', '.join(missing)}; correct --tree-id")
+    return f"{len(found)} trees"
+
+
+async def _chosen(client: RpcClient, settings: Settings) -> str:
+    found = await find_trees(client, TreeFilter.from_settings(settings))
+    if not found:
+        raise CheckFailed("none of the trees of --tree-id exists, or is of --group-authority and --processor-mode")
+    return f"{len(found)} of {len(settings.tree_ids)}"
+
+
+def _prover_urls(settings: Settings) -> list[str]:
+    endpoints = prover_endpoints(settings)
+    return list(dict.fromkeys([*endpoints.by_circuit.values(), *([endpoints.base] if settings.prover_url else [])]))
+
+
+async def _web_socket(session: aiohttp.ClientSession, url: str) -> str:
+    try:
+        async with session.ws_connect(url):
+            return "connected"
+    except (aiohttp.ClientError, OSError) as error:
+        raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {error}") from None

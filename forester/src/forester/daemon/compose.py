@@ -1,0 +1,168 @@
+"""The daemon: clock, epochs, trees and their watchers, put together and run until somebody asks to stop."""
+
+from collections.abc import Callable
+
+from solders.pubkey import Pubkey
+
+from forester.chain.tree_metadata import TreeMetadata
+from forester.daemon.clock import SlotClock, follow_slots, poll_slots
+from forester.daemon.discovery import Discovery, TreeFilter, Trees
+from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
+from forester.daemon.epochs import EpochKeeper, EpochParts
+from forester.daemon.funds import Funds
+from forester.daemon.heartbeat import Heartbeat
+from forester.daemon.processors import Processors
+from forester.daemon.services import Services
+from forester.daemon.shares import LiveShares
+from forester.daemon.supervisor import Supervisor
+from forester.daemon.trees import TreeTasks
+from forester.daemon.waiting import first_of
+from forester.daemon.watch import Listeners, watch
+from forester.epoch.turn import Round, Turn
+from forester.journal.rollovers import RolloverStore
+from forester.observability.health import HealthBoard
+from forester.rollover.rollovers import Rollovers
+from forester.settings import given
+from shared.logs import get_logger
+from shared.shutdown import Shutdown
+
+_log = get_logger(__name__)
+
+STOP_S = DRAIN_S + CLOSE_S + 5.0
+"""The longest that the end of the process takes: transactions in flight, then proofs under way, then the rest."""
+
+Worked = Callable[[TreeMetadata, Round], None]
+"""Told of every round."""
+
+
+class Daemon:
+    """One forester. ``run`` returns when it has drained."""
+
+    def __init__(self, services: Services, board: HealthBoard, worked: Worked = lambda *_: None) -> None:
+        settings = services.settings
+        self._services = services
+        self._board = board
+        self._worked = worked
+        self._supervisor = Supervisor(services.metrics.registry, failed=board.task_failed)
+        self._clock = SlotClock(silence_s=settings.slot_update_interval_seconds)
+        self._shares = LiveShares(self._plan_changed)
+        payer = given(settings.payer).pubkey
+        self._funds = Funds(services.rpc, payer, services.sender, services.metrics, self._funds_changed)
+        self._pages: dict[int, str] = {}
+        self._keeper = EpochKeeper(self._epoch_parts(payer), self._supervisor)
+        self._processors = Processors(services)
+        self._rollovers = Rollovers(
+            services.rpc,
+            services.sender,
+            RolloverStore(services.journal),
+            derivation=given(settings.derivation),
+        )
+        self._trees = TreeTasks(self._supervisor, self._dispatcher)
+        self._discovery = Discovery(
+            services.rpc,
+            TreeFilter.from_settings(settings),
+            interval_s=settings.tree_discovery_interval_seconds,
+            changed=self._trees.set_trees,
+        )
+        self._heartbeat = Heartbeat(self._clock, self._keeper, self._supervisor, self._funds, board)
+
+    @property
+    def trees(self) -> Trees:
+        """The trees that are worked on."""
+        return self._discovery.trees
+
+    async def run(self, shutdown: Shutdown) -> None:
+        """Forest until ``shutdown`` is requested, then drain: what is in flight ends, what was paid for is kept."""
+        self._start_clock()
+        await first_of(self._clock.reach(0), shutdown.wait())
+        if not shutdown.requested:
+            self._start_work()
+            await shutdown.wait()
+        _log.info("draining", within_s=STOP_S)
+        drained = await self._supervisor.stop(STOP_S)
+        _log.info("drained", complete=drained)
+
+    def _start_clock(self) -> None:
+        services, clock = self._services, self._clock
+        interval_s = services.settings.slot_update_interval_seconds
+        self._supervisor.start("slots", lambda: poll_slots(clock, services.rpc, interval_s))
+        if services.settings.ws_rpc_url is not None:
+            url = services.settings.ws_rpc_url.get_secret_value()
+            self._supervisor.start("slot_subscription", lambda: follow_slots(clock, services.session, url))
+
+    def _start_work(self) -> None:
+        services, start = self._services, self._supervisor.start
+        start("pending_signatures", services.sender.settle_pending)
+        start("balance", self._funds.run)
+        start("epochs", self._keeper.run)
+        start("discovery", self._discover)
+        if services.settings.ws_rpc_url is not None:
+            url = services.settings.ws_rpc_url.get_secret_value()
+            start("watch", lambda: watch(services.session, url, self._listeners()))
+        start("heartbeat", self._heartbeat.run)
+
+    async def _discover(self) -> None:
+        await self._discovery.refresh()
+        await self._discovery.run()
+
+    def _listeners(self) -> Listeners:
+        def account(address: Pubkey, data: bytes) -> None:
+            self._trees.account_changed(address)
+            self._discovery.notice(address, data)
+
+        def gap() -> None:
+            self._trees.all_changed()
+            self._keeper.wake()
+            self._discovery.look_again()
+
+        return Listeners(account, self._keeper.wake, gap)
+
+    def _epoch_parts(self, payer: Pubkey) -> EpochParts:
+        services = self._services
+        return EpochParts(
+            rpc=services.rpc,
+            sender=services.sender,
+            clock=self._clock,
+            shares=self._shares,
+            metrics=services.metrics,
+            authority=payer,
+            derivation=given(services.settings.derivation),
+            page=self._page,
+        )
+
+    def _dispatcher(self, tree: TreeMetadata) -> TreeDispatcher:
+        parts = DispatchParts(
+            clock=self._clock,
+            shares=self._shares,
+            funds=self._funds,
+            make_processor=self._processors.make,
+            stopping=self._supervisor.stopping,
+            poll_s=self._services.settings.queue_poll_interval_seconds,
+            progress=self._progress,
+            roll_over=self._rollovers.roll_over_if_full,
+        )
+        return TreeDispatcher(tree, parts)
+
+    def _progress(self, tree: TreeMetadata, turn: Turn, done: Round, seconds: float) -> None:
+        if done.elements and not tree.kind.is_batched:
+            # The V2 pipeline counts as its transactions land.
+            self._services.metrics.count_processed(turn.epoch, done.elements, seconds)
+        self._heartbeat.count(done)
+        self._worked(tree, done)
+
+    def _plan_changed(self) -> None:
+        self._trees.plan_changed()
+
+    def _funds_changed(self) -> None:
+        payer = given(self._services.settings.payer).pubkey
+        reason = f"insufficient funds: processing rests until {payer} is topped up"
+        self._board.set("funds", None if self._funds.available else reason)
+        self._trees.plan_changed()
+
+    def _page(self, epoch: int, reason: str) -> None:
+        if reason:
+            self._pages[epoch] = reason
+        else:
+            self._pages.pop(epoch, None)
+        told = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._pages.items()))
+        self._board.set("epoch", told or None)

@@ -1,0 +1,62 @@
+"""One line every 20 s that says where the forester stands (forester.md 2.7), and whether it still knows the slot."""
+
+import asyncio
+
+from forester.daemon.clock import SlotClock
+from forester.daemon.epochs import EpochKeeper
+from forester.daemon.funds import Funds
+from forester.daemon.supervisor import Supervisor
+from forester.epoch.turn import Round
+from forester.observability.health import HealthBoard
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+EVERY_S = 20.0
+SLOT_STALE_S = 60.0
+
+
+class Heartbeat:
+    """Counts rounds between its lines."""
+
+    def __init__(
+        self, clock: SlotClock, epochs: EpochKeeper, supervisor: Supervisor, funds: Funds, board: HealthBoard
+    ) -> None:
+        self._clock = clock
+        self._epochs = epochs
+        self._supervisor = supervisor
+        self._funds = funds
+        self._board = board
+        self._rounds = self._elements = self._transactions = self._failures = 0
+
+    def count(self, done: Round) -> None:
+        """Take in a round."""
+        self._rounds += 1
+        self._elements += done.elements
+        self._transactions += done.transactions
+        self._failures += done.failure is not None
+
+    async def run(self) -> None:
+        """Write the line again and again, for ever."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.beat()
+
+    def beat(self) -> None:
+        """Write the line once."""
+        age_s = self._clock.reading_age_s
+        stale = age_s is not None and age_s > SLOT_STALE_S
+        self._board.set("slots", f"the node has told no slot for {age_s:.0f} s" if stale and age_s else None)
+        _log.info(
+            "heartbeat",
+            slot=self._clock.slot(),
+            slot_age_s=None if age_s is None else round(age_s, 1),
+            epochs={str(epoch): state.value for epoch, state in self._epochs.states.items() if not state.over},
+            trees=sum(name.startswith("tree ") for name in self._supervisor.names),
+            rounds=self._rounds,
+            elements=self._elements,
+            transactions=self._transactions,
+            failures=self._failures,
+            lamports=self._funds.lamports,
+        )
+        self._rounds = self._elements = self._transactions = self._failures = 0

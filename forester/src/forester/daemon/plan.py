@@ -1,0 +1,146 @@
+"""What a forester would do: read once, nothing sent, nothing written."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import TreeMetadata
+from forester.daemon.discovery import TreeFilter, find_trees
+from forester.epoch.machine import Progress, Seen, decide
+from forester.epoch.phases import EpochPhases, SlotRange
+from forester.epoch.registration import read_epoch
+from forester.epoch.schedule import Share, TreeSchedule
+from forester.network_status.epochs import protocol_times
+from forester.settings import Settings, given
+
+WINDOWS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """An epoch, where it stands for us, and what would be done now."""
+
+    epoch: int
+    phase: str
+    state: str
+    action: str
+    until_slot: int | None
+    share: str | None
+
+
+@dataclass(frozen=True)
+class TreePlan:
+    """A tree that would be worked on, and the next windows of slots in which it is ours.
+
+    ``certain`` is false while the weight of the epoch is not finalised: the windows then show what the registered
+    weights come to so far.
+    """
+
+    tree: str
+    kind: str
+    rolled_over: bool
+    windows: tuple[tuple[int, int], ...]
+    certain: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that would be done."""
+
+    slot: int
+    payer: str
+    derivation: str
+    journal: str
+    epochs: tuple[EpochPlan, ...]
+    trees: tuple[TreePlan, ...]
+
+    def as_object(self) -> dict[str, Any]:
+        """The plan as JSON would have it."""
+        return asdict(self)
+
+
+async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
+    """Read the chain and decide. Raises EndpointError, AccountMissing, MalformedAccount."""
+    derivation = given(settings.derivation)
+    account = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+    config = decode_protocol_config(account.data).config
+    slot = await rpc.slot()
+    lived: list[tuple[EpochPhases, Seen]] = []
+    for epoch in protocol_times(config).live_epochs(slot):
+        seen = await read_epoch(rpc, derivation, epoch, config.finalize_counter_limit)
+        lived.append((protocol_times(seen.config or config).phases(epoch), seen))
+    trees = await find_trees(rpc, TreeFilter.from_settings(settings))
+    return Plan(
+        slot=slot,
+        payer=str(given(settings.payer).pubkey),
+        derivation=str(derivation),
+        journal=journal,
+        epochs=tuple(_epoch_plan(phases, seen) for phases, seen in lived),
+        trees=tuple(_tree_plan(tree, lived, slot) for tree in sorted(trees.values(), key=_order)),
+    )
+
+
+def _order(tree: TreeMetadata) -> tuple[int, str]:
+    return tree.kind.value, str(tree.address)
+
+
+def _epoch_plan(phases: EpochPhases, seen: Seen) -> EpochPlan:
+    decision = decide(phases, Progress(), seen)
+    share = _share(seen)
+    return EpochPlan(
+        epoch=phases.epoch,
+        phase=phases.phase_at(seen.slot).value,
+        state=decision.state.value,
+        action=decision.action.value,
+        until_slot=decision.until_slot,
+        share=f"{share.weight} of {share.total_weight} from {share.index}" if share is not None else None,
+    )
+
+
+def _share(seen: Seen) -> Share | None:
+    """Our share, that of the registered weight while it is not finalised."""
+    registration = seen.registration
+    if registration is None:
+        return None
+    total = registration.total_weight or seen.registered_weight
+    return Share(registration.index, registration.weight, total) if total else None
+
+
+def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, Seen]], slot: int) -> TreePlan:
+    windows: list[SlotRange] = []
+    certain = True
+    for phases, seen in lived:
+        share = _share(seen)
+        if share is None or slot > phases.active.last or len(windows) >= WINDOWS_SHOWN:
+            continue
+        certain = certain and seen.registration is not None and seen.registration.total_weight is not None
+        schedule = TreeSchedule.make(phases, bytes(tree.eligibility_key), share, max(slot, phases.active.first))
+        windows += schedule.windows[: WINDOWS_SHOWN - len(windows)]
+    shown = tuple((window.first, window.last) for window in windows)
+    return TreePlan(str(tree.address), tree.kind.label, tree.metadata.is_rolled_over, shown, bool(windows) and certain)
+
+
+def plan_text(plan: Plan) -> list[str]:
+    """The plan as lines for people."""
+    lines = [
+        f"slot {plan.slot}",
+        f"payer {plan.payer}, registered under {plan.derivation}",
+        f"journal {plan.journal}",
+        *(_epoch_line(item) for item in plan.epochs),
+        "1 tree" if len(plan.trees) == 1 else f"{len(plan.trees)} trees",
+    ]
+    for tree in plan.trees:
+        slots = ", ".join(f"{first} to {last}" for first, last in tree.windows) or "none known yet"
+        note = "" if tree.certain or not tree.windows else " (as far as weights are registered)"
+        retired = ", rolled over" if tree.rolled_over else ""
+        lines.append(f"  {tree.kind} {tree.tree}{retired}: next windows {slots}{note}")
+    return lines
+
+
+def _epoch_line(item: EpochPlan) -> str:
+    until = f" until slot {item.until_slot}" if item.until_slot is not None else ""
+    share = f", share {item.share}" if item.share is not None else ", not registered"
+    return f"epoch {item.epoch}: {item.phase} phase, {item.state}{share}; would {item.action}{until}"

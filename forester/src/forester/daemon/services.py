@@ -1,0 +1,125 @@
+"""The clients and the memory of one daemon, opened together from the settings and closed in order."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from solders.address_lookup_table_account import AddressLookupTableAccount
+
+from forester.chain.lookup_tables import decode_lookup_table
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.errors import ForesterError
+from forester.indexer.client import IndexerClient
+from forester.journal.database import Journal
+from forester.journal.signatures import SignatureStore
+from forester.limits.token_bucket import TokenBucket
+from forester.observability.metrics import Metrics
+from forester.prover_client.client import ProverClient, ProverTimes
+from forester.prover_client.endpoints import ProverEndpoints
+from forester.settings import Settings, given
+from forester.transactions.confirm import Confirmations, Pace
+from forester.transactions.priority_fee import PriorityFee
+from forester.transactions.sender import Sender
+from shared.circuit_id import CircuitKind
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_JOURNAL = Path("forester") / "journal.sqlite"
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything that is open. ``permits`` bounds the proofs under way of all trees together."""
+
+    settings: Settings
+    rpc: RpcClient
+    session: aiohttp.ClientSession
+    indexer: IndexerClient
+    prover: ProverClient
+    journal: Journal
+    sender: Sender
+    metrics: Metrics
+    permits: asyncio.Semaphore
+
+
+def journal_path(settings: Settings) -> Path:
+    """Where the journal is: as the settings say, else among the user's state."""
+    if settings.journal_path is not None:
+        return Path(settings.journal_path).expanduser()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / _JOURNAL
+
+
+def prover_endpoints(settings: Settings) -> ProverEndpoints:
+    """The provers of the settings: one for all circuits, and those of single ones."""
+    named = {
+        CircuitKind.BATCH_APPEND: settings.prover_append_url,
+        CircuitKind.BATCH_UPDATE: settings.prover_update_url,
+        CircuitKind.BATCH_ADDRESS_APPEND: settings.prover_address_append_url,
+    }
+    by_circuit = {kind: url.get_secret_value() for kind, url in named.items() if url is not None}
+    if settings.prover_url is None:
+        return ProverEndpoints(by_circuit=by_circuit)
+    return ProverEndpoints(settings.prover_url.get_secret_value(), by_circuit)
+
+
+def indexer_of(settings: Settings, session: aiohttp.ClientSession) -> IndexerClient:
+    """The indexer of the settings, with its fallback and its rate limit."""
+    url = given(settings.indexer_url).get_secret_value()
+    fallback = settings.fallback_indexer_url.get_secret_value() if settings.fallback_indexer_url is not None else None
+    if settings.photon_rate_limit is None:
+        return IndexerClient(session, url, fallback=fallback)
+    return IndexerClient(session, url, fallback=fallback, admit=TokenBucket(settings.photon_rate_limit).wait)
+
+
+@asynccontextmanager
+async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
+    """Open everything; JournalLocked if another forester has the journal. Nothing is asked of any service yet."""
+    async with AsyncExitStack() as stack:
+        journal = await stack.enter_async_context(await Journal.open(journal_path(settings)))
+        rpc = RpcClient(await stack.enter_async_context(RpcPool.from_settings(settings)))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        indexer = indexer_of(settings, session)
+        polling_s = settings.prover_polling_interval_ms / 1000
+        prover = ProverClient(
+            session,
+            prover_endpoints(settings),
+            api_key=settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None,
+            times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
+        )
+        pace = Pace(poll_s=settings.confirmation_poll_interval_ms / 1000)
+        confirmations = await stack.enter_async_context(
+            Confirmations(rpc, most=settings.max_concurrent_sends, pace=pace)
+        )
+        sender = Sender(
+            rpc,
+            confirmations,
+            SignatureStore(journal),
+            PriorityFee(settings, rpc),
+            given(settings.payer),
+            cu_limit=settings.cu_limit,
+            tables=await _tables(settings, rpc),
+            metrics=metrics,
+            unknown_kept_s=settings.tx_cache_ttl_seconds,
+        )
+        permits = asyncio.Semaphore(settings.transaction_max_concurrent_batches)
+        yield Services(settings, rpc, session, indexer, prover, journal, sender, metrics, permits)
+
+
+async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTableAccount, ...]:
+    """The lookup table, without which transactions are only larger."""
+    address = settings.lookup_table_address
+    if address is None:
+        return ()
+    try:
+        account = await rpc.existing_account(address, "the lookup table of --lookup-table-address")
+        return (decode_lookup_table(account),)
+    except ForesterError as error:
+        _log.warning("lookup_table_unusable", table=str(address), error=error.detail)
+        return ()

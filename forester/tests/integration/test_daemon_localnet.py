@@ -1,0 +1,135 @@
+"""``forester start`` as a process: through epochs of the published programs, a signal, and a start that goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from localnet_process import Localnet, running_localnet
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.network_status.reader import read_network
+from forester.network_status.state import NetworkState
+
+SLOT_MS = "30"
+SEED = {"compress": 25, "spend": 12, "addresses": 22}
+DEADLINE_S = 240
+"""Far more than a loaded machine needs: an epoch has 200 slots, and one that is missed is followed by another."""
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Localnet]:
+    with running_localnet("--slot-ms", SLOT_MS) as localnet:
+        localnet.call("localnet_seed", SEED)
+        yield localnet
+
+
+def environment(net: Localnet, journal: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    quick = {"CONFIRMATION_POLL_INTERVAL_MS": "100"}
+    return inherited | net.environment | quick | {"JOURNAL_PATH": str(journal)}
+
+
+@contextlib.contextmanager
+def forester(net: Localnet, journal: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    log = journal.with_name("log")
+    with log.open("a") as told:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "forester", "start", *options],
+            env=environment(net, journal),
+            cwd=journal.parent,
+            stderr=told,
+            text=True,
+        )
+        try:
+            yield process
+        except BaseException:
+            sys.stderr.write(log.read_text()[-20_000:])
+            raise
+        finally:
+            process.kill()
+            process.wait(60)
+
+
+async def state_of(net: Localnet) -> NetworkState:
+    async with RpcPool([net.url]) as pool:
+        return await read_network(RpcClient(pool), all_epochs=True)
+
+
+def wait_for(net: Localnet, process: subprocess.Popen[str], true: Callable[[NetworkState], bool]) -> NetworkState:
+    ends = time.monotonic() + DEADLINE_S
+    while time.monotonic() < ends:
+        assert process.poll() is None, "the forester has ended"
+        state = asyncio.run(state_of(net))
+        if true(state):
+            return state
+        time.sleep(0.5)
+    raise AssertionError(f"not reached within {DEADLINE_S} s")
+
+
+def drained(state: NetworkState) -> bool:
+    return all(not queue.ready_zkp_batches for item in state.trees for queue in item.queues.values())
+
+
+def reported(state: NetworkState) -> list[int]:
+    """Work of the epochs that were reported with any."""
+    every = (item for registrations in state.registrations.values() for item in registrations)
+    return [item.work_counter for item in every if item.has_reported_work and item.work_counter]
+
+
+def stop(process: subprocess.Popen[str], number: signal.Signals) -> int:
+    process.send_signal(number)
+    return process.wait(DEADLINE_S)
+
+
+def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_and_goes_on(
+    net: Localnet, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.sqlite"
+    with forester(net, journal) as process:
+        state = wait_for(net, process, lambda state: drained(state) and bool(reported(state)))
+        moved = sum(item.head.next_index for item in state.trees if item.kind.is_batched)
+        assert moved >= 40 + 20, "what 25 accounts, 12 spent ones and 22 addresses come to"
+        assert sum(reported(state)) >= 40 + 10 + 20, "each element is counted, nullified ones too"
+        with forester(net, journal) as second:
+            assert second.wait(DEADLINE_S) == 78
+        assert "another forester uses the journal" in journal.with_name("log").read_text()
+        assert stop(process, signal.SIGTERM) == 0
+    net.call("localnet_seed", SEED)
+    with forester(net, journal, "--processor-mode", "v2") as process:
+        wait_for(net, process, drained)
+        assert stop(process, signal.SIGINT) == 0
+    lines = [json.loads(line) for line in journal.with_name("log").read_text().splitlines() if line.startswith("{")]
+    assert [line["complete"] for line in lines if line["event"] == "drained"] == [True, True]
+    assert not [line for line in lines if line["event"] == "task_crashed"]
+
+
+def test_dry_run__nothing_registered__tells_the_plan_and_writes_nothing(net: Localnet, tmp_path: Path) -> None:
+    journal = tmp_path / "none" / "journal.sqlite"
+    done = subprocess.run(
+        [sys.executable, "-m", "forester", "start", "--dry-run", "--output", "json"],
+        env=environment(net, journal),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert len(plan["trees"]) == 10
+    assert all(item["success"] for item in plan["checks"])
+    assert {item["name"] for item in plan["checks"]} >= {"rpc", "admission", "trees", "indexer", "prover", "websocket"}
+    assert plan["epochs"][-1]["action"] in ("register", "wait", "finalize", "work")
+    assert plan["journal"] == str(journal)
+    assert not journal.parent.exists()

@@ -1,0 +1,76 @@
+"""What `forester start --dry-run` tells."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from chain_accounts import GROUP, TreeAccount
+from registry_rules import PHASES
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.chain.registry_accounts import ProtocolConfig, ProtocolConfigAccount
+from forester.chain.rpc_client import RpcClient
+from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
+from forester.daemon import plan as plan_module
+from forester.daemon.plan import make_plan, plan_text
+from forester.epoch.machine import Registration, Seen
+from forester.epoch.schedule import Share, TreeSchedule
+from forester.settings import Settings, SigningKey
+
+CONFIG = ProtocolConfig(200, 1, 10, 100, 1000, 100, 1, 1, 100, 1)
+PAYER = Keypair.from_seed(bytes([7]) * 32)
+TREE = TreeAccount(TreeKind.STATE_V2, 1)
+METADATA = decode_tree_metadata(TREE.address, TREE.accounts()[0].data)
+
+
+class Node:
+    """A node whose slot is in the active phase of epoch 1, when epoch 2 is not open yet."""
+
+    async def existing_account(self, *_: Any) -> Any:
+        return cast(Any, type("Found", (), {"data": b""}))
+
+    async def slot(self) -> int:
+        return 1305
+
+
+@pytest.mark.parametrize(
+    ("registration", "total", "expected", "told"),
+    [
+        (None, 1, None, "not registered; would register"),
+        (Registration(1, 1, None, 0, has_reported=False), 2, Share(1, 1, 2), "would finalize"),
+        (Registration(1, 1, 2, 1, has_reported=False), 2, Share(1, 1, 2), "would work until slot 2299"),
+    ],
+)
+async def test_plan__epoch_in_some_state__tells_trees_windows_and_the_next_action(
+    registration: Registration | None,
+    total: int,
+    expected: Share | None,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read_epoch(_: object, __: object, epoch: int, limit: int) -> Seen:
+        return Seen(1305, registration if epoch == 1 else None, total, limit)
+
+    async def find_trees(*_: object) -> dict[Pubkey, Any]:
+        return {METADATA.address: METADATA}
+
+    monkeypatch.setattr(plan_module, "read_epoch", read_epoch)
+    monkeypatch.setattr(plan_module, "find_trees", find_trees)
+    monkeypatch.setattr(plan_module, "decode_protocol_config", lambda _: ProtocolConfigAccount(GROUP, CONFIG))
+    settings = Settings(payer=SigningKey(PAYER), derivation=PAYER.pubkey())
+    plan = await make_plan(cast(RpcClient, Node()), settings, "/somewhere/journal.sqlite")
+    (tree,) = plan.trees
+    if expected is None:
+        assert tree.windows == ()
+    else:
+        windows = TreeSchedule.make(PHASES, bytes(METADATA.eligibility_key), expected, 1305).windows[:3]
+        assert tree.windows == tuple((window.first, window.last) for window in windows)
+    assert tree.certain == (registration is not None and registration.total_weight is not None)
+    text = "\n".join(plan_text(plan))
+    assert told in text
+    assert "\n1 tree\n" in text
+    assert str(PAYER.pubkey()) in text
+    assert str(PAYER) not in text
+    assert ("as far as weights are registered" in text) == (expected is not None and not tree.certain)
