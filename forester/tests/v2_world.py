@@ -90,7 +90,7 @@ class World:
         self.model.queued += [number(1000 + index) for index in range(begin, begin + leaves)]
         self.model.spent += [(self.model.queued[index], index, number(5000 + index)) for index in spent]
 
-    def turn(self, last_slot: int = 1000) -> Turn:
+    def turn(self, last_slot: int = 200) -> Turn:
         return Turn(7, SlotRange(0, last_slot), lambda: self.slot_now)
 
     # The node.

@@ -8,7 +8,7 @@ forester.md 5 and 10.3.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.turn import Round, Turn
@@ -48,7 +48,6 @@ class _Tally:
     elements: int = 0
     transactions: int = 0
     staged: bool = False
-    asked: set[Link] = field(default_factory=set)
     failure: ForesterError | None = None
 
 
@@ -83,6 +82,8 @@ class V2Processor:
         self._pause = Pause(clock)
         self._refusals = Refusals(self._limits.done_kept_s, clock)
         self._landed: tuple[int, float] | None = None
+        self._turn: tuple[int, int] | None = None
+        self._asked: set[Link] = set()
 
     async def work(self, turn: Turn) -> Round:
         """Send what is proved, then prove and send what is ready, one round of it.
@@ -95,6 +96,8 @@ class V2Processor:
         except ForesterError as error:
             _log.warning("v2_tree_not_read", tree=self._name, epoch=turn.epoch, error=error.detail)
             return Round(more=True, failure=error)
+        if self._turn != (turn.epoch, turn.window.first):
+            self._turn, self._asked = (turn.epoch, turn.window.first), set()
         try:
             await self._round(turn, tally)
             self._note_proofs(tally)
@@ -209,8 +212,9 @@ class V2Processor:
         if tally.failure is None:
             self._pause.succeeded()
         for proof in group:
-            if link_of(proof) not in tally.asked:
+            if link_of(proof) not in self._asked:
                 self._metrics.proofs_reused.labels(proof.circuit).inc()
+            self._asked.discard(link_of(proof))
         self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
 
     async def _look_again(self, tally: _Tally, sent: Sent) -> None:
@@ -244,7 +248,7 @@ class V2Processor:
                 if not self._line.has(batch):
                     self._refusals.check(link_of_batch(batch))
                     await self._line.request(batch)
-                    tally.asked.add(link_of_batch(batch))
+                    self._asked.add(link_of_batch(batch))
         except ForesterError as error:
             self._pause.failed(error)
             tally.failure = error
