@@ -23,7 +23,7 @@ from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, 
 from forester.journal.database import Journal
 from forester.journal.rollovers import RolloverStore
 from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
-from forester.rollover.rollovers import NOT_AGAIN_S, Rollovers
+from forester.rollover.rollovers import NOT_AGAIN_REFUSED_S, NOT_AGAIN_S, Rollovers
 from forester.rollover.successor import new_keys
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
@@ -238,22 +238,23 @@ async def test_money__that_is_missing__is_told_before_anything_is_sent(
         assert world.landed == 1
 
 
-async def test_refusal__not_ready__is_not_repeated_until_something_changes(tmp_path: Path) -> None:
-    world = World(fate=refusal(14006))
+@pytest.mark.parametrize(
+    ("fate", "pause_s"), [(refusal(14006), NOT_AGAIN_REFUSED_S), (Outcome(Fate.EXPIRED), NOT_AGAIN_S)]
+)
+async def test_full_tree__that_could_not_be_replaced__is_left_alone_for_a_while(
+    tmp_path: Path, fate: Outcome, pause_s: float
+) -> None:
+    world = World(fate=fate)
     async with await open_journal(tmp_path) as journal:
         made = world.rollovers(journal)
         failure = await run(world, journal, made)
-        assert isinstance(failure, TransactionRefused)
-        assert failure.code == 14006
+        assert isinstance(failure, fate.error.__class__ if fate.error is not None else RolloverUnsettled)
         keys = await RolloverStore(journal).of_tree(bytes(TREE))
+        world.clock, world.next_index = pause_s - 1, FULL - 1
         assert await run(world, journal, made) is None
         assert len(world.sent) == 1
-        world.next_index -= 1
-        await run(world, journal, made)
-        world.clock = NOT_AGAIN_S
-        world.fate = None
+        world.clock, world.fate = pause_s, None
         assert await run(world, journal, made) is None
-        assert len(world.sent) == 3
         assert keys is not None
         assert world.successor == keys.new_tree.pubkey
 

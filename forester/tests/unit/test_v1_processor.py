@@ -264,6 +264,7 @@ async def test_prepared_proofs__are_used_in_the_window_and_nothing_is_sent_befor
     world = World().queue(1, 2)
     processor = world.processor()
     await processor.prepare(world.turn())
+    await processor.prepare(world.turn())
     assert (world.asked, world.sent) == ([2], [])
     world.queue(3)
     assert (await processor.work(world.turn())).elements == 3

@@ -167,11 +167,13 @@ class V1Processor:
             async with asyncio.timeout(_PREPARE_S):
                 await self._queue.read_if_due(None)
                 cells = self._queue.waiting()[: self._options.group]
-                proofs = await self._proofs.of(cells) if cells else []
+                missing = [cell for cell in cells if cell.value not in self._prepared]
+                proofs = await self._proofs.of(missing) if missing else []
         except (ForesterError, TimeoutError) as error:
             _log.info("v1_not_prepared", tree=str(self._tree.address), error=str(error))
             return
-        self._prepared = {proof.cell.value: proof for proof in proofs}
+        known = {cell.value: self._prepared[cell.value] for cell in cells if cell.value in self._prepared}
+        self._prepared = known | {proof.cell.value: proof for proof in proofs}
 
     async def close(self, within_s: float) -> None:
         """As TreeProcessor; V1 proofs are cheap and not kept."""

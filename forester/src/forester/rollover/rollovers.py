@@ -7,7 +7,7 @@ that either all of it happened or nothing.
 
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -18,7 +18,7 @@ from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
 from forester.epoch.turn import Turn
-from forester.errors import AccountMissing, ForesterError
+from forester.errors import AccountMissing, ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
 from forester.rollover.readiness import HEAD_BYTES, PAID_BY_TREE, Rents, TreeHead, decode_head, lacking_lamports
@@ -40,16 +40,13 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 NOT_AGAIN_S = 60.0
-"""A tree that was declined is looked at again after this time, or when its next index has moved."""
+"""A full tree that could not be replaced is left alone for this time."""
+
+NOT_AGAIN_REFUSED_S = 600.0
+"""The same after a refusal, which cost a fee."""
 
 _FEES_LAMPORTS = 10_000_000
 _ALREADY_ROLLED_OVER = 14003
-
-
-@dataclass(frozen=True)
-class _Declined:
-    next_index: int
-    at: float
 
 
 class Rollovers:
@@ -69,7 +66,7 @@ class Rollovers:
         self._store = store
         self._derivation = derivation
         self._clock = clock
-        self._declined: dict[Pubkey, _Declined] = {}
+        self._not_before: dict[Pubkey, float] = {}
         self._sizes: dict[Pubkey, Sizes] = {}
 
     async def roll_over_if_full(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
@@ -82,24 +79,20 @@ class Rollovers:
             if head.metadata.is_rolled_over:
                 await self._settle(tree, head)
                 return None
-            if not head.is_due or self._is_declined(tree, head) or turn.sending_seconds() is None:
+            too_soon = self._clock() < self._not_before.get(tree.address, 0.0)
+            if not head.is_due or too_soon or turn.sending_seconds() is None:
                 return None
             failure = await self._roll_over(tree, turn)
         except ForesterError as error:
             return error
         if failure is not None:
-            self._declined[tree.address] = _Declined(head.next_index, self._clock())
+            pause_s = NOT_AGAIN_REFUSED_S if isinstance(failure, TransactionRefused) else NOT_AGAIN_S
+            self._not_before[tree.address] = self._clock() + pause_s
         return failure
-
-    def _is_declined(self, tree: TreeMetadata, head: TreeHead) -> bool:
-        declined = self._declined.get(tree.address)
-        if declined is None or declined.next_index != head.next_index:
-            return False
-        return self._clock() - declined.at < NOT_AGAIN_S
 
     async def _settle(self, tree: TreeMetadata, head: TreeHead) -> None:
         """Forget the keys of a tree that has a successor."""
-        self._declined.pop(tree.address, None)
+        self._not_before.pop(tree.address, None)
         begun = await self._store.of_tree(bytes(tree.address))
         if begun is None:
             return
