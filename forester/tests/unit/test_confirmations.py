@@ -117,6 +117,13 @@ async def test_send__deadline_passes__is_unknown_even_when_nobody_answers() -> N
         assert (await flight.send(transaction(1), 100, within_s=0.1)).fate is Fate.DEADLINE_PASSED
 
 
+async def test_send__statuses_asked_for_often_enough__is_given_up_before_its_deadline() -> None:
+    chain = Chain(lands_after={1: 10**9})
+    async with confirmations(chain, longest_s=0.1) as flight:
+        outcome = await asyncio.wait_for(flight.send(transaction(1), 100, within_s=3600), 60)
+    assert outcome.fate is Fate.DEADLINE_PASSED
+
+
 async def test_send__node_fails_for_a_while__goes_on_and_refusal_ends_it() -> None:
     chain = Chain(broken_looks=3, lands_after={1: 2}, refuse=EndpointUnreachable("busy"))
     async with confirmations(chain) as flight:

@@ -94,8 +94,9 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
         )
         pace = Pace(poll_s=settings.confirmation_poll_interval_ms / 1000)
+        longest_s = settings.confirmation_max_attempts * pace.poll_s
         confirmations = await stack.enter_async_context(
-            Confirmations(rpc, most=settings.max_concurrent_sends, pace=pace)
+            Confirmations(rpc, most=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)
         )
         sender = Sender(
             rpc,

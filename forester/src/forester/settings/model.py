@@ -132,7 +132,7 @@ class Settings(BaseModel):
     ops_cache_ttl_seconds: Count = 180
     """How long an operation that was done is not prepared again."""
     confirmation_max_attempts: Count = 60
-    """How often the status of a transaction is asked for."""
+    """How often the status of a transaction is asked for before it is given up for the time being."""
     confirmation_poll_interval_ms: Count = 500
     """How often the statuses of transactions are asked for."""
     cu_limit: Annotated[int, Field(ge=1, le=1_400_000)] = 1_000_000

@@ -7,6 +7,7 @@ its blockhash has expired and no status exists. Past a deadline its fate is unkn
 import asyncio
 import contextlib
 import enum
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,18 +66,23 @@ class _Pending:
 
 
 class Confirmations:
-    """Transactions in flight, used as an asynchronous context; ``most`` bounds how many there are at once."""
+    """Transactions in flight, used as an asynchronous context; ``most`` bounds how many there are at once.
+
+    ``longest_s`` bounds the time for one of them, whatever its sender allows.
+    """
 
     def __init__(
         self,
         rpc: RpcClient,
         *,
         most: int = 12,
+        longest_s: float = math.inf,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._room = asyncio.Semaphore(most)
+        self._longest_s = longest_s
         self._pace = pace or Pace()
         self._clock = clock
         self._pending: dict[Signature, _Pending] = {}
@@ -101,6 +107,7 @@ class Confirmations:
         """
         deadline = self._clock() + within_s
         async with self._room:
+            deadline = min(deadline, self._clock() + self._longest_s)
             if (within_s := deadline - self._clock()) <= 0:
                 return Outcome(Fate.DEADLINE_PASSED)
             pending = _Pending(
