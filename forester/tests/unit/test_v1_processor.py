@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from v1_world import CHANGES, World, leaf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from v1_world import CHANGES, CONFIRMED, World, leaf
 
 from forester.chain.concurrent_accounts import QueueCell
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
@@ -305,3 +307,59 @@ async def test_cells__before_the_first_one__are_left_to_others() -> None:
     done = await world.processor(first_cell=6).work(world.turn())
     assert done.elements == 5
     assert sorted(world.values_sent) == [leaf(number) for number in range(6, 11)]
+
+
+FATES = {
+    "confirmed": CONFIRMED,
+    "gone": refusal(6015),
+    "invalid proof": refusal(10010),
+    "not eligible": refusal(6004, REGISTRY),
+    "expired": Outcome(Fate.EXPIRED),
+    "unknown": Outcome(Fate.DEADLINE_PASSED),
+    "not sent": EndpointUnreachable("no node"),
+}
+
+
+@settings(max_examples=40)
+@given(
+    fates=st.lists(st.lists(st.sampled_from(sorted(FATES)), max_size=4), min_size=1, max_size=12),
+    pauses=st.lists(st.sampled_from([0.0, 10.0, 200.0]), min_size=1, max_size=12),
+)
+def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_open_is_sent_again(
+    fates: list[list[str]], pauses: list[float]
+) -> None:
+    asyncio.run(_drained(fates, pauses))
+
+
+async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
+    world = World().queue(*range(1, len(fates) + 1))
+    world.fates = {leaf(number): [FATES[name] for name in names] for number, names in enumerate(fates, 1)}
+    opened: dict[bytes, float] = {}
+    processor, confirmed = world.processor(open_s=100, done_s=150, group=3, groups_at_once=2), 0
+    for number in range(200):
+        before = len(world.sent)
+        done = await processor.work(world.turn(first=number % 3))
+        for value in world.values_sent[before:]:
+            name = next(iter(_told(fates, world, value)), "confirmed")
+            assert world.clock - opened.get(value, -1000.0) >= 100, "it may still land"
+            if name == "unknown":
+                opened[value] = world.clock
+        confirmed += done.elements
+        gone = {value for value in world.cells.values() if "gone" in _past(fates, world, value)}
+        if not set(world.cells.values()) - gone:
+            break
+        world.clock += pauses[number % len(pauses)] or (0.0 if done.elements else 60.0)
+    else:
+        pytest.fail(f"{len(world.cells)} elements still wait")
+    assert confirmed == len(fates) - len(world.cells)
+
+
+def _past(fates: list[list[str]], world: World, value: bytes) -> list[str]:
+    """What became of the transactions of an element."""
+    names = fates[int.from_bytes(value, "big") - 1]
+    return names[: world.values_sent.count(value)]
+
+
+def _told(fates: list[list[str]], world: World, value: bytes) -> list[str]:
+    """What became of its last one."""
+    return _past(fates, world, value)[world.values_sent.count(value) - 1 :]
