@@ -82,6 +82,8 @@ class World:
     unit_limits: list[int | None] = field(default_factory=list)
     outcomes: list[Outcome | Callable[[], Outcome | None]] = field(default_factory=list)
     """What becomes of the next transactions instead of what the programs say; a function may do things first."""
+    unseen: int = 0
+    """So many transactions land or fail without anybody noticing."""
     settled: bool = True
 
     def fill(self, leaves: int, spent: Sequence[int] = ()) -> None:
@@ -175,7 +177,13 @@ class World:
         self.unit_limits.append(unit_limit)
         scripted = self.outcomes.pop(0) if self.outcomes else None
         outcome = scripted() if callable(scripted) else scripted
-        return outcome or self.execute(work)
+        if outcome is not None:
+            return outcome
+        executed = self.execute(work)
+        if self.unseen:
+            self.unseen -= 1
+            return Outcome(Fate.DEADLINE_PASSED)
+        return executed
 
     def execute(self, work: Sequence[Instruction]) -> Outcome:
         """All instructions or none, as the programs judge them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace as changed
-from v2_models import ZKP, StateModel, number
+from v2_models import SLOTS, ZKP, StateModel, number
 from v2_world import TREE, World
 
 from forester.epoch.turn import Round
@@ -307,17 +308,9 @@ async def test_cancelled__with_a_proof_in_flight__it_is_kept_and_used(bench: Ben
     assert bench.world.begun == [0, 1]
 
 
-async def test_cancelled__while_a_transaction_is_on_its_way__its_landing_is_counted_later(bench: Bench) -> None:
+async def test_fate_unknown__it_has_landed__is_counted_in_the_next_round(bench: Bench) -> None:
     bench.world.fill(4)
-    on_its_way = asyncio.Event()
-
-    def landed_unseen() -> Outcome:
-        on_its_way.set()
-        for _ in range(2):
-            bench.world.model.apply(APPEND)
-        return Outcome(Fate.DEADLINE_PASSED)
-
-    bench.world.outcomes = [landed_unseen]
+    bench.world.unseen = 1
     processor = await bench.start()
     assert await processor.work(bench.world.turn()) == Round(more=True)
     assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
@@ -499,6 +492,61 @@ async def test_metrics__of_a_round__tell_what_was_asked_of_the_indexer(bench: Be
         assert registry.get_sample_value("forester_indexer_proof_count", labels | {"metric": metric}) == 6
     asked = {"operation": "getQueueElements", "tree_type": "StateV2"}
     assert registry.get_sample_value("forester_indexer_response_time_seconds_count", asked) == 1
+
+
+def do_harm(world: World, chance: random.Random) -> None:
+    """One of the things that happen."""
+    match chance.randrange(9):
+        case 0:
+            world.unseen = 1
+        case 1:
+            world.outcomes = [Outcome(chance.choice([Fate.EXPIRED, Fate.DEADLINE_PASSED]))]
+        case 2:
+            world.outcomes = [world.refused(chance.choice([6004, 14301]))]
+        case 3:
+            place = world.model.sequence + chance.randrange(3)
+            world.prover_faults[place] = [EndpointUnreachable("the prover is gone") for _ in range(chance.randrange(4))]
+        case 4:
+            world.indexed = copy.deepcopy(world.model)
+        case 5 if len(world.model.queued) - world.model.appended >= ZKP:
+            world.model.apply(APPEND)  # by somebody else
+        case 6 if len(world.model.queued) < SLOTS:
+            spent = {account[1] for account in world.model.spent}
+            world.fill(1, [index for index in range(len(world.model.queued)) if index not in spent][:1])
+        case 7:
+            world.slot_now = chance.choice([10, 190, 199])
+        case _:
+            world.now += chance.randrange(40)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_work__killed_at_random_among_faults__drains_all_and_proves_nothing_twice(
+    bench: Bench, seed: int
+) -> None:
+    world, chance = bench.world, random.Random(seed)
+    world.fill(12, spent=[0, 1, 2])
+    processor = await bench.start()
+    for _ in range(25):
+        do_harm(world, chance)
+        run = processor.work if chance.random() < 0.8 else processor.prepare
+        task = asyncio.ensure_future(run(world.turn()))
+        await asyncio.wait([task], timeout=chance.choice([0.0, 0.002, 0.01, 0.05, 5.0]))
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() or task.exception() is None
+        world.indexed = None
+        if chance.random() < 0.3:
+            processor = await bench.start()
+    world.outcomes, world.unseen, world.slot_now = [], 0, 10
+    world.prover_faults.clear()
+    world.now += 1000
+    async with asyncio.timeout(60):
+        while (await processor.work(world.turn())).more:
+            world.now += 60
+    assert len(world.model.queued) - world.model.appended < ZKP
+    assert len(world.model.nullifiers()) < ZKP
+    assert world.proved
+    assert set(world.proved.values()) == {1}
 
 
 def test_world__empty_tree__has_the_root_of_the_model() -> None:
