@@ -31,7 +31,7 @@ help: ## Print this list
 setup: .state/members .state/localnet ## Make the environments from the locks and install the members (quick the second time)
 
 PROFILE ?= standalone
-up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=localnet: the network)
+up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=queue, forester or localnet)
 	@docker compose --profile $(PROFILE) up --build --detach
 
 down: ## Stop what `up` started (PROFILE=)

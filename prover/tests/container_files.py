@@ -91,7 +91,7 @@ def health_check_of(service: Mapping[str, Any]) -> list[str]:
 
 def here(words: list[str], places: Mapping[str, str]) -> list[str]:
     """A container's command for this machine; ``places`` says what stands for what."""
-    ours = {"prover": str(Path(sys.executable).with_name("prover"))}
+    ours = {name: str(Path(sys.executable).with_name(name)) for name in ("prover", "forester")}
     program = {**ours, "python": sys.executable, "python3": sys.executable}
     localised = [program.get(words[0], words[0]), *words[1:]]
     for inside, outside in places.items():
@@ -146,7 +146,8 @@ def running_container(
     name: str, service: Mapping[str, Any], places: Mapping[str, str], folder: Path
 ) -> Iterator[Container]:
     """A service as a process in ``folder``."""
-    variables = {key: here(["", str(value)], places)[1] for key, value in service.get("environment", {}).items()}
+    given = {key: value for key, value in service.get("environment", {}).items() if value is not None}
+    variables = {key: here(["", str(value)], places)[1] for key, value in given.items()}
     container = Container(
         name,
         here(command_of(service), places),

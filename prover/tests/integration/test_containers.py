@@ -58,8 +58,8 @@ def test_dockerfile__copied_paths__are_in_the_workspace(dockerfile: str) -> None
             assert sources[0].startswith("--from=") or all((WORKSPACE / source).exists() for source in sources)
 
 
-@pytest.mark.parametrize("profile", ["standalone", "queue"])
-def test_compose__services_of_a_prover__are_confined(profile: str) -> None:
+@pytest.mark.parametrize("profile", ["standalone", "queue", "forester"])
+def test_compose__services__are_confined(profile: str) -> None:
     for name, service in services(profile).items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -89,16 +89,6 @@ def test_compose__grace_of_a_prover__is_longer_than_its_drain() -> None:
         for name, service in services(profile).items():
             if "build" in service:
                 assert float(service["stop_grace_period"].removesuffix("s")) > drain + 10, name
-
-
-def test_forester_image__its_command__is_the_help(tmp_path: Path) -> None:
-    stage = final_stage("forester/Dockerfile")
-    words = [*stage.words("ENTRYPOINT"), *stage.words("CMD")]
-    assert shutil.which(words[0], path=str(WORKSPACE / ".venv" / "bin"))
-    words[0] = str(WORKSPACE / ".venv" / "bin" / words[0])
-    answer = subprocess.run(words, capture_output=True, text=True, env=environment({}), cwd=tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    assert "Usage:" in answer.stdout
 
 
 def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: Path, tmp_path: Path) -> None:

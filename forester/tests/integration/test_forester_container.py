@@ -1,0 +1,109 @@
+"""The forester's Dockerfile and its service in compose.yaml: what they promise, and as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from container_files import (
+    WORKSPACE,
+    Container,
+    command_of,
+    environment,
+    health_check_of,
+    here,
+    services,
+    stages,
+)
+from localnet_process import Localnet, running_localnet
+from redis_server import free_port
+
+from forester.daemon.compose import STOP_S
+from forester.settings import Settings
+from forester.settings.sources import variable
+
+LAST_STAGE = stages(WORKSPACE / "forester" / "Dockerfile")[-1]
+
+
+def test_compose__forester__has_a_prover_its_state_and_time_to_drain() -> None:
+    found = services("forester")
+    assert set(found) == {"forester", "prover"}
+    service = found["forester"]
+    assert service["depends_on"] == {"prover": {"condition": "service_healthy"}}
+    assert [volume["target"] for volume in service["volumes"]] == LAST_STAGE.all("VOLUME")
+    assert float(service["stop_grace_period"].removesuffix("s")) > STOP_S + 10
+    assert service["ports"] == ["127.0.0.1:8080:8080"]
+
+
+def test_compose__forester__passes_variables_that_mean_something() -> None:
+    known = {variable(name) for name in Settings.model_fields}
+    passed = services("forester")["forester"]["environment"]
+    assert set(passed) <= known
+    assert {"RPC_URL", "INDEXER_URL", "PAYER", "DERIVATION_PUBKEY"} <= set(passed)
+    assert [name for name, value in passed.items() if value is not None] == ["PROVER_URL"]
+
+
+def variables_of(net: Localnet, folder: Path, port: int) -> dict[str, str]:
+    """The variables of the image, and those of a shell that were passed on."""
+    [image] = LAST_STAGE.all("ENV")
+    fixed = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', image))
+    passed = services("forester")["forester"]["environment"]
+    shell = {name: net.environment[name] for name in passed if name in net.environment}
+    journal = fixed["JOURNAL_PATH"].replace("/state", str(folder))
+    return environment({"PYTHONUNBUFFERED": fixed["PYTHONUNBUFFERED"], "JOURNAL_PATH": journal} | shell) | {
+        "API_SERVER_PORT": fixed["API_SERVER_PORT"].replace("8080", str(port)),
+        "PATH": os.environ["PATH"],
+    }
+
+
+def test_image__without_arguments__starts_a_forester_whose_health_the_engine_asks_for() -> None:
+    assert [*LAST_STAGE.words("ENTRYPOINT"), *LAST_STAGE.words("CMD")] == command_of(services("forester")["forester"])[
+        :2
+    ]
+    [port] = LAST_STAGE.all("EXPOSE")
+    assert f"127.0.0.1:{port}/health" in LAST_STAGE.health_check[-1]
+    assert f"API_SERVER_PORT={port}" in LAST_STAGE.all("ENV")[0].split()
+
+
+def test_forester__as_compose_starts_it__serves_and_drains(tmp_path: Path) -> None:
+    port = free_port()
+    # Ports of the container are its own, and so is its network: here the API stays on this machine.
+    places = {":8080": f":{port}", "=8080": f"={port}", "--api-server-public-bind": "--api-server-public-bind=false"}
+    service = services("forester")["forester"]
+    with running_localnet("--slot-ms", "100") as net:
+        container = Container(
+            "forester",
+            here(command_of(service), places),
+            here(health_check_of(service), places),
+            tmp_path / "log",
+            env=variables_of(net, tmp_path, port),
+            cwd=tmp_path,
+        )
+        try:
+            container.become_healthy()
+            assert status(port)["total_trees"] == 10
+        finally:
+            ended = container.stop()
+    assert ended == 0, container.log.read_text()
+    assert not container.healthy()
+    assert (tmp_path / "journal.sqlite").is_file()
+
+
+def status(port: int) -> Any:
+    """What /status tells once it tells something; the test has its own limit of time."""
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        with contextlib.closing(connection):
+            connection.request("GET", "/status")
+            response = connection.getresponse()
+            answer = json.load(response)
+        if response.status == 200:
+            return answer
+        assert response.status == 503, answer
+        time.sleep(0.1)
