@@ -1,10 +1,11 @@
-"""A registered forester on a network of its own, with a sender; the clock moves while something is under way."""
+"""A registered forester on a network of its own, with a sender; the clock moves when something was sent."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import struct
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from localnet_process import Localnet
 from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
+from solders.signature import Signature
 
 from forester.chain.programs import registry
 from forester.chain.rpc_client import RpcClient
@@ -36,13 +38,28 @@ EPOCH = 2
 _T = TypeVar("_T")
 
 
+IDLE_S = 1.0
+"""The clock moves on after this time also if nothing is sent, so that nobody waits for ever."""
+
+
+class CountingClient(RpcClient):
+    """Knows how much was sent to the network."""
+
+    sent = 0
+
+    async def send_transaction(self, transaction: bytes, *, skip_preflight: bool = False) -> Signature:
+        signature = await super().send_transaction(transaction, skip_preflight=skip_preflight)
+        self.sent += 1
+        return signature
+
+
 @dataclass
 class Kit:
     """What processors are made of."""
 
     net: Localnet
     key: Keypair
-    rpc: RpcClient
+    rpc: CountingClient
     indexer: IndexerClient
     journal: Journal
     sender: Sender
@@ -58,10 +75,12 @@ class Kit:
         return Turn(EPOCH, SlotRange(500, 100_000), lambda: 501)
 
     async def moving(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Let the clock of the network go on until some work is done."""
-        task = asyncio.create_task(work)
+        """Confirm what some work sends until it is done: on a slow machine no slot passes for nothing."""
+        task, sent, moved_at = asyncio.create_task(work), -1, 0.0
         while not task.done():
-            await asyncio.to_thread(self.net.call, "localnet_advance", 1)
+            if sent != self.rpc.sent or time.monotonic() - moved_at >= IDLE_S:
+                sent, moved_at = self.rpc.sent, time.monotonic()
+                await asyncio.to_thread(self.net.call, "localnet_advance", 1)
             await asyncio.wait([task], timeout=0.05)
         return await task
 
@@ -102,7 +121,7 @@ async def forester_on(net: Localnet, folder: Path, key: Keypair | None = None) -
         pool = await stack.enter_async_context(RpcPool([net.url]))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         journal = await stack.enter_async_context(await Journal.open(folder / "journal.sqlite"))
-        rpc = RpcClient(pool)
+        rpc = CountingClient(pool)
         confirmations = await stack.enter_async_context(Confirmations(rpc, pace=Pace(0.05, 1.0)))
         sender = Sender(
             *(rpc, confirmations, SignatureStore(journal), PriorityFee(Settings(), rpc), payer),

@@ -309,7 +309,7 @@ async def test_cells__before_the_first_one__are_left_to_others() -> None:
     assert sorted(world.values_sent) == [leaf(number) for number in range(6, 11)]
 
 
-FATES = {
+FATES: dict[str, Outcome | ForesterError] = {
     "confirmed": CONFIRMED,
     "gone": refusal(6015),
     "invalid proof": refusal(10010),
