@@ -156,7 +156,10 @@ keys-dev: native ## Make development keys of a run mode in keys-cache/developmen
 
 ##@ Forester
 
-.PHONY: forester-status forester-health forester-check
+.PHONY: forester-start forester-status forester-health forester-check
+forester-start: setup ## Run a forester with the settings of the environment and .env (OPTIONS="--dry-run")
+	@.venv/bin/forester start $(OPTIONS)
+
 forester-status: setup ## Print epochs, foresters, trees and queues of RPC_URL (OPTIONS="--queue append")
 	@.venv/bin/forester status $(OPTIONS)
 

@@ -78,7 +78,6 @@ class Daemon:
         if not shutdown.requested:
             self._start_work()
             await shutdown.wait()
-        _log.info("draining", within_s=STOP_S)
         drained = await self._supervisor.stop(STOP_S)
         _log.info("drained", complete=drained)
 
