@@ -48,6 +48,7 @@ class Chain:
     refuses: Exception | None = None
     height: int = 10
     balance_lamports: int = 10**9
+    keeps_history: bool = True
     sent: list[bytes] = field(default_factory=list)
     landed: dict[Signature, Any] = field(default_factory=dict)
     journaled_before: list[bool] = field(default_factory=list)
@@ -73,6 +74,8 @@ class Chain:
     async def signature_statuses(
         self, signatures: list[Signature], *, search_history: bool = False
     ) -> list[SignatureStatus | None]:
+        if search_history and not self.keeps_history:
+            raise RequestRefused("Transaction history is not available from this node", code=-32011)
         return [
             SignatureStatus(7, self.landed[signature], "confirmed") if signature in self.landed else None
             for signature in signatures
@@ -258,7 +261,11 @@ async def test_send__program_lacks_lamports__stops_nobody_else(bench: Bench) -> 
         assert not sender.short_of_funds
 
 
-async def test_settle_pending__after_a_restart__forgets_what_landed_or_expired(bench: Bench) -> None:
+@pytest.mark.parametrize("keeps_history", [True, False])
+async def test_settle_pending__after_a_restart__forgets_what_landed_or_expired(
+    bench: Bench, keeps_history: bool
+) -> None:
+    bench.chain.keeps_history = keeps_history
     signatures = [Signature(bytes([number]) * 64) for number in (1, 2, 3)]
     for signature, last_valid in zip(signatures, (50, 5, 50), strict=True):
         await bench.signatures.add(SentTransaction(str(signature), "test", TREE, last_valid))

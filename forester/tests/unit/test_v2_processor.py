@@ -200,6 +200,24 @@ async def test_window_ends__with_a_proof_under_way__it_is_kept_and_sent_in_the_n
     assert set(bench.world.proved.values()) == {1}
 
 
+async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(bench: Bench) -> None:
+    bench.world.fill(2)
+    bench.world.gates[0] = asyncio.Event()
+    processor = await bench.start()
+    working = asyncio.create_task(processor.work(bench.world.turn(last_slot=100)))
+    await until(lambda: bench.world.begun == [0])
+    bench.world.now += 20.0
+    bench.world.gates[0].set()
+    assert (await working).elements == ZKP
+    bench.world.fill(2)
+    bench.world.slot_now = 60
+    assert await processor.work(bench.world.turn(last_slot=100)) == Round(more=True), "16 s are left"
+    assert await processor.work(bench.world.turn(last_slot=120)) == Round(elements=ZKP, transactions=1)
+    bench.world.fill(2)
+    bench.world.slot_now = 10
+    assert (await processor.work(bench.world.turn(last_slot=30))).elements == ZKP, "no window is long enough"
+
+
 async def test_window_nears_its_end__what_is_there_goes_out_alone(bench: Bench) -> None:
     bench.world.fill(6)
     bench.world.gates[2] = asyncio.Event()

@@ -22,6 +22,7 @@ from forester.pipeline_v2.proof_line import Link, ProofLine, link_of, link_of_ba
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.stager import Stager
 from forester.pipeline_v2.tree_head import TreeHead
+from forester.units import SLOT_SECONDS
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -77,6 +78,7 @@ class V2Processor:
             *(bytes(tree.address), self._name, services.proofs, services.prover, services.permits),
             window=self._limits.window,
             made=lambda circuit: services.metrics.proofs_made.labels(circuit).inc(),
+            clock=clock,
         )
         self._batches = BatchSender(tree, services.sender, services.derivation, self._limits.cu_limit)
         self._pause = Pause(clock)
@@ -175,10 +177,15 @@ class V2Processor:
                 return
 
     def _wanted(self, turn: Turn, tally: _Tally) -> int:
-        """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
+        """How many batches are to be proved or under way: what the round has left to do, and the next one's.
+
+        None at all when a proof would come too late for the window: whoever is next would make it again.
+        """
         room = self._limits.round_batches - tally.batches
-        overlap = self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0
-        return room + overlap if room > 0 else 0
+        left, window = (slots * SLOT_SECONDS for slots in (turn.remaining_slots(), turn.window.length))
+        if room <= 0 or left < self._line.usual_seconds <= window:
+            return 0
+        return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""

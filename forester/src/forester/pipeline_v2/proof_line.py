@@ -7,6 +7,7 @@ and are in the journal as soon as they are there.
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Callable
 
 from forester.errors import ForesterError
@@ -18,6 +19,7 @@ from forester.prover_client.client import FinishedProof, ProverClient
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
+_DURATIONS = 8
 
 Link = tuple[int, str, bytes, bytes]
 """Sequence number, circuit, old and new root: what a proof proves."""
@@ -49,15 +51,19 @@ class ProofLine:
         *,
         window: int,
         made: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tree = tree
         self._name = name
         self._store = store
         self._prover = prover
         self._made = made
+        self._clock = clock
         self._requests = ProofRequests(self._prove, self._keep, permits=permits, window=window)
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
+        self._asked_at: dict[Link, float] = {}
+        self._seconds: deque[float] = deque(maxlen=_DURATIONS)
         self._failure: ForesterError | None = None
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
@@ -100,6 +106,11 @@ class ProofLine:
         """Number of proofs that are asked for and not there."""
         return len(self._under_way)
 
+    @property
+    def usual_seconds(self) -> float:
+        """How long a proof takes from request to result, the longest of the last few; 0 if there was none yet."""
+        return max(self._seconds, default=0.0)
+
     def take_failure(self) -> ForesterError | None:
         """Why the last proof that failed did so, told once; raises what was not foreseen."""
         bug, self._bug = self._bug, None
@@ -111,10 +122,11 @@ class ProofLine:
     async def request(self, batch: StagedBatch) -> None:
         """Ask for the proof of a batch; waits while too many are under way."""
         self._under_way[link_of_batch(batch)] = _placeholder(self._tree, batch)
+        self._asked_at[link_of_batch(batch)] = self._clock()
         try:
             await self._requests.submit(batch)
         except BaseException:
-            del self._under_way[link_of_batch(batch)]
+            del self._under_way[link_of_batch(batch)], self._asked_at[link_of_batch(batch)]
             raise
         if self._collector is None or self._collector.done():
             self._collector = asyncio.create_task(self._collect(), name=f"proofs of {self._name}")
@@ -136,6 +148,7 @@ class ProofLine:
             await asyncio.wait([self._collector])
         await self._requests.abandon()
         self._under_way.clear()
+        self._asked_at.clear()
 
     @property
     def _known(self) -> dict[Link, StoredProof]:
@@ -149,7 +162,9 @@ class ProofLine:
                 result = await self._requests.take()
                 link = link_of_batch(result.batch)
                 self._under_way.pop(link, None)
+                took = self._clock() - self._asked_at.pop(link, self._clock())
                 if result.proof is not None:
+                    self._seconds.append(took)
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure
@@ -157,6 +172,7 @@ class ProofLine:
         except Exception as bug:  # noqa: BLE001 - raised where it is noticed
             # Nobody would take what else is under way: it is not waited for.
             self._under_way.clear()
+            self._asked_at.clear()
             self._bug = bug
         finally:
             self._changed.set()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from solders.signature import Signature
 
-from forester.chain.rpc_client import RpcClient
-from forester.errors import EndpointError
+from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.errors import EndpointError, RequestRefused
 from forester.journal.database import JournalError
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.transactions.builder import Built
@@ -105,13 +105,20 @@ class Unsettled:
         await self.inherited()
         return await self._ask(await self._store.pending())
 
+    async def _statuses(self, signatures: list[Signature]) -> list[SignatureStatus | None]:
+        """Statuses from the node's whole history, from what it has in memory if it keeps none."""
+        try:
+            return await self._rpc.signature_statuses(signatures, search_history=True)
+        except RequestRefused:
+            return await self._rpc.signature_statuses(signatures)
+
     async def _ask(self, sent: list[SentTransaction]) -> int:
         if not sent:
             return 0
         # The height first: without a status after that, an expired transaction has not landed before it.
         height = await self._rpc.block_height()
         signatures = [Signature.from_string(item.signature) for item in sent]
-        statuses = await self._rpc.signature_statuses(signatures, search_history=True)
+        statuses = await self._statuses(signatures)
         known: set[str] = set()
         for item, status in zip(sent, statuses, strict=True):
             expired = status is None and height > item.last_valid_block_height
