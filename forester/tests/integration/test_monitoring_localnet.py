@@ -21,7 +21,7 @@ from forester.chain.programs import registry
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.main import cli
-from forester.network_status.fitness import show_fitness
+from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import V1_QUEUES_PER_REFRESH, SnapshotKeeper, reading
 from forester.network_status.symptoms import show_progress
 from forester.observability.health import HealthBoard
@@ -64,7 +64,7 @@ async def _look(net: Localnet, expected: dict[str, Any], calls: Counter[str]) ->
     watch = ProgressWatch(metrics, board)
     async with RpcPool([net.url]) as pool:
         keeper = SnapshotKeeper(reading(RpcClient(pool), me), metrics, board)
-        keeper.subscribe(lambda state: show_fitness(board, state, payer=me, derivation=me))
+        keeper.subscribe(FitnessWatch(board, payer=me, derivation=me).show)
         keeper.subscribe(lambda state: show_progress(watch, state))
         for _ in range(REFRESHES):
             assert await keeper.refresh(), keeper.error
@@ -137,7 +137,8 @@ async def _register_late(net: Localnet) -> list[dict[str, Any]]:
                 assert watcher.address is not None
                 assert watcher.pager is not None
                 health = f"http://127.0.0.1:{watcher.address[1]}/health"
-                await watcher.state.snapshots.refresh()
+                for _ in range(2):
+                    await watcher.state.snapshots.refresh()
                 assert await watcher.pager.drain(60)
                 async with session.get(health) as response:
                     assert response.status == 503

@@ -15,7 +15,7 @@ from forester.chain.concurrent_accounts import QUEUE_HEAD_BYTES
 from forester.chain.rpc_client import Account
 from forester.chain.tree_metadata import QUEUE_V1_DISCRIMINATOR
 from forester.errors import EndpointUnreachable
-from forester.network_status.fitness import judge_registration, show_fitness
+from forester.network_status.fitness import FitnessWatch, judge_registration
 from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.report import status_object
 from forester.network_status.snapshot import SnapshotKeeper
@@ -188,7 +188,10 @@ def test_fitness__balance_and_registration__are_problems_when_short_or_late(
 ) -> None:
     board = HealthBoard()
     state = network(slot, registered=registered, balances={ME: lamports})
-    show_fitness(board, state, payer=ME, derivation=key(50))
+    watch = FitnessWatch(board, payer=ME, derivation=key(50))
+    watch.show(state)
+    assert "registration" not in [problem.condition for problem in board.problems], "it may be on its way"
+    watch.show(state)
     assert [problem.condition for problem in board.problems] == conditions
     for problem in board.problems:
         assert ("insufficient funds" if problem.condition == "balance" else "not registered") in problem.reason
@@ -196,10 +199,11 @@ def test_fitness__balance_and_registration__are_problems_when_short_or_late(
 
 def test_fitness__registration_found_in_time__clears_the_problem() -> None:
     board = HealthBoard()
-    show_fitness(board, network(550, registered={2: (1,)}), payer=ME, derivation=ME)
-    show_fitness(board, network(610, registered={2: (1,)}), payer=ME, derivation=ME)
+    watch = FitnessWatch(board, payer=ME, derivation=ME)
+    for slot in (550, 560, 610):
+        watch.show(network(slot, registered={2: (1,)}))
     assert not board.healthy, "nothing is told of a registration that is on its way"
-    show_fitness(board, network(620, registered={2: (1,), 3: (0,)}), payer=ME, derivation=ME)
+    watch.show(network(620, registered={2: (1,), 3: (0,)}))
     assert board.healthy
 
 

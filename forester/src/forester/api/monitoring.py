@@ -16,7 +16,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.turn import Round
 from forester.limits.backoff import Backoff
-from forester.network_status.fitness import show_fitness
+from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
 from forester.network_status.state import NetworkState
 from forester.network_status.symptoms import show_progress, symptom_of
@@ -51,7 +51,7 @@ class Watcher:
         asked = settings.api_server_port is not None or key is not None or gateway is not None
         every_s = REFRESH_EVERY_S if asked else UNWATCHED_REFRESH_EVERY_S
         snapshots = SnapshotKeeper(reading(client, payer), metrics, board, every_s=every_s)
-        snapshots.subscribe(lambda state: show_fitness(board, state, payer=payer, derivation=derivation))
+        snapshots.subscribe(FitnessWatch(board, payer=payer, derivation=derivation).show)
         snapshots.subscribe(self._show_progress)
         self.state = Monitoring(metrics, board, snapshots)
         self.address: tuple[str, int] | None = None

@@ -45,25 +45,36 @@ def judge_registration(
     return Finding(False, f"{missing}; is {forester} the derivation key, and the forester running?")
 
 
-def show_fitness(
-    board: HealthBoard,
-    state: NetworkState,
-    *,
-    payer: Pubkey,
-    derivation: Pubkey,
-    least_sol: float = LEAST_BALANCE_SOL,
-) -> None:
-    """Tell ``board`` whether the payer's balance and registration are as they should be.
+class FitnessWatch:
+    """Tells a board, state by state, whether the payer's balance and registration are as they should be.
 
-    In the first half of a registration phase a registration that is missing is still on its way, and nothing is told.
+    In the first half of a registration phase a registration that is missing is still on its way. Later it must be
+    missing twice in a row: a forester that has just been started registers at once.
     """
-    if payer in state.balances:
-        balance = judge_balance(payer, state.balances[payer], least_sol)
-        board.set(BALANCE, None if balance.fine else balance.message)
-    epoch = state.epochs.registering
-    found = judge_registration(epoch, _of(state, epoch, payer), _of(state, epoch - 1, payer), derivation)
-    if found.fine or _is_late(state.epochs):
-        board.set(REGISTRATION, None if found.fine else found.message)
+
+    def __init__(
+        self, board: HealthBoard, *, payer: Pubkey, derivation: Pubkey, least_sol: float = LEAST_BALANCE_SOL
+    ) -> None:
+        self._board = board
+        self._payer = payer
+        self._derivation = derivation
+        self._least_sol = least_sol
+        self._missing: int | None = None
+
+    def show(self, state: NetworkState) -> None:
+        """Judge a state."""
+        if self._payer in state.balances:
+            balance = judge_balance(self._payer, state.balances[self._payer], self._least_sol)
+            self._board.set(BALANCE, None if balance.fine else balance.message)
+        epoch = state.epochs.registering
+        current, previous = _of(state, epoch, self._payer), _of(state, epoch - 1, self._payer)
+        found = judge_registration(epoch, current, previous, self._derivation)
+        if found.fine:
+            self._board.clear(REGISTRATION)
+        elif _is_late(state.epochs):
+            if self._missing == epoch:
+                self._board.report(REGISTRATION, found.message)
+            self._missing = epoch
 
 
 def _of(state: NetworkState, epoch: int, authority: Pubkey) -> ForesterEpochAccount | None:
