@@ -47,6 +47,7 @@ class Chain:
     fails: Any = None
     refuses: Exception | None = None
     height: int = 10
+    last_valid: int = LAST_VALID
     balance_lamports: int = 10**9
     keeps_history: bool = True
     sent: list[bytes] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Chain:
 
     async def latest_blockhash(self) -> Blockhash:
         self.blockhash_calls += 1
-        return Blockhash(Hash(bytes([3]) * 32), LAST_VALID)
+        return Blockhash(Hash(bytes([3]) * 32), self.last_valid)
 
     async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
         signature = VersionedTransaction.from_bytes(data).signatures[0]
@@ -192,6 +193,16 @@ async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_anew(
         bench.now, bench.chain.drops = 181.0, False
         assert (await send(sender)).fate is Fate.CONFIRMED
         assert len(bench.chain.signatures) == 2
+
+
+async def test_send__long_after_a_transaction_was_given_up__forgets_it(bench: Bench) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender:
+        assert (await send(sender, within_s=0.05)).fate is Fate.DEADLINE_PASSED
+        assert len(await bench.signatures.pending()) == 1
+        bench.now, bench.chain.drops, bench.chain.last_valid = 200.0, False, LAST_VALID + 301
+        assert (await send(sender, work(2))).fate is Fate.CONFIRMED
+    assert await bench.signatures.pending() == []
 
 
 async def test_send__expired__is_settled_and_counted(bench: Bench) -> None:

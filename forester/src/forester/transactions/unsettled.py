@@ -22,6 +22,8 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 _POLL_S = 1.0
+_BLOCKHASH_BLOCKS = 150
+"""Blocks for which a blockhash is good."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +59,25 @@ class Unsettled:
         self._began = clock()
         self._signed: dict[bytes, Signed] = {}
         self._inherited: list[SentTransaction] | None = None
+        self._expired_at = 0
 
     async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
         """Note a transaction that will be sent; on disk when this returns (JournalError)."""
         await self.inherited()
         signature = str(signed.built.signature)
+        await self._expire(signed.last_valid_block_height - _BLOCKHASH_BLOCKS)
         await self._store.add(SentTransaction(signature, purpose, subject, signed.last_valid_block_height))
         now = self._clock()
         self._signed = {work: old for work, old in self._signed.items() if now - old.since < self._kept_s}
         self._signed[signed.work] = signed
+
+    async def _expire(self, height: int) -> None:
+        """Forget from time to time what was given up and cannot land any more: nobody asks for its fate."""
+        if height - self._expired_at < _BLOCKHASH_BLOCKS:
+            return
+        self._expired_at = height
+        # A blockhash is a few blocks old when it is used, and nodes differ by some.
+        await self._store.expire(height - _BLOCKHASH_BLOCKS)
 
     def of_work(self, work: bytes) -> Signed | None:
         """The transaction that does some work already, None if there is none whose fate is unknown."""
