@@ -69,6 +69,7 @@ class World:
     payer: Pubkey = PAYER
     at_once: int = 0
     most_at_once: int = 0
+    hangs: str | None = None
     node_error: ForesterError | None = None
     indexer_error: ForesterError | None = None
     unknown: set[bytes] = field(default_factory=set)
@@ -90,6 +91,9 @@ class World:
         self.tree.set(index, value)
         self.sequence += 1
         self.roots[self.sequence] = self.tree.root
+
+    async def _answered(self, service: str) -> None:
+        await (asyncio.Event().wait() if self.hangs == service else asyncio.sleep(0))
 
     # The node.
 
@@ -117,7 +121,7 @@ class World:
         if self.node_error is not None:
             raise self.node_error
         self.queue_reads += 1
-        await asyncio.sleep(0)
+        await self._answered("node")
         capacity = 70
         head = bytearray(256)
         head[:8] = QUEUE_V1_DISCRIMINATOR
@@ -141,7 +145,7 @@ class World:
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
         self.asked.append(len(cells))
-        await asyncio.sleep(0)
+        await self._answered("indexer")
         if self.indexer_error is not None:
             raise self.indexer_error
         return [self.proof_filter(self.proof(cell)) for cell in cells if cell.value not in self.unknown]

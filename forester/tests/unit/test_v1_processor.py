@@ -13,16 +13,19 @@ from v1_world import CHANGES, CONFIRMED, World, leaf
 
 from forester.chain.concurrent_accounts import QueueCell
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
+from forester.chain.tree_metadata import TreeKind
 from forester.errors import (
+    EndpointTimedOut,
     EndpointUnreachable,
     ForesterError,
     InsufficientFunds,
     TransactionRefused,
 )
 from forester.pipeline_v1.failures import ProofsUnusable
-from forester.pipeline_v1.processor import MOST_STRIKES
+from forester.pipeline_v1.processor import MOST_STRIKES, V1Options
 from forester.pipeline_v1.proofs import Proof
 from forester.pipeline_v1.tree_view import SPARE_CHANGES
+from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 
 
@@ -185,6 +188,44 @@ async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_se
     assert (done.elements, done.more) == (1, True)
     assert isinstance(done.failure, EndpointUnreachable)
     assert (await processor.work(world.turn())).elements == 1
+
+
+async def test_transaction__that_could_not_be_sent__keeps_others_from_being_tried() -> None:
+    world = World().queue(*range(1, 11))
+    world.fates = {leaf(number): [EndpointUnreachable("no node")] for number in range(1, 11)}
+    done = await world.processor(sends_at_once=2).work(world.turn())
+    assert isinstance(done.failure, EndpointUnreachable)
+    assert len(world.sent) == 2
+
+
+async def test_payer__that_cannot_pay__ends_the_round_also_where_the_fate_is_unknown() -> None:
+    world = World().queue(1, 2, 3)
+    poor = InsufficientFunds("insufficient funds")
+    world.fates = {leaf(number): [Outcome(Fate.DEADLINE_PASSED, error=poor)] for number in (1, 2, 3)}
+    processor = world.processor(sends_at_once=1)
+    assert (await processor.work(world.turn())).failure is poor
+    assert len(world.sent) == 1
+    assert (await processor.work(world.turn(first=60))).elements == 0
+    assert len(set(world.values_sent)) == len(world.sent) == 2, "what was sent may still land"
+
+
+@pytest.mark.parametrize("service", ["node", "indexer"])
+async def test_service__that_never_answers__costs_no_more_than_the_window(service: str) -> None:
+    world = World().queue(1)
+    world.slot = 991
+    world.hangs = service
+    done = await world.processor().work(world.turn())
+    assert (done.elements, world.sent) == (0, [])
+    assert isinstance(done.failure, EndpointTimedOut)
+
+
+def test_options__of_settings__name_the_first_cell_of_each_kind() -> None:
+    given_ = Settings(
+        state_queue_start_index=5, address_queue_start_index=7, tx_cache_ttl_seconds=9, indexer_batch_size=3
+    )
+    state, address = (V1Options.of(given_, kind) for kind in (TreeKind.STATE_V1, TreeKind.ADDRESS_V1))
+    assert (state.first_cell, address.first_cell) == (5, 7)
+    assert (state.open_s, state.done_s, state.round) == (9, 180, 30)
 
 
 @pytest.mark.parametrize("service", ["node_error", "indexer_error"])

@@ -18,7 +18,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.epoch.phases import v1_batch_seconds
 from forester.epoch.turn import Round, Turn
-from forester.errors import EndpointTimedOut, ForesterError
+from forester.errors import EndpointTimedOut, ForesterError, InsufficientFunds
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.pending_queue import PendingQueue
 from forester.pipeline_v1.proofs import Proof, ProofSource
@@ -85,6 +85,7 @@ class _Tally:
     gone: int = 0
     refused: int = 0
     unusable: int = 0
+    late: int = 0
     failure: ForesterError | None = None
     stopped: bool = False
     calls: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
@@ -189,7 +190,8 @@ class V1Processor:
                 proofs = await self._proved(cells)
                 view = await read_view(self._rpc, self._tree.address, proofs)
         except TimeoutError:
-            return  # the window ends; what was not begun waits for the next one
+            tally.late += len(cells)
+            return
         except ForesterError as error:
             tally.fail(error)
             return
@@ -239,8 +241,8 @@ class V1Processor:
                     unit_limit=most if value in self._strikes else min(most, item.unit_limit),
                 )
             except ForesterError as error:
-                self._recent.release(value)  # nothing was sent
-                tally.fail(error)
+                self._recent.release(value)  # nothing was sent, and others would not be either
+                tally.fail(error, stop=True)
                 return
         self._settle(value, outcome, tally)
 
@@ -252,6 +254,8 @@ class V1Processor:
             self._recent.release(value)
         elif outcome.fate is Fate.REFUSED:
             self._refused(value, outcome, tally)
+        elif isinstance(outcome.error, InsufficientFunds):
+            tally.fail(outcome.error, stop=True)
 
     def _refused(self, value: bytes, outcome: Outcome, tally: _Tally) -> None:
         reaction = reaction_to(outcome.error)
@@ -282,14 +286,13 @@ class V1Processor:
 
     def _round(self, tally: _Tally) -> Round:
         failure = tally.failure
-        if failure is None and tally.unusable and not tally.confirmed + tally.gone + tally.refused:
-            failure = ProofsUnusable(f"no proof of the indexer fits the tree {self._tree.address}; it may lag")
-        return Round(
-            elements=tally.confirmed,
-            transactions=tally.confirmed,
-            more=bool(self._queue.waiting()),
-            failure=failure,
-        )
+        if failure is None and not tally.confirmed + tally.gone + tally.refused:
+            if tally.unusable:
+                failure = ProofsUnusable(f"no proof of the indexer fits the tree {self._tree.address}; it may lag")
+            elif tally.late:
+                failure = EndpointTimedOut(f"no proofs for the tree {self._tree.address} before its window ended")
+        done = tally.confirmed
+        return Round(elements=done, transactions=done, more=bool(self._queue.waiting()), failure=failure)
 
 
 def _changes_of(kind: TreeKind, elements: int) -> int:
