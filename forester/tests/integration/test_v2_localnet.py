@@ -180,7 +180,7 @@ async def test_processor__killed_between_proving_and_sending__drains_all_queues_
         await asyncio.to_thread(net.call, "localnet_faults", with_faults)
         async with asyncio.TaskGroup() as both:
             draining = both.create_task(work.drain(state))
-            both.create_task(lift_faults(net, with_faults, 1.0))
+            both.create_task(lift_faults(net, with_faults, 0.3))
         assert sum(done.elements for done in draining.result()) >= 30
         await work.drain(address)
         for tree, processor in ((STATE_TREE, state), (ADDRESS_TREE, address)):
