@@ -52,6 +52,8 @@ class World:
     fits: int = 4
     fate: Outcome | ForesterError | None = None
     lag: int = 0
+    lags_after_landing: int = 0
+    slot_after_sending: int | None = None
     sent: list[int] = field(default_factory=list)
     landed: int = 0
     slot: int = 10
@@ -132,6 +134,8 @@ class World:
         if self.fate is not None:
             return self.fate
         outcome = self._land(work, signers)
+        self.lag += self.lags_after_landing
+        self.slot = self.slot_after_sending or self.slot
         self._step()  # after it has landed
         return outcome
 
@@ -278,6 +282,25 @@ async def test_transaction__that_is_not_confirmed__keeps_its_keys(
         assert await run(world, journal) is None
         assert keys is not None
         assert world.successor == keys.new_tree.pubkey
+
+
+async def test_turn__that_ends_between_two_parts__is_followed_by_one_that_goes_on(tmp_path: Path) -> None:
+    world = World(fits=1, slot_after_sending=998)
+    async with await open_journal(tmp_path) as journal:
+        assert await run(world, journal) is None
+        assert (world.sent, world.successor, len(world.accounts_made)) == ([1], None, 1)
+        world.slot, world.slot_after_sending = 10, None
+        assert await run(world, journal) is None
+        assert (len(world.accounts_made), world.successor in world.accounts_made) == (2, True)
+
+
+async def test_node__that_does_not_show_our_rollover_yet__keeps_the_keys_until_it_does(tmp_path: Path) -> None:
+    world = World(lags_after_landing=1)
+    async with await open_journal(tmp_path) as journal:
+        assert await run(world, journal) is None
+        assert await RolloverStore(journal).trees() == [bytes(TREE)]
+        assert await run(world, journal) is None
+        assert (await RolloverStore(journal).trees(), world.landed) == ([], 1)
 
 
 async def test_another_forester__that_was_first__is_noticed_and_the_keys_are_forgotten(tmp_path: Path) -> None:
