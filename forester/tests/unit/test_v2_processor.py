@@ -211,7 +211,7 @@ async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(ben
     assert (await working).elements == ZKP
     bench.world.fill(2)
     bench.world.slot_now = 60
-    assert await processor.work(bench.world.turn(last_slot=100)) == Round(more=True), "16 s are left"
+    assert await processor.work(bench.world.turn(last_slot=100)) == Round(), "16 s are left"
     assert await processor.work(bench.world.turn(last_slot=120)) == Round(elements=ZKP, transactions=1)
     bench.world.fill(2)
     bench.world.slot_now = 10

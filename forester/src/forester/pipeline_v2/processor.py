@@ -107,7 +107,8 @@ class V2Processor:
             tally.failure = error
         if tally.failure is not None:
             _log.warning("v2_round_failed", tree=self._name, epoch=turn.epoch, error=tally.failure.detail)
-        more = tally.provable > 0 or bool(self._line.ahead(tally.root, tally.sequence))
+        provable = tally.provable > 0 and not self._too_late(turn)
+        more = provable or bool(self._line.ahead(tally.root, tally.sequence))
         return Round(tally.elements, tally.transactions, more, tally.failure)
 
     async def prepare(self, turn: Turn) -> None:
@@ -177,15 +178,16 @@ class V2Processor:
                 return
 
     def _wanted(self, turn: Turn, tally: _Tally) -> int:
-        """How many batches are to be proved or under way: what the round has left to do, and the next one's.
-
-        None at all when a proof would come too late for the window: whoever is next would make it again.
-        """
+        """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
         room = self._limits.round_batches - tally.batches
-        left, window = (slots * SLOT_SECONDS for slots in (turn.remaining_slots(), turn.window.length))
-        if room <= 0 or left < self._line.usual_seconds <= window:
+        if room <= 0 or self._too_late(turn):
             return 0
         return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
+
+    def _too_late(self, turn: Turn) -> bool:
+        """Whether a proof begun now would miss the window: whoever is next would make it again."""
+        left, window = (slots * SLOT_SECONDS for slots in (turn.remaining_slots(), turn.window.length))
+        return left < self._line.usual_seconds <= window
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""
