@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,6 +176,78 @@ async def test_state_tree_v2__restarts_before_it_was_sent_and_before_the_keys_we
         assert await look(kit, tree) is None
         assert await RolloverStore(kit.journal).trees() == []
         assert await kit.rpc.balance(kit.pubkey) == balance
+
+
+CHILD = """
+import asyncio, json, sys
+from pathlib import Path
+from localnet_forester import forester_on
+from localnet_process import Localnet
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from forester.journal.rollovers import RolloverStore
+from forester.rollover.rollovers import Rollovers
+
+async def main(told):
+    net = Localnet(told["environment"], {"forester": Keypair.from_bytes(bytes(told["key"]))})
+    async with forester_on(net, Path(told["folder"])) as kit:
+        made = Rollovers(kit.rpc, kit.sender, RolloverStore(kit.journal), derivation=kit.pubkey)
+        await made.roll_over_if_full(await kit.tree(Pubkey.from_string(told["tree"])), kit.turn)
+
+asyncio.run(main(json.load(sys.stdin)))
+"""
+
+
+async def test_rollover__process_killed_while_its_transaction_gets_lost__is_done_with_the_same_keys(
+    tmp_path: Path,
+) -> None:
+    with running_localnet() as net:
+        async with forester_on(net, tmp_path) as kit:
+            await kit.register()
+            tree = await fill(kit, TreeKind.ADDRESS_V2)
+            await fund(kit, tree, await rents_of(kit, tree))
+        net.call("localnet_faults", {"dropEvery": 1})
+        await asyncio.to_thread(killed_when_sent, net, tmp_path, tree)
+        net.call("localnet_faults", {"dropEvery": 0})
+        # What is lost could land until its blockhash is too old; only then is anything else sent.
+        net.call("localnet_advance", 155)
+        async with forester_on(net, tmp_path) as kit:
+            begun = await RolloverStore(kit.journal).of_tree(bytes(tree.address))
+            assert begun is not None
+            assert await look(kit, tree) is None
+            assert await successor(kit, tree) == begun.new_tree.pubkey
+            assert await RolloverStore(kit.journal).trees() == []
+
+
+def killed_when_sent(net: Localnet, folder: Path, tree: TreeMetadata) -> None:
+    """Roll a tree over in another process, and kill that once it has sent its transaction."""
+    told = {
+        "environment": net.environment,
+        "key": list(bytes(net.keys["forester"])),
+        "folder": str(folder),
+        "tree": str(tree.address),
+    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    paths = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env=inherited | paths, text=True)
+    try:
+        assert child.stdin is not None
+        child.stdin.write(json.dumps(told))
+        child.stdin.close()
+        ends = time.monotonic() + 120
+        while not journaled(folder) and time.monotonic() < ends:
+            assert child.poll() is None
+            time.sleep(0.05)
+    finally:
+        child.kill()
+        child.wait(60)
+    assert journaled(folder)
+
+
+def journaled(folder: Path) -> int:
+    with contextlib.closing(sqlite3.connect(f"file:{folder / 'journal.sqlite'}?mode=ro", uri=True)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM signatures WHERE purpose = 'rollover'").fetchone()
+    return int(count)
 
 
 async def test_address_tree_v2__refused_and_then_replaced_by_another__is_left_alone(
