@@ -357,6 +357,11 @@ async def test_trees__one_is_gone__its_dispatcher_ends_and_the_others_stay() -> 
     await setting.begin(two)
     await until(lambda: setting.supervisor.names == {f"tree {two.address}"})
     assert setting.processor(one).closed == [0.0]
+    setting.tasks.set_trees({})
+    setting.tasks.set_trees({item.address: item for item in (one, two)})
+    await until(lambda: len(setting.processors[one.address]) == 2)
+    await until(lambda: len(setting.processors[two.address]) == 2)
+    assert len(setting.supervisor.names) == 2, "a tree that comes back at once is taken up again"
     await setting.supervisor.stop(60)
 
 

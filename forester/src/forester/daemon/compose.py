@@ -127,6 +127,7 @@ class Daemon:
             authority=payer,
             derivation=given(services.settings.derivation),
             page=self._page,
+            unpaid=self._funds.notice,
         )
 
     def _dispatcher(self, tree: TreeMetadata) -> TreeDispatcher:
@@ -162,6 +163,6 @@ class Daemon:
         if reason:
             self._pages[epoch] = reason
         else:
-            self._pages.pop(epoch, None)
+            self._pages = {number: text for number, text in self._pages.items() if number > epoch}
         told = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._pages.items()))
         self._board.set("epoch", told or None)

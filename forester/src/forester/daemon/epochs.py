@@ -21,7 +21,7 @@ from forester.epoch.machine import DONE, Action, Decision, EpochState, Outcome, 
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.epoch.schedule import Share
-from forester.errors import ForesterError, TransactionRefused
+from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
 from forester.network_status.epochs import protocol_times
 from forester.observability.metrics import Metrics
 from forester.transactions.confirm import Fate
@@ -41,7 +41,9 @@ _ACTION_UNITS = 100_000
 _OVER_REMEMBERED = 8
 
 Page = Callable[[int, str], None]
-"""Told an epoch and why somebody should look at it; an empty reason says that it is well again."""
+"""Told an epoch and why somebody should look at it; an empty reason says that it and those before are well again."""
+
+_WELL = (EpochState.ACTIVE, EpochState.DONE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class EpochParts:
     authority: Pubkey
     derivation: Pubkey
     page: Page
+    unpaid: Callable[[], None] = lambda: None
+    """Called when an action could not be paid for."""
     reread_s: float = REREAD_S
 
 
@@ -65,6 +69,7 @@ class EpochRunner:
     def __init__(self, parts: EpochParts, epoch: int, config: ProtocolConfig, stopping: asyncio.Event) -> None:
         self.epoch = epoch
         self.state = EpochState.DETECTED
+        self.registered = False
         self._parts = parts
         self._config = config
         self._stopping = stopping
@@ -129,15 +134,15 @@ class EpochRunner:
         return after(phases, progress, Action.WORK, outcome_of(Action.WORK, refused), slot)
 
     def _tell(self, phases: EpochPhases, seen: Seen, decision: Decision) -> None:
-        if decision.state is not self.state:
+        changed = decision.state is not self.state
+        if changed:
             self.state = decision.state
             _log.info("epoch_state", state=decision.state.value, slot=seen.slot)
-        if decision.page != self._paged:
+        if decision.page != self._paged or (changed and decision.state in _WELL):
             self._paged = decision.page
             self._parts.page(self.epoch, decision.page)
         registration = seen.registration
-        if registration is not None:
-            self._parts.metrics.epoch_registered.set(self.epoch)
+        self.registered = registration is not None
         live = None
         if registration is not None and registration.total_weight and seen.slot in phases.active:
             live = LiveEpoch(phases, Share(registration.index, registration.weight, registration.total_weight))
@@ -165,6 +170,8 @@ class EpochRunner:
         except ForesterError as error:
             outcome = outcome_of(action, error)
         else:
+            if isinstance(sent.error, InsufficientFunds):
+                parts.unpaid()
             if sent.fate is Fate.CONFIRMED:
                 outcome = DONE
             elif sent.error is not None:
@@ -187,11 +194,15 @@ class EpochKeeper:
         self._awake = asyncio.Event()
         self._runners: dict[int, EpochRunner] = {}
         self.config: ProtocolConfig | None = None
+        parts.metrics.epoch_registered.set_function(self._registered)
 
     @property
     def states(self) -> dict[int, EpochState]:
         """The epochs that were lived last, with where they stand."""
         return {epoch: runner.state for epoch, runner in self._runners.items()}
+
+    def _registered(self) -> float:
+        return max((epoch for epoch, runner in self._runners.items() if runner.registered), default=0)
 
     def wake(self) -> None:
         """Take in that epochs or the rules may have changed."""

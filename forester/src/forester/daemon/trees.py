@@ -19,19 +19,19 @@ class TreeTasks:
         self._make = make
         self._dispatchers: dict[Pubkey, TreeDispatcher] = {}
         self._by_account: dict[Pubkey, TreeDispatcher] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._names: dict[Pubkey, str] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
 
     def set_trees(self, trees: Trees) -> None:
         """Begin with trees that are new, end with those that are gone."""
         for address in self._dispatchers.keys() - trees.keys():
             del self._dispatchers[address]
-            ending = asyncio.create_task(self._supervisor.cancel(_name(address)))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+            self._end(self._names.pop(address))
         for address in trees.keys() - self._dispatchers.keys():
             dispatcher = self._make(trees[address])
             self._dispatchers[address] = dispatcher
-            self._supervisor.start("tree", dispatcher.run, name=_name(address), drains=True)
+            self._names[address] = self._free_name(address)
+            self._supervisor.start("tree", dispatcher.run, name=self._names[address], drains=True)
         self._by_account = {
             account: dispatcher
             for dispatcher in self._dispatchers.values()
@@ -54,6 +54,14 @@ class TreeTasks:
         for dispatcher in self._dispatchers.values():
             dispatcher.plan_changed()
 
+    def _end(self, name: str) -> None:
+        ending = asyncio.create_task(self._supervisor.cancel(name))
+        self._ending[name] = ending
+        ending.add_done_callback(lambda _: self._ending.pop(name, None))
 
-def _name(address: Pubkey) -> str:
-    return f"tree {address}"
+    def _free_name(self, address: Pubkey) -> str:
+        """The name of a task; a tree that comes back may find its last one still ending."""
+        name = f"tree {address}"
+        while name in self._ending:
+            name += " again"
+        return name
