@@ -37,8 +37,9 @@ up: reference-fixtures ## Start the prover with the published keys on ports 3001
 down: ## Stop what `up` started (PROFILE=)
 	@docker compose --profile $(PROFILE) down
 
-demo: native ## Build everything, prove and verify on a published key, by command line and HTTP
+demo: native reference-fixtures ## Prove on published keys; then a local network, a prover and a forester that empties its queues
 	@$(PYTHON_BIN) prover/scripts/demo.py
+	@$(PYTHON_BIN) forester/scripts/demo.py
 
 localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C ends it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
