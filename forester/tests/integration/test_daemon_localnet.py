@@ -14,17 +14,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from localnet_process import Localnet, running_localnet
+from solders.pubkey import Pubkey
 
+from forester.api.monitoring import watching
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
+from forester.cli.main import cli
+from forester.daemon.compose import Daemon
+from forester.daemon.services import open_services
 from forester.network_status.reader import read_network
 from forester.network_status.state import NetworkState
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.settings import load_settings
+from shared.shutdown import Shutdown, StopReason
 
 SLOTS = ("--slot-ms", "30", "--first-slot", "570")
 """A forester that is there within a few seconds finds the registration phase of epoch 3, from slot 600 to 699, open."""
 
 SEED = {"compress": 25, "spend": 12, "addresses": 22}
+UNKNOWN = Pubkey(bytes([77]) * 32)
 DEADLINE_S = 240
 """Far more than a loaded machine needs: an epoch has 200 slots, and one that is missed is followed by another."""
 
@@ -113,13 +124,48 @@ def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_a
             assert second.wait(DEADLINE_S) == 78
         assert "another forester uses the journal" in journal.with_name("log").read_text()
         assert stop(process, signal.SIGTERM) == 0
-    net.call("localnet_seed", SEED)
-    with forester(net, journal, "--processor-mode", "v2") as process:
-        wait_for(net, process, drained)
-        assert stop(process, signal.SIGINT) == 0
     lines = [json.loads(line) for line in journal.with_name("log").read_text().splitlines() if line.startswith("{")]
-    assert [line["complete"] for line in lines if line["event"] == "drained"] == [True, True]
+    assert [line["complete"] for line in lines if line["event"] == "drained"] == [True]
     assert not [line for line in lines if line["event"] == "task_crashed"]
+    net.call("localnet_seed", SEED)
+    asyncio.run(go_on(net, journal))
+
+
+async def go_on(net: Localnet, journal: Path) -> None:
+    """The same daemon in this process: drain the queues once more, stop."""
+    settings = load_settings({}, environment=environment(net, journal), dotenv=journal.with_name("none")).settings
+    metrics, board, shutdown = Metrics(), HealthBoard(), Shutdown()
+    async with (
+        open_services(settings, metrics) as services,
+        watching(settings, metrics, board, services.rpc) as watcher,
+        asyncio.timeout(DEADLINE_S),
+    ):
+        daemon = Daemon(services, board, watcher.worked)
+        watcher.choose(lambda tree: tree.address in daemon.trees)
+        running = asyncio.create_task(daemon.run(shutdown))
+        while not drained(await read_network(services.rpc)):
+            assert not running.done()
+            await asyncio.sleep(0.5)
+        assert len(daemon.trees) == 10
+        shutdown.request(StopReason.SIGNAL)
+        await running
+    assert b"forester_transactions_processed_total{" in metrics.exposition()
+    assert b"forester_task_restarts_total{" not in metrics.exposition()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--tree-id", str(UNKNOWN)), "chosen_trees: none of the trees of --tree-id exists"),
+        (("--derivation", str(UNKNOWN)), f"admission: no forester is known by the derivation key {UNKNOWN}"),
+    ],
+)
+def test_start__settings_that_can_never_work__ends_at_once_with_the_remedy(
+    net: Localnet, tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    done = CliRunner().invoke(cli, ["start", *options], env=environment(net, tmp_path / "journal.sqlite"))
+    assert done.exit_code == 78, done.output
+    assert told in done.output
 
 
 def test_dry_run__nothing_registered__tells_the_plan_and_writes_nothing(net: Localnet, tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What settings come to: clients, places, and what is left out when it cannot be had."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_node import ScriptedNode, result, serving
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.daemon import services
+from forester.daemon.services import journal_path, open_services, prover_endpoints
+from forester.journal.database import JournalLocked
+from forester.observability.metrics import Metrics
+from forester.settings import Settings, SigningKey
+from shared.circuit_id import CircuitKind
+
+KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
+TABLE = Pubkey(bytes([6]) * 32)
+
+
+def settings(**more: Any) -> Settings:
+    given: dict[str, Any] = {"indexer_url": "http://indexer", "payer": KEY, "derivation": KEY.pubkey}
+    return Settings(**(given | more))
+
+
+def test_journal_path__unset__is_among_the_users_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert journal_path(settings()) == tmp_path / "forester" / "journal.sqlite"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert journal_path(settings()) == tmp_path / ".local" / "state" / "forester" / "journal.sqlite"
+    assert journal_path(settings(journal_path="~/mine.sqlite")) == tmp_path / "mine.sqlite"
+
+
+def test_prover_endpoints__one_circuit_elsewhere__leaves_the_others_with_the_common_one() -> None:
+    endpoints = prover_endpoints(settings(prover_url="http://all:1/base", prover_update_url="http://update:2"))
+    assert str(endpoints.prove_url(CircuitKind.BATCH_APPEND)) == "http://all:1/base/prove"
+    assert str(endpoints.prove_url(CircuitKind.BATCH_UPDATE)) == "http://update:2/prove"
+    assert str(endpoints.prove_url(CircuitKind.BATCH_ADDRESS_APPEND)) == "http://all:1/base/prove"
+
+
+def lookup_table(addresses: int) -> dict[str, Any]:
+    head = (1).to_bytes(4, "little") + (2**64 - 1).to_bytes(8, "little")
+    data = head.ljust(56, b"\0") + b"".join(bytes([number]) * 32 for number in range(addresses))
+    owner = "AddressLookupTab1e1111111111111111111111111"
+    return {"lamports": 1, "owner": owner, "data": [base64.b64encode(data).decode(), "base64"], "executable": False}
+
+
+@pytest.mark.parametrize(
+    ("account", "usable"), [(lookup_table(3), True), (lookup_table(0) | {"owner": str(TABLE)}, False), (None, False)]
+)
+async def test_open_services__lookup_table__is_used_or_left_out(
+    account: dict[str, Any] | None, usable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = ScriptedNode(usual=result({"context": {"slot": 1}, "value": [account]}))
+    async with serving(node):
+        chosen = settings(rpc_url=node.url, lookup_table_address=TABLE, journal_path=str(tmp_path / "j"))
+        made: dict[str, Any] = {}
+        monkeypatch.setattr(services, "Sender", lambda *_, **named: made.update(named))
+        async with open_services(chosen, Metrics()):
+            assert [len(table.addresses) for table in made["tables"]] == ([3] if usable else [])
+            with pytest.raises(JournalLocked, match="another forester uses the journal"):
+                async with open_services(chosen, Metrics()):
+                    pass
