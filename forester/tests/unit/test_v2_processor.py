@@ -375,6 +375,7 @@ async def test_refused__proof_is_invalid_though_it_fits__is_forgotten_and_made_o
         done = await processor.work(bench.world.turn())
     assert bench.world.begun.count(1) == 2
     assert isinstance(done.failure, RefusedAgain)
+    assert done.failure.code == 13006
     assert "compare the keys of the prover" in done.failure.detail
     assert bench.world.model.appended == ZKP, "the proof before it has landed"
     bench.world.bad_proofs = set()

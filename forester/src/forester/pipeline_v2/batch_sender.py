@@ -14,7 +14,7 @@ from forester.chain.programs import registry
 from forester.chain.tree_metadata import TreeMetadata
 from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
-from forester.pipeline_v2.failures import TransactionLost
+from forester.pipeline_v2.failures import PROOF_REFUSED, TransactionLost
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from shared.circuit_id import CircuitKind
@@ -23,7 +23,7 @@ PURPOSE = "v2_batches"
 UNITS_PER_BATCH = 200_000
 """Compute units that an instruction is given; 125,000 are used (onchain.md 10)."""
 
-_STALE = frozenset({13006, 10010, *range(11001, 11010)})
+_STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010)})
 """The proof does not fit the tree: stale root, hash chain or index, or an invalid proof."""
 
 

@@ -8,11 +8,16 @@ ForesterError
 │   ├── QueueMisaligned       queue and tree disagree about what comes next
 │   └── ElementUnusable       an element that no circuit takes
 ├── HeadOutdated              the node shows the tree as it was
-├── RefusedAgain              the chain refuses every proof of a batch
-└── TransactionLost           it will not be confirmed any more
+├── TransactionLost           it will not be confirmed any more
+└── TransactionRefused
+    └── RefusedAgain          the chain refuses every proof of a batch
 """
 
-from forester.errors import ForesterError
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION
+from forester.errors import ForesterError, TransactionRefused
+
+PROOF_REFUSED = 13006
+"""ProofVerificationFailed: the proof does not fit the tree, or is none."""
 
 
 class StagingRefused(ForesterError):
@@ -56,14 +61,15 @@ class HeadOutdated(ForesterError):
     retryable = True
 
 
-class RefusedAgain(ForesterError):
-    """The chain refuses every proof of a batch."""
-
-    exit_code = 1
-
-
 class TransactionLost(ForesterError):
     """A transaction was not confirmed before its blockhash expired."""
 
     exit_code = 75
     retryable = True
+
+
+class RefusedAgain(TransactionRefused):
+    """The chain refuses every proof of a batch."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, program=str(ACCOUNT_COMPRESSION), code=PROOF_REFUSED)

@@ -90,13 +90,12 @@ class V2Processor:
     async def work(self, turn: Turn) -> Round:
         """Send what is proved, then prove and send what is ready, one round of it.
 
-        Elements are counted in the metrics as they land: the caller counts none. After failures, staging and proving
-        waits by itself, longer and longer; kept proofs are sent meanwhile.
+        Elements are counted in the metrics as they land: the caller counts none, and logs failures. After failures,
+        staging and proving waits by itself, longer and longer; kept proofs are sent meanwhile.
         """
         try:
             tally = await self._begun(turn.epoch)
         except ForesterError as error:
-            _log.warning("v2_tree_not_read", tree=self._name, epoch=turn.epoch, error=error.detail)
             return Round(more=True, failure=error)
         if self._turn != (turn.epoch, turn.window.first):
             self._turn, self._asked = (turn.epoch, turn.window.first), set()
@@ -105,8 +104,6 @@ class V2Processor:
             self._note_proofs(tally)
         except ForesterError as error:
             tally.failure = error
-        if tally.failure is not None:
-            _log.warning("v2_round_failed", tree=self._name, epoch=turn.epoch, error=tally.failure.detail)
         provable = tally.provable > 0 and not self._too_late(turn)
         more = provable or bool(self._line.ahead(tally.root, tally.sequence))
         return Round(tally.elements, tally.transactions, more, tally.failure)
