@@ -13,7 +13,7 @@ from forester.indexer.client import IndexerClient
 from forester.indexer.types import parse_hash
 from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_cache import stored_proof
-from forester.pipeline_v2.proof_requests import ProofRequests, ProofResult
+from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests, ProofResult
 from forester.pipeline_v2.staging import StagedBatch
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.pipeline_v2.tree_kinds import strategy_of
@@ -65,7 +65,7 @@ async def run_pipeline(prover_url: str, store: ProofStore) -> list[ProofResult]:
         async def keep(batch: StagedBatch, finished: FinishedProof) -> None:
             await store.add([stored_proof(TREE, batch, finished)])
 
-        async with ProofRequests(prove, keep, permits=asyncio.Semaphore(4)) as requests:
+        async with ProofRequests(prove, keep, permits=ProofPermits(4)) as requests:
             while (batch := await asyncio.to_thread(staging.next)) is not None:
                 await requests.submit(batch)
             return [result async for result in requests.results()]

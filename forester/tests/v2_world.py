@@ -28,6 +28,7 @@ from forester.journal.database import Journal
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.processor import V2Processor
+from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.compression import CompressedProof
@@ -215,7 +216,7 @@ class World:
             prover=anything,
             sender=anything,
             proofs=ProofStore(journal),
-            permits=asyncio.Semaphore(4),
+            permits=ProofPermits(4),
             metrics=metrics,
             derivation=PAYER,
         )

@@ -25,6 +25,7 @@ from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.processor import V2Processor
+from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
@@ -105,7 +106,7 @@ async def forestry(net: Localnet, folder: Path, proved: Counter[str]) -> AsyncIt
                 prover=cast("ProverClient", CountingProver(client, proved)),
                 sender=kit.sender,
                 proofs=ProofStore(kit.journal),
-                permits=asyncio.Semaphore(4),
+                permits=ProofPermits(4),
                 metrics=kit.metrics,
                 derivation=kit.pubkey,
             ),

@@ -1,11 +1,11 @@
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from forester.errors import EndpointUnreachable, ForesterError
 from forester.journal.database import JournalError
-from forester.pipeline_v2.proof_requests import ProofRequests, ProofResult
+from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests, ProofResult
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.compression import CompressedProof
@@ -66,9 +66,7 @@ class Prover:
         self.kept.append(staged.sequence)
 
     def requests(self, permits: int = 64, window: int = 8, attempts: int = 2) -> ProofRequests:
-        return ProofRequests(
-            self.prove, self.keep, permits=asyncio.Semaphore(permits), window=window, attempts=attempts
-        )
+        return ProofRequests(self.prove, self.keep, permits=ProofPermits(permits), window=window, attempts=attempts)
 
 
 async def settled() -> None:
@@ -120,7 +118,7 @@ async def test_results__failures_that_may_pass__are_tried_so_many_times() -> Non
 
 
 async def test_requests__many_batches_of_two_trees__stay_within_the_permits() -> None:
-    prover, permits = Prover(), asyncio.Semaphore(3)
+    prover, permits = Prover(), ProofPermits(3)
     trees = [ProofRequests(prover.prove, prover.keep, permits=permits, window=50) for _ in range(2)]
     for requests in trees:
         for sequence in range(20):
@@ -128,6 +126,21 @@ async def test_requests__many_batches_of_two_trees__stay_within_the_permits() ->
     for requests in trees:
         assert len(await collect(requests)) == 20
     assert prover.most == 3
+
+
+async def test_requests__prover_of_one_circuit_hangs__do_not_stop_those_of_another() -> None:
+    prover, permits = Prover(gates={0: asyncio.Event()}), ProofPermits(1)
+    async with ProofRequests(prover.prove, prover.keep, permits=permits) as requests:
+        for sequence, kind in (
+            (0, CircuitKind.BATCH_APPEND),
+            (1, CircuitKind.BATCH_UPDATE),
+            (2, CircuitKind.BATCH_APPEND),
+        ):
+            await requests.submit(replace(batch(sequence), kind=kind))
+        await settled()
+        assert prover.begun == [0, 1]
+        prover.gates[0].set()
+        assert len(await collect(requests)) == 3
 
 
 async def test_submit__full_window__waits_until_a_result_is_taken() -> None:

@@ -1,6 +1,5 @@
 """The clients and the memory of one daemon, opened together from the settings and closed in order."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
 from forester.limits.token_bucket import TokenBucket
 from forester.observability.metrics import Metrics
+from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.settings import Settings, given
@@ -35,7 +35,7 @@ _JOURNAL = Path("forester") / "journal.sqlite"
 
 @dataclass(frozen=True)
 class Services:
-    """Everything that is open. ``permits`` bounds the proofs under way of all trees together."""
+    """Everything that is open. ``permits`` bounds the proofs under way of all trees together, by circuit."""
 
     settings: Settings
     rpc: RpcClient
@@ -45,7 +45,7 @@ class Services:
     journal: Journal
     sender: Sender
     metrics: Metrics
-    permits: asyncio.Semaphore
+    permits: ProofPermits
 
 
 def journal_path(settings: Settings) -> Path:
@@ -109,7 +109,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             metrics=metrics,
             unknown_kept_s=settings.tx_cache_ttl_seconds,
         )
-        permits = asyncio.Semaphore(settings.transaction_max_concurrent_batches)
+        permits = ProofPermits(settings.transaction_max_concurrent_batches)
         yield Services(settings, rpc, session, indexer, prover, journal, sender, metrics, permits)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from forester.errors import ForesterError
 from forester.journal.proofs import ProofStore, StoredProof
 from forester.pipeline_v2.proof_cache import select_proofs, stored_proof
-from forester.pipeline_v2.proof_requests import ProofRequests
+from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof, ProverClient
 from shared.logs import get_logger
@@ -47,7 +47,7 @@ class ProofLine:
         name: str,
         store: ProofStore,
         prover: ProverClient,
-        permits: asyncio.Semaphore,
+        permits: ProofPermits,
         *,
         window: int,
         made: Callable[[str], None] = lambda _: None,

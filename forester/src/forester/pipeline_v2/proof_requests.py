@@ -13,6 +13,7 @@ from typing import Any, Self
 from forester.errors import ForesterError
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof
+from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -33,6 +34,20 @@ class ProofResult:
     failure: ForesterError | None = None
 
 
+class ProofPermits:
+    """At most ``most`` proofs of each circuit under way, of all trees together.
+
+    Circuits have provers of their own: one that hangs or is busy must not stop the others.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._rooms = {kind: asyncio.Semaphore(most) for kind in CircuitKind if kind.is_batch}
+
+    def of(self, kind: CircuitKind) -> asyncio.Semaphore:
+        """What a request holds while it is under way."""
+        return self._rooms[kind]
+
+
 class ProofRequests:
     """The requests of one tree, used as an asynchronous context.
 
@@ -40,9 +55,7 @@ class ProofRequests:
     taken; ``attempts`` counts the tries of a batch whose failures may pass.
     """
 
-    def __init__(
-        self, prove: Prove, keep: Keep, *, permits: asyncio.Semaphore, window: int = 8, attempts: int = 2
-    ) -> None:
+    def __init__(self, prove: Prove, keep: Keep, *, permits: ProofPermits, window: int = 8, attempts: int = 2) -> None:
         if window < 1 or attempts < 1:
             raise ValueError(f"window {window} and attempts {attempts} must be at least 1")
         self._prove = prove
@@ -126,7 +139,7 @@ class ProofRequests:
         while True:
             attempt += 1
             try:
-                async with self._permits:
+                async with self._permits.of(batch.kind):
                     return await self._prove(batch)
             except ForesterError as error:
                 _log.warning(

@@ -1,6 +1,5 @@
 """What a V2 processor is made of: the clients that all share, and the limits that the settings set."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +9,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.indexer.client import IndexerClient
 from forester.journal.proofs import ProofStore
 from forester.observability.metrics import Metrics
+from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.prover_client.client import ProverClient
 from forester.settings import Settings
 from forester.transactions.sender import Sender
@@ -28,7 +28,7 @@ class V2Services:
     prover: ProverClient
     sender: Sender
     proofs: ProofStore
-    permits: asyncio.Semaphore
+    permits: ProofPermits
     metrics: Metrics
     derivation: Pubkey
 
