@@ -356,13 +356,35 @@ async def test_trees__one_is_gone__its_dispatcher_ends_and_the_others_stay() -> 
     assert setting.supervisor.names == {f"tree {one.address}", f"tree {two.address}"}
     await setting.begin(two)
     await until(lambda: setting.supervisor.names == {f"tree {two.address}"})
-    assert setting.processor(one).closed == [0.0]
+    assert setting.processor(one).closed == [setting.parts.close_s]
     setting.tasks.set_trees({})
     setting.tasks.set_trees({item.address: item for item in (one, two)})
     await until(lambda: len(setting.processors[one.address]) == 2)
     await until(lambda: len(setting.processors[two.address]) == 2)
-    assert len(setting.supervisor.names) == 2, "a tree that comes back at once is taken up again"
+    await until(lambda: len(setting.supervisor.names) == 2)
+    assert len(setting.processors[one.address]) == 2, "a tree that comes back at once is taken up again"
     await setting.supervisor.stop(60)
+
+
+async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None:
+    setting, item = Setting(), tree()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Turn) -> None:
+        begun.set()
+        await go_on.wait()
+
+    setting.during = slow
+    await setting.begin(item)
+    setting.publish()
+    await asyncio.wait_for(begun.wait(), 60)
+    setting.tasks.set_trees({})
+    await quiet()
+    assert setting.rounds == []
+    go_on.set()
+    await until(lambda: setting.supervisor.names == frozenset())
+    assert len(setting.rounds) == 1
+    assert setting.processor(item).closed == [setting.parts.close_s]
 
 
 async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its_failure_ends_nothing() -> None:

@@ -81,6 +81,7 @@ class TreeDispatcher:
         self._parts = parts
         self._queue_changed = asyncio.Event()
         self._plan_changed = asyncio.Event()
+        self._retired = asyncio.Event()
         self._processor: TreeProcessor | None = None
         self._made: tuple[LiveEpoch, TreeSchedule] | None = None
         self._failures = 0
@@ -97,13 +98,17 @@ class TreeDispatcher:
         """Take in that shares or funds are different, or that the process is to end."""
         self._plan_changed.set()
 
+    def retire(self) -> None:
+        """Take in that the tree is not worked on any more: what is under way is the last."""
+        self._retired.set()
+
     async def run(self) -> None:
-        """Take the turns of the tree until somebody asks to stop."""
+        """Take the turns of the tree until it is retired, or the process is to end."""
         with bind(tree=str(self.tree.address), kind=self.tree.kind.label):
             processor = self._processor = self._parts.make_processor(self.tree)
             close_s = 0.0
             try:
-                while not self._parts.stopping.is_set():
+                while not (self._parts.stopping.is_set() or self._retired.is_set()):
                     await self._once(processor)
                 close_s = self._parts.close_s
             finally:
@@ -227,8 +232,8 @@ class TreeDispatcher:
     async def _rest(
         self, seconds: float | None = None, *, until_slot: int | None = None, or_queue: bool = False
     ) -> None:
-        """Wait for a new plan, the end of the process, and what is given."""
-        waits: list[Wait] = [self._plan_changed.wait(), self._parts.stopping.wait()]
+        """Wait for a new plan, the end of the tree or the process, and what is given."""
+        waits: list[Wait] = [self._plan_changed.wait(), self._parts.stopping.wait(), self._retired.wait()]
         if until_slot is not None:
             waits.append(self._parts.clock.reach(until_slot))
         if or_queue:

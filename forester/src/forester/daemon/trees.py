@@ -1,6 +1,5 @@
 """One dispatcher per tree, for as long as the tree is worked on."""
 
-import asyncio
 from collections.abc import Callable
 
 from solders.pubkey import Pubkey
@@ -19,19 +18,15 @@ class TreeTasks:
         self._make = make
         self._dispatchers: dict[Pubkey, TreeDispatcher] = {}
         self._by_account: dict[Pubkey, TreeDispatcher] = {}
-        self._names: dict[Pubkey, str] = {}
-        self._ending: dict[str, asyncio.Task[None]] = {}
 
     def set_trees(self, trees: Trees) -> None:
         """Begin with trees that are new, end with those that are gone."""
         for address in self._dispatchers.keys() - trees.keys():
-            del self._dispatchers[address]
-            self._end(self._names.pop(address))
+            self._dispatchers.pop(address).retire()
         for address in trees.keys() - self._dispatchers.keys():
             dispatcher = self._make(trees[address])
             self._dispatchers[address] = dispatcher
-            self._names[address] = self._free_name(address)
-            self._supervisor.start("tree", dispatcher.run, name=self._names[address], drains=True)
+            self._supervisor.start("tree", dispatcher.run, name=self._free_name(address), drains=True)
         self._by_account = {
             account: dispatcher
             for dispatcher in self._dispatchers.values()
@@ -54,14 +49,9 @@ class TreeTasks:
         for dispatcher in self._dispatchers.values():
             dispatcher.plan_changed()
 
-    def _end(self, name: str) -> None:
-        ending = asyncio.create_task(self._supervisor.cancel(name))
-        self._ending[name] = ending
-        ending.add_done_callback(lambda _: self._ending.pop(name, None))
-
     def _free_name(self, address: Pubkey) -> str:
         """The name of a task; a tree that comes back may find its last one still ending."""
         name = f"tree {address}"
-        while name in self._ending:
+        while name in self._supervisor.names:
             name += " again"
         return name
