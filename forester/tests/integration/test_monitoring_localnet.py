@@ -96,16 +96,23 @@ async def _look(net: Localnet, expected: dict[str, Any], calls: Counter[str]) ->
     assert text.count("\nforester_seconds_since_progress{") == trees
 
 
-def test_watching__forester_that_registers_late__is_red_then_green_and_its_incident_ends() -> None:
+def test_watching__registers_late_and_runs_out_of_money__is_red_until_mended_and_its_incidents_end() -> None:
     with running_localnet() as net:
         net.call("localnet_warp", LATE_REGISTRATION)
         net.call("localnet_advance", 3)
         events = asyncio.run(_register_late(net))
-    assert [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events] == [
+    told = [(event["event_action"], event["dedup_key"].rsplit("/", 1)[1]) for event in events]
+    # The first that is found in order ends what an earlier process may have told of it.
+    in_order_at_once = {("resolve", "balance"), ("resolve", "snapshot"), ("resolve", "progress")}
+    assert set(told[:3]) == in_order_at_once
+    assert told[3:] == [
         ("trigger", "registration"),
         ("resolve", "registration"),
+        ("trigger", "balance"),
+        ("resolve", "balance"),
     ]
-    assert "not registered for epoch 2" in events[0]["payload"]["summary"]
+    assert "not registered for epoch 2" in events[3]["payload"]["summary"]
+    assert "has 0.0020 SOL, less than the minimum" in events[5]["payload"]["summary"]
 
 
 async def _register_late(net: Localnet) -> list[dict[str, Any]]:
@@ -115,8 +122,8 @@ async def _register_late(net: Localnet) -> list[dict[str, Any]]:
     async def handle(request: web.Request) -> web.Response:
         if request.path == "/push":
             pushed.set()
-        elif "registration" in (event := await request.json())["dedup_key"]:
-            events.append(event)
+        else:
+            events.append(await request.json())
         return web.Response(status=202)
 
     app = web.Application()
@@ -147,11 +154,23 @@ async def _register_late(net: Localnet) -> list[dict[str, Any]]:
                 await watcher.state.snapshots.refresh()
                 async with session.get(health) as response:
                     assert (response.status, await response.json()) == (200, {"status": "ok"})
-                assert await watcher.pager.drain(60)
+                for lamports, code in ((2 * 10**6, 503), (10**9, 200)):
+                    _pay(net, lamports)
+                    await watcher.state.snapshots.refresh()
+                    assert await watcher.pager.drain(60)
+                    async with session.get(health) as response:
+                        assert response.status == code
                 await asyncio.wait_for(pushed.wait(), 60)
     finally:
         await runner.cleanup()
     return events
+
+
+def _pay(net: Localnet, lamports: int) -> None:
+    """Let the forester have so much."""
+    account = {"lamports": lamports, "owner": "1" * 32, "data": "", "executable": False}
+    net.call("localnet_setAccount", str(net.keys["forester"].pubkey()), account)
+    net.call("localnet_advance", 2)
 
 
 async def _register(net: Localnet, client: RpcClient) -> None:
