@@ -114,6 +114,19 @@ async def test_work__more_than_a_round__says_so_and_goes_on(bench: Bench) -> Non
     assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
 
 
+async def test_work__window_of_one__asks_for_one_proof_after_the_other(bench: Bench) -> None:
+    bench.world.fill(6)
+    bench.world.gates[0] = asyncio.Event()
+    settings = Settings(transaction_max_concurrent_batches=1, ops_cache_ttl_seconds=7)
+    assert V2Limits.of(settings) == V2Limits(window=1, done_kept_s=7)
+    processor = await bench.start(V2Limits.of(settings))
+    working = asyncio.create_task(processor.work(bench.world.turn()))
+    await until(lambda: bench.world.begun == [0])
+    bench.world.gates[0].set()
+    assert (await working).elements == 3 * ZKP
+    assert bench.world.begun == [0, 1, 2]
+
+
 async def test_work__much_time_left__proves_the_next_round_while_it_sends_this_one(bench: Bench) -> None:
     bench.world.fill(20)
     bench.world.gates = {place: asyncio.Event() for place in range(4, 8)}
