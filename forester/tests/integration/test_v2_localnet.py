@@ -8,35 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
-import aiohttp
 import pytest
-from localnet_forester import Kit, forester_on
+from localnet_pipeline import ADDRESS_TREE, LIMITS, STATE_TREE, Forestry, failures, forestry
 from localnet_process import Localnet, running_localnet
 from solders.pubkey import Pubkey
 
 from forester.epoch.turn import Round
 from forester.journal.proofs import ProofStore
-from forester.journal.signatures import SignatureStore
-from forester.pipeline_v2.head_reader import HeadReader
-from forester.pipeline_v2.processor import V2Processor
-from forester.pipeline_v2.proof_requests import ProofPermits
-from forester.pipeline_v2.services import V2Limits, V2Services
-from forester.pipeline_v2.tree_head import TreeHead
-from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
-from forester.prover_client.endpoints import ProverEndpoints
-from shared.proof_wire import BatchRequest
 
-STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
-ADDRESS_TREE = Pubkey.from_string("amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx")
 SEED = {"compress": 25, "spend": 12, "addresses": 22}
-LIMITS = V2Limits(gather_s=60.0)
-_T = TypeVar("_T")
 
 
 @pytest.fixture(scope="module")
@@ -46,82 +30,11 @@ def net() -> Iterator[Localnet]:
         yield localnet
 
 
-@dataclass
-class CountingProver:
-    """Localnet's prover; remembers for which requests it has given proofs."""
-
-    client: ProverClient
-    proved: Counter[str] = field(default_factory=Counter)
-
-    async def prove(self, request: BatchRequest, **members: Any) -> FinishedProof:
-        finished = await self.client.prove(request, **members)
-        self.proved[request.public_input_hash] += 1
-        return finished
-
-
-@dataclass
-class Forestry:
-    """A forester and the processors of its trees."""
-
-    kit: Kit
-    services: V2Services
-
-    async def processor(self, tree: Pubkey, limits: V2Limits = LIMITS) -> V2Processor:
-        return V2Processor(await self.kit.tree(tree), self.services, limits)
-
-    async def head(self, tree: Pubkey) -> TreeHead:
-        return await HeadReader(self.kit.rpc, await self.kit.tree(tree)).head()
-
-    async def landing(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Move the clock of the network while transactions wait for it, and not otherwise."""
-        signatures, task = SignatureStore(self.kit.journal), asyncio.create_task(work)
-        while not task.done():
-            if await signatures.pending():
-                await asyncio.to_thread(self.kit.net.call, "localnet_advance", 1)
-            await asyncio.wait([task], timeout=0.05)
-        return await task
-
-    async def drain(self, processor: V2Processor) -> list[Round]:
-        """Work until nothing is left."""
-        rounds: list[Round] = []
-        async with asyncio.timeout(300):
-            while not rounds or rounds[-1].more:
-                rounds.append(await self.landing(processor.work(self.kit.turn)))
-                if rounds[-1].failure is not None:
-                    await asyncio.sleep(0.1)
-        return rounds
-
-
-@asynccontextmanager
-async def forestry(net: Localnet, folder: Path, proved: Counter[str]) -> AsyncIterator[Forestry]:
-    """A forester on the journal in ``folder``; entered again it is one that was restarted."""
-    async with forester_on(net, folder) as kit, aiohttp.ClientSession() as session:
-        endpoints = ProverEndpoints(net.environment["PROVER_URL"])
-        client = ProverClient(session, endpoints, times=ProverTimes(polling_interval_s=0.05))
-        yield Forestry(
-            kit,
-            V2Services(
-                rpc=kit.rpc,
-                indexer=kit.indexer,
-                prover=cast("ProverClient", CountingProver(client, proved)),
-                sender=kit.sender,
-                proofs=ProofStore(kit.journal),
-                permits=ProofPermits(4),
-                metrics=kit.metrics,
-                derivation=kit.pubkey,
-            ),
-        )
-
-
 async def lift_faults(net: Localnet, faults: dict[str, bool], after_s: float) -> None:
     """Let each fault end after some time."""
     for name in sorted(faults):  # the indexer first, then the prover
         await asyncio.sleep(after_s)
         await asyncio.to_thread(net.call, "localnet_faults", {name: False})
-
-
-def failures(rounds: list[Round]) -> list[str]:
-    return [done.failure.detail for done in rounds if done.failure is not None]
 
 
 async def kill_while_proving(work: Forestry, tree: Pubkey) -> None:
