@@ -72,6 +72,7 @@ class World:
     indexed: StateModel | None = None
     """What a lagging indexer knows instead of the tree."""
     lie: Callable[[StateQueue], StateQueue] = lambda snapshot: snapshot
+    reads: int = 0
     snapshots: int = 0
     gates: dict[int, asyncio.Event] = field(default_factory=dict)
     prover_faults: dict[int, list[Exception]] = field(default_factory=dict)
@@ -93,8 +94,8 @@ class World:
         self.model.queued += [number(1000 + index) for index in range(begin, begin + leaves)]
         self.model.spent += [(self.model.queued[index], index, number(5000 + index)) for index in spent]
 
-    def turn(self, last_slot: int = 200) -> Turn:
-        return Turn(7, SlotRange(0, last_slot), lambda: self.slot_now)
+    def turn(self, last_slot: int = 200, first_slot: int = 0) -> Turn:
+        return Turn(7, SlotRange(first_slot, last_slot), lambda: self.slot_now)
 
     # The node.
 
@@ -103,6 +104,7 @@ class World:
     ) -> list[Account]:
         assert list(addresses) == [TREE, QUEUE]
         assert start == 0
+        self.reads += 1
         model = self.shown or self.model
         data = [self._tree(model), self._queue(model)]
         return [Account(address, PAYER, 1, content[:length]) for address, content in zip(addresses, data, strict=True)]

@@ -271,6 +271,35 @@ async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(be
     assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
 
 
+async def prepared(bench: Bench, processor: V2Processor, sequence: int) -> None:
+    """Prepare for slot 100 until the tree has been seen at a sequence number and somebody waits."""
+    preparing = asyncio.create_task(processor.prepare(bench.world.turn(first_slot=100)))
+    reads = bench.world.reads
+    await until(lambda: preparing.done() or bench.world.reads > reads)
+    assert bench.world.model.sequence == sequence
+    preparing.cancel()
+    await asyncio.wait([preparing])
+
+
+async def test_prepare__somebody_else_has_the_tree__proves_only_what_is_left_lying_and_no_sooner_than_needed(
+    bench: Bench,
+) -> None:
+    bench.world.fill(6)
+    processor = await bench.start()
+    bench.world.now = 100.0
+    await prepared(bench, processor, 0)
+    bench.world.now = 110.0
+    await prepared(bench, processor, 0)
+    assert bench.world.begun == [], "36 s are left"
+    bench.world.slot_now = 96
+    bench.world.model.apply(APPEND)
+    await prepared(bench, processor, 1)
+    assert bench.world.begun == [], "somebody is at work"
+    bench.world.now = 113.0
+    await processor.prepare(bench.world.turn(first_slot=100))
+    assert bench.world.begun == [1, 2]
+
+
 async def test_work__before_its_window__sends_nothing(bench: Bench) -> None:
     bench.world.fill(2)
     processor = await bench.start()

@@ -32,7 +32,10 @@ LAST_SLOTS = 12
 """With fewer slots left a transaction goes out that has room for more."""
 OVERLAP_SLOTS = 300
 """With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
+PREPARE_LEAD_S = 2.0
+"""Beyond the usual time of a proof, so long before a window proofs are begun, and so long work must have been lying."""
 _LOOK_S = 1.0
+_PREPARE_LOOK_S = 2.0
 _EARLIER_S = 10.0
 _NODE_S = 5.0
 
@@ -84,6 +87,7 @@ class V2Processor:
         self._pause = Pause(clock)
         self._refusals = Refusals(self._limits.done_kept_s, clock)
         self._landed: tuple[int, float] | None = None
+        self._lying: tuple[int, float] | None = None
         self._turn: tuple[int, int] | None = None
         self._asked: set[Link] = set()
 
@@ -109,19 +113,40 @@ class V2Processor:
         return Round(tally.elements, tally.transactions, more, tally.failure)
 
     async def prepare(self, turn: Turn) -> None:
-        """Make and keep the proofs of the first round of a coming window; failures are logged only."""
+        """Make and keep the proofs of the first round of a coming window; failures are logged only.
+
+        Whoever has the tree until then is given the time to move it: only what is left lying is proved, and no sooner
+        than needed. Returns when there is nothing to prove or all is proved.
+        """
         try:
-            tally = await self._begun(turn.epoch)
-            made = len(self._line.ahead(tally.root, tally.sequence))
-            if made < min(tally.provable, self._limits.round_batches) and self._pause.over:
-                await self._stage(tally, self._limits.round_batches)
-            while self._line.under_way:
-                await self._line.changed(_LOOK_S)
-            self._note_proofs(tally)
-            if tally.failure is not None:
-                raise tally.failure
+            while (tally := await self._begun(turn.epoch)).provable:
+                wait_s = self._patience_s(turn, tally)
+                if wait_s <= 0:
+                    await self._prove_ahead(tally)
+                    return
+                await asyncio.sleep(min(wait_s, _PREPARE_LOOK_S))
         except ForesterError as error:
             _log.warning("v2_preparation_failed", tree=self._name, epoch=turn.epoch, error=error.detail)
+
+    def _patience_s(self, turn: Turn, tally: _Tally) -> float:
+        """Seconds until work that somebody else might do yet is worth a proof of ours; none in our own window."""
+        if self._lying is None or self._lying[0] != tally.sequence:
+            self._lying = (tally.sequence, self._clock())
+        if turn.slot() >= turn.window.first:
+            return 0.0
+        lead_s = self._line.usual_seconds + PREPARE_LEAD_S
+        opens_s = (turn.window.first - turn.slot()) * SLOT_SECONDS
+        return max(opens_s - lead_s, lead_s - (self._clock() - self._lying[1]))
+
+    async def _prove_ahead(self, tally: _Tally) -> None:
+        made = len(self._line.ahead(tally.root, tally.sequence))
+        if made < min(tally.provable, self._limits.round_batches) and self._pause.over:
+            await self._stage(tally, self._limits.round_batches)
+        while self._line.under_way:
+            await self._line.changed(_LOOK_S)
+        self._note_proofs(tally)
+        if tally.failure is not None:
+            raise tally.failure
 
     async def close(self, within_s: float) -> None:
         """Let proofs under way finish and be kept, for so long at most, then stop."""
