@@ -138,6 +138,21 @@ async def test_alerts__problem_ends_while_its_trigger_is_on_the_way__is_ended() 
         assert service.told == ["resolve funds", "trigger funds", "resolve funds"]
 
 
+async def test_alerts__problem_that_ends_before_it_could_be_told__is_never_told() -> None:
+    async with paging() as (service, board, pager):
+        pager.follow(board)
+        board.clear("funds")
+        assert await pager.drain(PATIENCE_S)
+        service.gate.clear()
+        board.report("progress", "b")
+        await asked(service, 2)
+        board.report("funds", "a")
+        board.clear("funds")
+        service.gate.set()
+        assert await pager.drain(PATIENCE_S)
+        assert service.told == ["resolve funds", "trigger progress"]
+
+
 async def test_alerts__event_refused_for_good__is_dropped_and_the_next_is_sent() -> None:
     async with paging() as (service, board, pager):
         service.answers = [400]

@@ -15,10 +15,12 @@ import pytest
 from aiohttp import web
 from network_states import FORESTERS, STATE_V2, network
 
-from forester.api import app
+from forester.api import app, metrics_json, monitoring
 from forester.api.app import serving_api
+from forester.api.metrics_json import PrometheusSource
 from forester.api.routes import Monitoring
 from forester.errors import EndpointUnreachable, SettingsInvalid
+from forester.limits.backoff import Backoff
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
@@ -265,6 +267,32 @@ async def test_metrics_json__nothing_counted_here__is_of_prometheus() -> None:
         assert (await api.ask("/metrics/json"))[1]["source"] == "registry"
 
 
+async def test_prometheus__comes_and_goes__is_logged_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Log:
+        def warning(self, event: str, **_: object) -> None:
+            told.append(event)
+
+        info = warning
+
+    async def three(_: aiohttp.ClientSession) -> None:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+
+    outcomes = [EndpointUnreachable("away"), EndpointUnreachable("away"), None, None, asyncio.CancelledError()]
+    monkeypatch.setattr(metrics_json, "_log", Log())
+    source = PrometheusSource("http://127.0.0.1:1/")
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(EndpointUnreachable, match="Prometheus"):
+            await source.refresh(session)
+    monkeypatch.setattr(source, "refresh", three)
+    with pytest.raises(asyncio.CancelledError):
+        await source.run(every_s=0)
+    assert told == ["prometheus_failed", "prometheus_recovered"]
+
+
 async def test_metrics_json__prometheus_is_of_no_use__is_what_gauges_tell() -> None:
     async with prometheus() as source:
         source.broken = True
@@ -335,6 +363,18 @@ async def test_broken_http__is_refused_and_the_connection_closed(sent: bytes, co
         assert (await api.ask("/health"))[0] == 200
 
 
+async def test_answer__that_cannot_be_made__is_500_without_the_reason_and_others_go_on() -> None:
+    async with serving() as api:
+
+        def broken() -> float:
+            raise RuntimeError("s3cr3t")
+
+        api.metrics.in_flight.set_function(broken)
+        code, answer, _ = await api.ask("/metrics")
+        assert (code, answer) == (500, {"error": "Internal Server Error"})
+        assert (await api.ask("/health"))[0] == 200
+
+
 async def test_connections__too_many__are_refused_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "MOST_CONNECTIONS", 3)
     async with serving() as api:
@@ -389,3 +429,20 @@ async def test_address__public_or_not__is_loopback_unless_asked_for(public: bool
         assert answer.startswith(b"HTTP/1.1 200 ")
     assert await asyncio.wait_for(reader.read(), 60) == b"", "the end of the server ends its connections"
     writer.close()
+
+
+async def test_watching__a_part_of_it_crashes__begins_anew_and_tells_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitoring, "_RESTARTS", Backoff(0.001, 0.001))
+    board = HealthBoard()
+    red = asyncio.Event()
+    board.subscribe(lambda condition, _: red.set() if condition == "task part" else None)
+
+    async def crash() -> None:
+        raise RuntimeError("a bug")
+
+    task = asyncio.create_task(monitoring._kept_up("part", crash, board))
+    await asyncio.wait_for(red.wait(), 60)
+    task.cancel()
+    await asyncio.wait([task])
+    (problem,) = board.problems
+    assert problem.reason == "the task part failed 3 times in a row: RuntimeError"
