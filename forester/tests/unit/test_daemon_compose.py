@@ -1,0 +1,108 @@
+"""The daemon put together: what it tells of itself, and how it ends when nothing answers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from solders.keypair import Keypair
+
+from forester.daemon import heartbeat as heartbeat_module
+from forester.daemon.clock import SlotClock
+from forester.daemon.compose import Daemon
+from forester.daemon.epochs import EpochKeeper
+from forester.daemon.funds import Funds
+from forester.daemon.heartbeat import SLOT_STALE_S, Heartbeat
+from forester.daemon.services import open_services
+from forester.daemon.supervisor import Supervisor
+from forester.epoch.turn import Round
+from forester.errors import EndpointUnreachable
+from forester.observability.health import HealthBoard
+from forester.observability.metrics import Metrics
+from forester.settings import Settings, SigningKey
+from shared.shutdown import Shutdown, StopReason
+
+KEY = SigningKey(Keypair.from_seed(bytes([5]) * 32))
+
+
+def settings(folder: Path) -> Settings:
+    return Settings(
+        rpc_url=SecretStr("http://127.0.0.1:1"),
+        ws_rpc_url=SecretStr("ws://127.0.0.1:1"),
+        indexer_url=SecretStr("http://127.0.0.1:1"),
+        payer=KEY,
+        derivation=KEY.pubkey,
+        journal_path=str(folder / "journal.sqlite"),
+    )
+
+
+def conditions(board: HealthBoard) -> dict[str, str]:
+    return {problem.condition: problem.reason for problem in board.problems}
+
+
+async def test_daemon__no_node_answers__ends_at_once_when_asked_and_gives_the_journal_back(tmp_path: Path) -> None:
+    for _ in range(2):
+        shutdown = Shutdown()
+        async with asyncio.timeout(60), open_services(settings(tmp_path), Metrics()) as services:
+            running = asyncio.create_task(Daemon(services, HealthBoard()).run(shutdown))
+            await asyncio.sleep(0.05)
+            assert not running.done()
+            shutdown.request(StopReason.SIGNAL)
+            await running
+
+
+async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_they_are_well(tmp_path: Path) -> None:
+    board = HealthBoard()
+    async with open_services(settings(tmp_path), Metrics()) as services:
+        daemon = Daemon(services, board)
+        daemon._page(3, "report failed: x")
+        daemon._page(4, "register failed: y")
+        assert conditions(board) == {"epoch": "epoch 3: report failed: x; epoch 4: register failed: y"}
+        daemon._page(4, "")
+        assert conditions(board) == {}, "what an earlier epoch suffered is over"
+        services.sender._short_of_funds = True
+        daemon._funds.notice()
+        assert conditions(board) == {"funds": f"insufficient funds: processing rests until {KEY.pubkey} is topped up"}
+        daemon._funds.available = True
+        daemon._funds_changed()
+        assert conditions(board) == {}
+
+
+class Log:
+    """Keeps lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def info(self, event: str, **facts: Any) -> None:
+        self.lines.append({"event": event} | facts)
+
+
+async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+    monkeypatch.setattr(heartbeat_module, "_log", log)
+    now, board, metrics = 0.0, HealthBoard(), Metrics()
+    clock = SlotClock(silence_s=10, now=lambda: now)
+    clock.read(500)
+    async with open_services(settings(tmp_path), metrics) as services:
+        daemon = Daemon(services, board)
+        keeper: EpochKeeper = daemon._keeper
+        funds: Funds = daemon._funds
+        heartbeat = Heartbeat(clock, keeper, Supervisor(), funds, board)
+        heartbeat.count(Round(7, 1))
+        heartbeat.count(Round(failure=EndpointUnreachable()))
+        heartbeat.beat()
+        assert conditions(board) == {}
+        now = SLOT_STALE_S + 1
+        heartbeat.beat()
+        assert conditions(board) == {"slots": "the node has told no slot for 61 s"}
+        clock.read(600)
+        heartbeat.beat()
+        assert conditions(board) == {}
+    told = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
+    assert told == [(7, 1), (0, 0), (0, 0)], "counted from line to line"
