@@ -12,6 +12,7 @@ from aiohttp import web
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
+from forester.daemon.supervisor import Supervisor
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RequestRefused
 from forester.observability import push_gateway
 from forester.observability.metrics import EPOCHS_KEPT, Metrics
@@ -22,7 +23,9 @@ OWN = json.loads((CONTRACTS / "own-metrics.json").read_text())
 
 
 def test_metrics__declared__are_those_of_the_contracts() -> None:
-    declared = [value for value in vars(Metrics()).values() if isinstance(value, MetricWrapperBase)]
+    holders = (metrics := Metrics(), Supervisor(metrics.registry))
+    values = [value for holder in holders for value in vars(holder).values()]
+    declared = [value for value in values if isinstance(value, MetricWrapperBase)]
     found = {}
     for metric in declared:
         name = metric._name + ("_total" if isinstance(metric, Counter) else "")
@@ -37,7 +40,9 @@ def test_metrics__declared__are_those_of_the_contracts() -> None:
 
 
 def test_metrics__exposed__have_the_types_of_the_contracts() -> None:
-    lines = Metrics().exposition().decode().splitlines()
+    metrics = Metrics()
+    Supervisor(metrics.registry)
+    lines = metrics.exposition().decode().splitlines()
     types = {line.split()[2]: line.split()[3] for line in lines if line.startswith("# TYPE ")}
     assert types == {name: entry["type"] for name, entry in (CONTRACT | OWN).items()}
 

@@ -15,6 +15,7 @@ from forester.observability import progress
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.progress import REMEDIES, Cause, Evidence, Patience, ProgressWatch, likely_cause
+from forester.transactions.confirm import Fate
 
 REGISTRY = "Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX"
 COMPRESSION = "compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq"
@@ -183,3 +184,7 @@ def test_symptom_of__failure_of_a_round__points_to_a_cause(
     failure: ForesterError | None, symptom: Cause | None
 ) -> None:
     assert symptom_of(failure) is symptom
+
+
+def test_timeouts__that_congestion_is_read_from__are_reasons_that_the_sender_counts() -> None:
+    assert set(progress._TIMEOUTS) == {Fate.EXPIRED.value, Fate.DEADLINE_PASSED.value}
