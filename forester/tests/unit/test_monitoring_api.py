@@ -375,6 +375,17 @@ async def test_answer__that_cannot_be_made__is_500_without_the_reason_and_others
         assert (await api.ask("/health"))[0] == 200
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost:", b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n"])
+async def test_connection__that_says_no_more__is_closed(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_IDLE_S", 0.1)
+    async with serving() as api:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rsplit(":", 1)[1]))
+        writer.write(sent)
+        answer = await asyncio.wait_for(reader.read(), 60)
+        assert answer.startswith(b"HTTP/1.1 200 ") == sent.endswith(b"\r\n\r\n")
+        writer.close()
+
+
 async def test_connections__too_many__are_refused_until_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "MOST_CONNECTIONS", 3)
     async with serving() as api:

@@ -78,6 +78,8 @@ async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tu
         server = await _listen(runner, host, settings.api_server_port)
         address = (host, int(server.sockets[0].getsockname()[1]))
         _log.info("api_listening", address=f"{address[0]}:{address[1]}", public=settings.api_server_public_bind)
+        if settings.api_server_public_bind:
+            _log.warning("open_to_all", detail="whoever reaches the address of the API may read it")
         yield address
     finally:
         if server is not None:
