@@ -1,0 +1,196 @@
+"""Several ``forester start`` on one network: admitted with weights, killed, started again, their logs read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import Message
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from forester.chain.programs import addresses as known
+from forester.chain.rpc_client import RpcClient
+
+START_DEADLINE_S = 120.0
+STOP_DEADLINE_S = 60.0
+_LAMPORTS = 100 * 10**9
+_REGISTER_FORESTER = bytes.fromhex("3e2ff06754c8e249")
+_UPDATE_FORESTER = bytes.fromhex("f6b31eefab2739ab")
+_NO_FEE = bytes(8)
+_COUNTED = b"\x01"
+
+Link = tuple[str, bytes, bytes]
+"""A proof by what it proves: circuit, old root, new root."""
+
+
+@dataclass
+class Life:
+    """A process of a forester: when it began and, by SIGKILL, ended, and the proofs in its journal then."""
+
+    began: float
+    killed: float | None = None
+    kept: frozenset[Link] = frozenset()
+
+
+@dataclass
+class Member:
+    """A forester with keys of its own. ``folder`` has its journal and its log."""
+
+    number: int
+    weight: int
+    folder: Path
+    payer: Keypair = field(default_factory=Keypair)
+    derivation: Keypair = field(default_factory=Keypair)
+    lives: list[Life] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return f"forester {self.number}"
+
+    @property
+    def log(self) -> Path:
+        """Lines of all its processes."""
+        return self.folder / "log"
+
+    @property
+    def journal(self) -> Path:
+        """Its memory."""
+        return self.folder / "journal.sqlite"
+
+    def start(self, environment: Mapping[str, str], prover_url: str) -> None:
+        """Start a process; ``environment`` is that of a forester of the network."""
+        own = {
+            "PAYER": json.dumps(list(bytes(self.payer))),
+            "DERIVATION_PUBKEY": str(self.derivation.pubkey()),
+            "JOURNAL_PATH": str(self.journal),
+            "PROVER_URL": prover_url,
+            "CONFIRMATION_POLL_INTERVAL_MS": "200",
+        }
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+        with self.log.open("ab") as told:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "forester", "start"],
+                env={**inherited, **environment, **own},
+                cwd=self.folder,
+                stderr=told,
+            )
+        self.lives.append(Life(time.time()))
+
+    def kill(self) -> None:
+        """SIGKILL, and a look at what it had kept."""
+        assert self.process is not None  # noqa: S101 - it was started
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(STOP_DEADLINE_S)
+        self.lives[-1].killed = time.time()
+        self.lives[-1].kept = self.kept_proofs()
+
+    def stop(self) -> int | None:
+        """SIGTERM; the exit status, None if it had to be killed."""
+        assert self.process is not None  # noqa: S101 - it was started
+        self.process.terminate()
+        try:
+            return self.process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            self.process.kill()
+            self.process.wait(STOP_DEADLINE_S)
+
+    def kept_proofs(self) -> frozenset[Link]:
+        """The proofs in the journal of a process that has ended."""
+        if not self.journal.exists():
+            return frozenset()
+        connection = sqlite3.connect(self.journal)
+        try:
+            rows = connection.execute("SELECT circuit, old_root, new_root FROM proofs").fetchall()
+        except sqlite3.OperationalError:  # killed before the tables were there
+            return frozenset()
+        finally:
+            connection.close()
+        return frozenset((str(circuit), bytes(old), bytes(new)) for circuit, old, new in rows)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """The events of its log; lines that a kill cut off are left out."""
+        for line in self.log.read_text(errors="replace").splitlines():
+            if line.startswith("{"):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue
+
+    def recoveries(self) -> list[float]:
+        """Seconds from each new start after a kill until it knew again what there is to do in its epoch."""
+        ready = [moment(line) for line in self.lines() if line["event"] == "epoch_state"]
+        found = []
+        for life, ended in zip(self.lives[1:], [*(life.killed for life in self.lives[1:])], strict=True):
+            after = [at for at in ready if at >= life.began and (ended is None or at <= ended)]
+            found += [min(after) - life.began] if after else []
+        return found
+
+
+def moment(line: Mapping[str, Any]) -> float:
+    """When a line was written, Unix seconds."""
+    return datetime.fromisoformat(line["timestamp"]).timestamp()
+
+
+async def admit(rpc: RpcClient, call: Any, authority: Keypair, members: list[Member]) -> None:
+    """Let the protocol's authority admit foresters, who hand their accounts to the keys that pay."""
+    for member in members:
+        derivation, payer = member.derivation.pubkey(), member.payer.pubkey()
+        account = known.forester_address(derivation)
+        call("localnet_setAccount", str(payer), {"lamports": _LAMPORTS, "owner": str(known.SYSTEM), "data": ""})
+        weight = member.weight.to_bytes(8, "little")
+        bump = bytes([known.CPI_AUTHORITY_BUMP])
+        admitted = Instruction(
+            known.REGISTRY,
+            _REGISTER_FORESTER + bump + bytes(derivation) + _NO_FEE + _COUNTED + weight,
+            [
+                AccountMeta(authority.pubkey(), is_signer=True, is_writable=True),
+                AccountMeta(authority.pubkey(), is_signer=True, is_writable=False),
+                AccountMeta(known.PROTOCOL_CONFIG, is_signer=False, is_writable=False),
+                AccountMeta(account, is_signer=False, is_writable=True),
+                AccountMeta(known.SYSTEM, is_signer=False, is_writable=False),
+            ],
+        )
+        handed = Instruction(
+            known.REGISTRY,
+            _UPDATE_FORESTER + b"\x00",
+            [
+                AccountMeta(derivation, is_signer=True, is_writable=False),
+                AccountMeta(account, is_signer=False, is_writable=True),
+                AccountMeta(payer, is_signer=True, is_writable=False),
+            ],
+        )
+        await _send(rpc, authority, [admitted, handed], member)
+        await _exists(rpc, call, account)
+
+
+async def _send(rpc: RpcClient, payer: Keypair, work: list[Instruction], member: Member) -> None:
+    latest = await rpc.latest_blockhash()
+    message = Message.new_with_blockhash(work, payer.pubkey(), latest.hash)
+    await rpc.send_transaction(bytes(VersionedTransaction(message, [payer, member.derivation, member.payer])))
+
+
+async def _exists(rpc: RpcClient, call: Any, address: Pubkey) -> None:
+    ends = time.monotonic() + START_DEADLINE_S
+    while (await rpc.accounts([address]))[0] is None:
+        if time.monotonic() > ends:
+            raise TimeoutError(f"{address} was not made")
+        call("localnet_advance", 1)
+        await asyncio.sleep(0.05)

@@ -1,0 +1,101 @@
+"""Stands between foresters and the prover, and writes down which proofs each of them asked for and got."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+from aiohttp import web
+from forester_fleet import Link
+
+MAX_BODY_BYTES = 64 << 20
+_OF_ONE_CONNECTION = frozenset(
+    {"host", "connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A proof that a forester got."""
+
+    member: int
+    link: Link
+    asked: float
+    answered: float
+
+
+@dataclass
+class Ledger:
+    """Entries in the order of their answers; requests that ended otherwise are counted by status."""
+
+    entries: list[Entry] = field(default_factory=list)
+    failures: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def repeated(self) -> int:
+        """Proofs beyond the first of the same link, whoever asked."""
+        counts = Counter(entry.link for entry in self.entries)
+        return sum(count - 1 for count in counts.values())
+
+    def repeated_by_one(self) -> int:
+        """Of these, those that one forester made more than once."""
+        counts = Counter((entry.member, entry.link) for entry in self.entries)
+        return sum(count - 1 for count in counts.values())
+
+
+def link_of(body: bytes) -> Link:
+    """What a request asks to prove."""
+    request = json.loads(body)
+    return str(request["circuitType"]), _hash(request["oldRoot"]), _hash(request["newRoot"])
+
+
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_CONNECTION}
+
+
+def _hash(text: str) -> bytes:
+    return int(text, 16).to_bytes(32, "big")
+
+
+@contextlib.asynccontextmanager
+async def running_ledger(ledger: Ledger, prover_url: str) -> AsyncIterator[str]:
+    """Serve on a free port; a forester's prover is the URL that this gives and ``/`` and its number."""
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+
+        async def passed_on(request: web.Request) -> web.Response:
+            asked, body = time.time(), await request.read()
+            rest = request.path_qs.removeprefix(f"/{request.match_info['member']}")
+            headers = _passed(request.headers)
+            try:
+                async with session.request(request.method, prover_url + rest, data=body, headers=headers) as answer:
+                    content, status, told = await answer.read(), answer.status, _passed(answer.headers)
+            except aiohttp.ClientError:
+                ledger.failures[0] += 1
+                if request.transport is not None:
+                    request.transport.abort()
+                return web.Response(status=502)
+            if request.method == "POST":
+                if status == 200:
+                    member = int(request.match_info["member"])
+                    ledger.entries.append(Entry(member, link_of(body), asked, time.time()))
+                else:
+                    ledger.failures[status] += 1
+            return web.Response(body=content, status=status, headers=told)
+
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", r"/{member:\d+}/{rest:.*}", passed_on)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            yield f"http://{host}:{port}"
+        finally:
+            await runner.cleanup()

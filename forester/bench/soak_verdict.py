@@ -1,0 +1,221 @@
+"""What a run of several foresters came to: figures, the bounds that they must keep, tables."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from forester_fleet import Member, moment
+from proof_ledger import Ledger
+from rich.console import Console
+from rich.table import Table
+
+from forester.network_status.state import NetworkState, TreeState
+
+DUPLICATE_PERCENT = 2.0
+_DONE_ALREADY = re.compile(r"\b(6015|9003|13006|10010|110\d\d)\b")
+"""Codes with which the programs refuse work that is done: the element is gone, the root or the index is another."""
+_WORK = frozenset({"v2_batches", "nullify", "update_address"})
+
+
+@dataclass
+class Check:
+    """A bound and whether the run kept it."""
+
+    name: str
+    kept: bool
+    found: str
+
+
+@dataclass
+class Verdict:
+    """Everything that a run tells."""
+
+    checks: list[Check] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    members: list[dict[str, Any]] = field(default_factory=list)
+
+    def require(self, name: str, kept: bool, found: str) -> None:
+        """Add a bound and what was found."""
+        self.checks.append(Check(name, kept, found))
+
+    @property
+    def passed(self) -> bool:
+        """Whether every bound was kept."""
+        return all(check.kept for check in self.checks)
+
+    def as_object(self) -> dict[str, Any]:
+        """For --json."""
+        checks = [{"check": item.name, "kept": item.kept, "found": item.found} for item in self.checks]
+        return {"passed": self.passed, "checks": checks, "figures": self.figures, "foresters": self.members}
+
+
+@dataclass
+class Transactions:
+    """What became of transactions that move trees, by the logs of the foresters."""
+
+    confirmed: int = 0
+    done_already: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, lines: Iterable[dict[str, Any]]) -> Transactions:
+        """Count the lines of logs."""
+        counted = cls()
+        for line in lines:
+            if line["event"] == "transaction_confirmed" and line["purpose"] in _WORK:
+                counted.confirmed += 1
+            elif line["event"] == "transaction_failed" and line["purpose"] in _WORK:
+                if line["reason"] == "refused" and _DONE_ALREADY.search(line["error"] or ""):
+                    counted.done_already += 1
+                counted.reasons[f"{line['reason']}: {line['error']}"] += 1
+        return counted
+
+
+def waiting(state: NetworkState) -> dict[str, int]:
+    """What waits although a whole batch is there, by tree and queue."""
+    return {
+        f"{tree.kind.label} {str(tree.tree.address)[:8]} {label}": count
+        for tree in state.trees
+        for label, count in tree.pending.items()
+        if count >= batch_of(tree)
+    }
+
+
+def batch_of(tree: TreeState) -> int:
+    """How many elements a batch of the tree takes; V1 elements are moved one by one."""
+    return tree.batched.queue.zkp_batch_size if tree.batched is not None else 1
+
+
+def judge(
+    members: list[Member], ledger: Ledger, state: NetworkState, roots: dict[str, tuple[str, str]], epochs: list[int]
+) -> Verdict:
+    """Compare what happened with what must be."""
+    verdict = Verdict()
+    left = waiting(state)
+    verdict.require("every queue holds less than a batch", not left, str(left) if left else "drained")
+    different = {tree: pair for tree, pair in roots.items() if pair[0] != pair[1]}
+    found = ", ".join(f"{tree}: {pair}" for tree, pair in different.items())
+    verdict.require("roots of the chain are the indexer's", not different, found or f"{len(roots)} trees agree")
+    _duplicates(verdict, members, ledger)
+    _after_restarts(verdict, members, ledger)
+    _reports(verdict, members, state, epochs)
+    crashes = sum(line["event"] == "task_crashed" for member in members for line in member.lines())
+    verdict.require("no task crashed", crashes == 0, str(crashes))
+    _recovery(verdict, members)
+    _members(verdict, members, ledger, state, epochs)
+    return verdict
+
+
+def _duplicates(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
+    counted = [Transactions.of(member.lines()) for member in members]
+    failed, done = sum(item.done_already for item in counted), sum(item.confirmed for item in counted)
+    reasons = sum((item.reasons for item in counted), Counter[str]())
+    for name, extra, useful in (
+        ("transactions", failed, done),
+        ("proofs", ledger.repeated, len(ledger.entries) - ledger.repeated),
+    ):
+        percent = 100 * extra / max(1, extra + useful)
+        verdict.figures[name] = {"useful": useful, "duplicate": extra, "duplicate_percent": round(percent, 2)}
+        text = f"{extra} of {extra + useful} ({percent:.1f} %)"
+        verdict.require(f"duplicate {name} at most {DUPLICATE_PERCENT:g} %", percent <= DUPLICATE_PERCENT, text)
+    verdict.figures["proofs"]["duplicate_of_one_forester"] = ledger.repeated_by_one()
+    verdict.figures["failed_transactions"] = dict(reasons.most_common())
+    verdict.figures["failed_proof_requests"] = {str(status): count for status, count in ledger.failures.items()}
+
+
+def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
+    """Proofs that were in the journal when a process died, and were made again by the next one."""
+    again = lost = 0
+    for member in members:
+        mine = [entry for entry in ledger.entries if entry.member == member.number]
+        for life in member.lives:
+            if life.killed is None:
+                continue
+            later = {entry.link for entry in mine if entry.asked > life.killed}
+            again += len(later & life.kept)
+            before = {entry.link for entry in mine if life.began <= entry.answered <= life.killed}
+            lost += len(later & (before - life.kept))
+    verdict.figures["answers_lost_in_kills"] = lost
+    verdict.require("kept proofs computed again after a restart", again == 0, str(again))
+
+
+def _reports(verdict: Verdict, members: list[Member], state: NetworkState, epochs: list[int]) -> None:
+    for epoch in epochs:
+        registered = {item.authority: item for item in state.registrations.get(epoch, ())}
+        mine = [registered.get(member.payer.pubkey()) for member in members]
+        missing = [
+            member.name
+            for member, item in zip(members, mine, strict=True)
+            if item is None or not item.has_reported_work
+        ]
+        work = " + ".join(str(item.work_counter) if item is not None else "-" for item in mine)
+        found = f"no report of {', '.join(missing)}" if missing else f"{work} elements"
+        verdict.require(f"epoch {epoch} reported by every forester", not missing, found)
+
+
+def _recovery(verdict: Verdict, members: list[Member]) -> None:
+    ready = [seconds for member in members for seconds in member.recoveries()]
+    kills = sum(life.killed is not None for member in members for life in member.lives)
+    verdict.figures["kills"] = kills
+    if ready:
+        told = {"median": round(statistics.median(ready), 2), "max": round(max(ready), 2)}
+        verdict.figures["seconds_from_start_to_ready"] = told
+    first = [seconds for member in members for seconds in _until_first_success(member)]
+    if first:
+        told = {"median": round(statistics.median(first), 2), "max": round(max(first), 2)}
+        verdict.figures["seconds_from_kill_to_next_confirmed_transaction"] = told
+
+
+def _until_first_success(member: Member) -> list[float]:
+    confirmed = [moment(line) for line in member.lines() if line["event"] == "transaction_confirmed"]
+    killed = [life.killed for life in member.lives if life.killed is not None]
+    return [min(later) - at for at in killed if (later := [done for done in confirmed if done > at])]
+
+
+def _members(verdict: Verdict, members: list[Member], ledger: Ledger, state: NetworkState, epochs: list[int]) -> None:
+    for member in members:
+        counted = Transactions.of(member.lines())
+        work = sum(
+            item.work_counter
+            for epoch in epochs
+            for item in state.registrations.get(epoch, ())
+            if item.authority == member.payer.pubkey()
+        )
+        verdict.members.append(
+            {
+                "forester": member.number,
+                "weight": member.weight,
+                "kills": sum(life.killed is not None for life in member.lives),
+                "elements": work,
+                "transactions": counted.confirmed,
+                "done_already": counted.done_already,
+                "proofs": sum(entry.member == member.number for entry in ledger.entries),
+            }
+        )
+
+
+def show(verdict: Verdict, console: Console) -> None:
+    """Print tables."""
+    foresters = Table(*verdict.members[0], title="foresters")
+    for row in verdict.members:
+        foresters.add_row(*map(str, row.values()))
+    console.print(foresters)
+    figures = Table("figure", "value", title="figures")
+    for name, value in verdict.figures.items():
+        figures.add_row(name.replace("_", " "), _text(value))
+    console.print(figures)
+    checks = Table("bound", "", "found", title="bounds")
+    for check in verdict.checks:
+        checks.add_row(check.name, "kept" if check.kept else "[red]MISSED[/red]", check.found)
+    console.print(checks)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {item}" for name, item in value.items()) or "none"
+    return str(value)

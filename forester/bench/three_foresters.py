@@ -1,0 +1,285 @@
+"""Foresters that share a network, under traffic, kills and faults: nothing is left, nothing is done twice.
+
+Starts `localnet up`, a prover that is simulated (or, with --keys-dir, real), and foresters with keys and weights of
+their own. For some epochs users make traffic of every kind while foresters are killed with SIGKILL and started again,
+transactions vanish, and the prover and the indexer fail. Then faults end, and the foresters empty the queues. Exit
+status 1 if a bound is missed:
+
+  - every queue holds less than a batch, and the roots of all trees on chain are those of the indexer
+  - at most 2 % of the transactions and of the proofs repeat work that was done, by another forester or the same one
+  - no proof that was in a journal when its process was killed was computed again
+  - every forester reported its work for every epoch
+  - no task crashed
+
+Proofs are counted between the foresters and the prover, by what they prove; transactions by the foresters' logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+WORKSPACE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+
+from forester_fleet import Member, admit  # noqa: E402
+from localnet_process import Localnet, running_localnet  # noqa: E402
+from proof_ledger import Ledger, running_ledger  # noqa: E402
+from rich.console import Console  # noqa: E402
+from soak_prover import ProverUnusable, running_prover  # noqa: E402
+from soak_roots import compared_roots  # noqa: E402
+from soak_verdict import Verdict, judge, show, waiting  # noqa: E402
+
+from forester.chain.programs.addresses import PROTOCOL_CONFIG  # noqa: E402
+from forester.chain.registry_accounts import decode_protocol_config  # noqa: E402
+from forester.chain.rpc_client import RpcClient  # noqa: E402
+from forester.chain.rpc_pool import RpcPool  # noqa: E402
+from forester.errors import ForesterError  # noqa: E402
+from forester.network_status.epochs import protocol_times  # noqa: E402
+from forester.network_status.reader import read_network  # noqa: E402
+from forester.network_status.state import NetworkState  # noqa: E402
+
+FIRST_EPOCH = 3
+FIRST_SLOT = 590
+"""A little before the registration of FIRST_EPOCH opens, under the rules of the published fixtures."""
+
+BEGINNING = {"compress": 20, "v1_compress": 12, "addresses": 10}
+TRAFFIC = {"compress": 15, "spend": 8, "addresses": 8, "v1_compress": 3, "v1_spend": 2, "v1_addresses": 2}
+FAULTS: tuple[dict[str, Any], ...] = (
+    {"dropEvery": 3},
+    {"proverDown": True},
+    {"proverCut": True},
+    {"proverDelayMs": 1500},
+    {"indexerLag": 10},
+    {"indexerTooManyRequests": True},
+)
+WELL = {
+    "dropEvery": 0,
+    "proverDown": False,
+    "proverCut": False,
+    "proverDelayMs": 0,
+    "indexerLag": 0,
+    "indexerTooManyRequests": False,
+}
+POLL_S = 1.0
+
+
+@dataclass
+class Run:
+    """A run as it goes."""
+
+    options: argparse.Namespace
+    net: Localnet
+    rpc: RpcClient
+    members: list[Member]
+    chance: random.Random
+    prover_of: Callable[[Member], str]
+    made: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """A method of the network's own."""
+        return await asyncio.to_thread(self.net.call, method, *params)
+
+    async def seed(self, counts: dict[str, int]) -> None:
+        """Traffic; what users are refused while the indexer or the prover fails is counted only."""
+        for kind, count in counts.items():
+            try:
+                self.made += Counter(await self.call("localnet_seed", {kind: count}))
+            except (AssertionError, urllib.error.URLError, TimeoutError):
+                self.refused += 1
+
+    async def traffic(self) -> None:
+        """Users, until cancelled."""
+        while True:
+            await self.seed(TRAFFIC)
+            await asyncio.sleep(self.options.traffic_every)
+
+    async def kills(self, slots: tuple[int, int]) -> None:
+        """SIGKILL at random slots; a process is started again after up to three seconds."""
+        at = sorted(self.chance.randint(*slots) for _ in range(self.options.kills))
+        restarts = set[asyncio.Task[None]]()
+        for slot in at:
+            await self.reach(slot)
+            alive = [member for member in self.members if member.process is not None]
+            if alive:
+                restarts.add(asyncio.create_task(self._killed(self.chance.choice(alive))))
+        if restarts:
+            await asyncio.gather(*restarts)
+
+    async def _killed(self, member: Member) -> None:
+        say(f"   kill -9 of {member.name}")
+        await asyncio.to_thread(member.kill)
+        member.process = None
+        await asyncio.sleep(self.chance.uniform(0.1, 3))
+        self.start(member)
+
+    def start(self, member: Member) -> None:
+        """A process of a forester."""
+        member.start(self.net.environment, self.prover_of(member))
+
+    async def failures(self) -> None:
+        """One fault after another, each for some seconds with a pause after it, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(self.options.fault_every * self.chance.uniform(0.5, 1.5))
+                fault = self.chance.choice(FAULTS)
+                self.faults[next(iter(fault))] += 1
+                say(f"   fault {fault}")
+                await self.call("localnet_faults", fault)
+                await asyncio.sleep(self.chance.uniform(1, 6))
+                await self.call("localnet_faults", WELL)
+        finally:
+            await self.call("localnet_faults", WELL)
+
+    async def reach(self, slot: int) -> None:
+        """Wait for a slot; a process that ended by itself ends the run."""
+        while await self.rpc.slot() < slot:
+            for member in self.members:
+                if member.process is not None and (status := member.process.poll()) is not None:
+                    raise RunFailed(f"{member.name} ended with {status}: {member.log.read_text()[-2000:]}")
+            await asyncio.sleep(min(POLL_S, self.options.slot_ms / 100))
+
+
+class RunFailed(Exception):
+    """The run could not be made; the message says why."""
+
+
+def say(text: str) -> None:
+    """One line of progress on standard error."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+async def run_through(run: Run, epochs: list[int]) -> NetworkState:
+    """Epochs under traffic and faults, then peace; returns the state when all is done or the patience ends."""
+    config = await run.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
+    times = protocol_times(decode_protocol_config(config.data).config)
+    first, last = times.phases(epochs[0]).active.first, times.phases(epochs[-1]).active.last
+    await run.seed(BEGINNING)
+    for member in run.members:
+        run.start(member)
+    say(f"{len(run.members)} foresters; epochs {epochs[0]} to {epochs[-1]} last until slot {last}")
+    await run.reach(first)
+    background = [asyncio.create_task(run.traffic())]
+    if run.options.fault_every:
+        background.append(asyncio.create_task(run.failures()))
+    await run.kills((first, last - 20))
+    await run.reach(last)
+    for task in background:
+        task.cancel()
+    await asyncio.gather(*background, return_exceptions=True)
+    say(f"traffic and faults end: {dict(run.made)}, {run.refused} refused; faults {dict(run.faults)}")
+    return await drained(run, epochs)
+
+
+async def drained(run: Run, epochs: list[int]) -> NetworkState:
+    """Wait until nothing is left to do and every report is there."""
+    ends = time.monotonic() + run.options.patience
+    while True:
+        state = await read_network(run.rpc, all_epochs=True)
+        reports = [item.has_reported_work for epoch in epochs for item in state.registrations.get(epoch, ())]
+        left = waiting(state)
+        if (not left and sum(reports) == len(epochs) * len(run.members)) or time.monotonic() > ends:
+            return state
+        say(f"   slot {state.slot}: waiting {left or 'nothing'}, {sum(reports)} reports")
+        await asyncio.sleep(5 * POLL_S)
+
+
+async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
+    """A whole run."""
+    began = time.monotonic()
+    epochs = list(range(FIRST_EPOCH, FIRST_EPOCH + options.epochs))
+    ledger = Ledger()
+    with ExitStack() as processes:
+        words = ["--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT)]
+        if options.keys_dir is not None:
+            prover = processes.enter_context(running_prover(folder, options.keys_dir))
+            words += ["--keys-dir", str(options.keys_dir), "--prover-url", prover]
+        net = processes.enter_context(running_localnet(*words))
+        async with AsyncExitStack() as stack:
+            pool = await stack.enter_async_context(RpcPool([net.url]))
+            url = await stack.enter_async_context(running_ledger(ledger, net.environment["PROVER_URL"]))
+            members = [
+                Member(number, weight, folder / f"forester-{number}")
+                for number, weight in enumerate(options.weights, start=1)
+            ]
+            for member in members:
+                member.folder.mkdir(parents=True, exist_ok=True)
+            rpc = RpcClient(pool)
+            run = Run(options, net, rpc, members, random.Random(options.seed), lambda member: f"{url}/{member.number}")
+            try:
+                await admit(rpc, net.call, net.keys["authority"], members)
+                state = await run_through(run, epochs)
+                roots = await compared_roots(rpc, net, state)
+            finally:
+                alive = [member for member in members if member.process is not None]
+                statuses = await asyncio.gather(*(asyncio.to_thread(member.stop) for member in alive))
+            verdict = judge(members, ledger, state, roots, epochs)
+    verdict.require("every forester ends with status 0", set(statuses) <= {0}, str(statuses))
+    verdict.figures["traffic"] = dict(run.made)
+    verdict.figures["faults"] = dict(run.faults)
+    verdict.figures["seconds"] = round(time.monotonic() - began)
+    return verdict
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="""examples:
+  three_foresters.py                                   two epochs with kills and faults, some five minutes
+  three_foresters.py --kills 100 --epochs 8            a long one
+  three_foresters.py --kills 0 --fault-every 0         how much foresters disturb each other when nothing fails
+  three_foresters.py --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
+""",
+    )
+    add = parser.add_argument
+    add("--weights", type=int, nargs="+", default=[1, 2, 3], help="weight of each forester (1 2 3)")
+    add("--epochs", type=int, default=2, help="epochs under traffic and faults, 200 slots each (2)")
+    add("--kills", type=int, default=6, help="SIGKILLs at random points, 0 for none (6)")
+    add("--fault-every", type=float, default=15, help="seconds between faults; 0 for none (15)")
+    add("--traffic-every", type=float, default=8, help="seconds between rounds of users' traffic (8)")
+    add("--slot-ms", type=float, default=400, help="milliseconds per slot; a cluster has 400, less hurries all (400)")
+    add("--keys-dir", type=Path, help="proving keys of batch size 10: a prover makes real proofs (simulated ones)")
+    add("--patience", type=float, default=240, help="seconds to empty the queues when traffic has ended (240)")
+    add("--seed", type=int, default=7, help="of the random choices; the network's own timing stays what it is (7)")
+    add("--logs", type=Path, help="folder in which logs and journals stay")
+    add("--json", action="store_true", help="print one JSON object, no tables")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Run; 0 when every bound was kept."""
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="foresters-") as temporary:
+        folder = options.logs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            verdict = asyncio.run(soak(options, folder.resolve()))
+        except (RunFailed, ProverUnusable, ForesterError) as error:
+            say(f"the run failed: {error}")
+            return 1
+    if options.json:
+        print(json.dumps(verdict.as_object(), indent=2))
+    else:
+        show(verdict, Console(width=None if sys.stdout.isatty() else 120))
+    return 0 if verdict.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
