@@ -118,6 +118,17 @@ async def test_keeper__read_fails_and_hangs__keeps_the_last_state_and_says_why()
     assert net.board.healthy
 
 
+async def test_keeper__node_away_from_the_start__is_a_problem_soon() -> None:
+    net = Network()
+    net.state = EndpointUnreachable("away")
+    await net.keeper.refresh()
+    assert net.board.healthy
+    net.now += 60
+    await net.keeper.refresh()
+    (problem,) = net.board.problems
+    assert problem.reason == "the network could not be read for 60 s: away"
+
+
 async def test_keeper__running__goes_on_after_failures_until_cancelled() -> None:
     net = Network()
     seen: list[int] = []

@@ -27,6 +27,9 @@ _log = get_logger(__name__)
 
 CONDITION = "snapshot"
 REFRESH_EVERY_S = 30.0
+FIRST_WITHIN_S = 50.0
+"""A node that is away from the start is told before one that was there."""
+
 V1_QUEUES_PER_REFRESH = 8
 """Some 15 MB as JSON; with more V1 trees their counts are a few refreshes old."""
 
@@ -58,8 +61,8 @@ def reading(client: RpcClient, *owners: Pubkey) -> Read:
 class SnapshotKeeper:
     """Keeps the last good snapshot; one task runs ``run``, everybody reads ``latest`` without waiting.
 
-    ``read`` gets a new state within ``timeout_s`` (``reading`` makes one). Older than ``stale_s``, the snapshot is a
-    problem for ``board``. ``clock`` returns Unix seconds.
+    ``read`` gets a new state within ``timeout_s`` (``reading`` makes one). Older than ``stale_s``, or not there after
+    FIRST_WITHIN_S, the snapshot is a problem for ``board``. ``clock`` returns Unix seconds.
     """
 
     def __init__(
@@ -146,8 +149,11 @@ class SnapshotKeeper:
         if self._error is None:
             _log.warning("snapshot_failed", error=error)
         self._error = error
-        age_s = self._clock() - (self._latest.taken_at if self._latest is not None else self._began)
-        if age_s >= self._stale_s:
+        since, patience_s = (
+            (self._began, FIRST_WITHIN_S) if self._latest is None else (self._latest.taken_at, self._stale_s)
+        )
+        age_s = self._clock() - since
+        if age_s >= patience_s:
             reason = f"the network could not be read for {age_s:.0f} s: {error}"
             self._board.report(CONDITION, reason, severity=Severity.ERROR)
 
