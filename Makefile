@@ -118,7 +118,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-load bench-compare bench-service bench-queue soak
+.PHONY: bench bench-load bench-compare bench-service bench-queue soak forester-soak
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
@@ -137,6 +137,9 @@ bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 6
 soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; 200 jobs in a failing queue (minutes)
 	@$(PYTHON_BIN) prover/bench/soak_http.py
 	@$(PYTHON_BIN) prover/bench/chaos_queue.py
+
+forester-soak: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (FORESTER_SOAK=--help)
+	@$(PYTHON_BIN) forester/bench/three_foresters.py $(FORESTER_SOAK)
 
 ##@ Keys
 

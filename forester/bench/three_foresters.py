@@ -117,7 +117,9 @@ class Run:
             await self.reach(slot)
             alive = [member for member in self.members if member.process is not None]
             if alive:
-                restarts.add(asyncio.create_task(self._killed(self.chance.choice(alive))))
+                fewest = min(len(member.lives) for member in alive)
+                victim = self.chance.choice([member for member in alive if len(member.lives) == fewest])
+                restarts.add(asyncio.create_task(self._killed(victim)))
         if restarts:
             await asyncio.gather(*restarts)
 
@@ -183,17 +185,18 @@ async def run_through(run: Run, epochs: list[int]) -> NetworkState:
         task.cancel()
     await asyncio.gather(*background, return_exceptions=True)
     say(f"traffic and faults end: {dict(run.made)}, {run.refused} refused; faults {dict(run.faults)}")
-    return await drained(run, epochs)
+    return await drained(run, epochs, times.phases(epochs[-1]).report_work.last)
 
 
-async def drained(run: Run, epochs: list[int]) -> NetworkState:
-    """Wait until nothing is left to do and every report is there."""
+async def drained(run: Run, epochs: list[int], last_report: int) -> NetworkState:
+    """Wait until nothing is left to do and every report is there, or no more can come."""
     ends = time.monotonic() + run.options.patience
     while True:
         state = await read_network(run.rpc, all_epochs=True)
         reports = [item.has_reported_work for epoch in epochs for item in state.registrations.get(epoch, ())]
         left = waiting(state)
-        if (not left and sum(reports) == len(epochs) * len(run.members)) or time.monotonic() > ends:
+        reported = sum(reports) == len(epochs) * len(run.members) or state.slot > last_report
+        if (not left and reported) or time.monotonic() > ends:
             return state
         say(f"   slot {state.slot}: waiting {left or 'nothing'}, {sum(reports)} reports")
         await asyncio.sleep(5 * POLL_S)
