@@ -67,7 +67,7 @@ async def _seen(process: asyncio.subprocess.Process, echo: Echo) -> str:
 
 
 async def test_start__services_repeat_its_secrets__writes_none(tmp_path: Path) -> None:
-    with running_localnet("--slot-ms", "50") as net:
+    with running_localnet("--slot-ms", "100") as net:
         net.call("localnet_seed", {"compress": 20, "v1_compress": 2, "v1_spend": 2})
         payer = net.keys["forester"]
         async with echoing() as echo:
