@@ -301,7 +301,7 @@ class Rules(RpcClient):
         return Account(address, REGISTRY, 1, b"")
 
 
-async def test_keeper__epochs_overlap__lives_them_side_by_side_and_rebuilds_them_when_the_rules_change(
+async def test_keeper__epochs_overlap__lives_them_side_by_side_and_takes_over_new_rules(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -328,7 +328,8 @@ async def test_keeper__epochs_overlap__lives_them_side_by_side_and_rebuilds_them
     keeper.wake()
     await quiet()
     assert keeper.config == world.config
-    assert world.read == {1, 2}, "begun anew"
+    assert world.read == {1, 2}
+    assert forester.live.phases.report_work.length == 50, "schedules are made anew"
     await world.go(2310)
     assert keeper.states[1] is EpochState.DONE
     assert await supervisor.stop(60)

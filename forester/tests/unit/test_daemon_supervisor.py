@@ -81,17 +81,6 @@ async def test_stop__task_is_between_two_attempts__ends_at_once() -> None:
     assert await supervisor.stop(60)
 
 
-async def test_cancel__one_task__ends_it_alone() -> None:
-    supervisor = Supervisor()
-    supervisor.start("a", asyncio.Event().wait)
-    supervisor.start("b", asyncio.Event().wait)
-    await asyncio.sleep(0)
-    await supervisor.cancel("a")
-    await supervisor.cancel("unknown")
-    assert supervisor.names == {"b"}
-    await supervisor.stop(0)
-
-
 def test_jittered__failures__doubles_to_the_bound_and_is_never_below_half() -> None:
     backoff = Backoff(0.2, 30.0)
     for failures, bound in ((1, 0.2), (2, 0.4), (5, 3.2), (9, 30.0), (1000, 30.0)):

@@ -5,7 +5,7 @@ queued years later: it is looked at in every round, and comes back when they fil
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -164,8 +164,4 @@ class Discovery:
 
 
 def _differences(before: Trees, after: Trees) -> dict[str, int]:
-    return {"new": _count(after.keys() - before.keys()), "gone": _count(before.keys() - after.keys())}
-
-
-def _count(items: Iterable[Pubkey]) -> int:
-    return sum(1 for _ in items)
+    return {"new": len(after.keys() - before.keys()), "gone": len(before.keys() - after.keys())}

@@ -81,6 +81,11 @@ class EpochRunner:
         """Look at the chain again now."""
         self._awake.set()
 
+    def adopt(self, config: ProtocolConfig) -> None:
+        """Take over new rules, which hold until we are registered: a registration has a copy of its own."""
+        self._config = config
+        self._awake.set()
+
     def refuse(self, error: TransactionRefused) -> None:
         """Take in that work in this epoch was refused: the share may be outdated."""
         self._refused = error
@@ -228,15 +233,14 @@ class EpochKeeper:
             await first_of(parts.clock.reach(opening), self._awake.wait(), timeout_s=self._config_refresh_s)
 
     async def _refresh_config(self) -> None:
-        """Read the rules; epochs that nobody registered us for are lived by the new ones."""
+        """Read the rules; epochs for which we are not registered are lived by the new ones."""
         account = await self._parts.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
         config = decode_protocol_config(account.data).config
         protocol_times(config)
         if self.config is not None and config != self.config:
             _log.warning("protocol_config_changed", active_phase_length=config.active_phase_length)
-            for epoch in [epoch for epoch, runner in self._runners.items() if not runner.state.over]:
-                del self._runners[epoch]
-                await self._supervisor.cancel(_name(epoch))
+            for runner in self._runners.values():
+                runner.adopt(config)
         self.config = config
 
     def _begin(self, epoch: int, config: ProtocolConfig) -> None:

@@ -73,13 +73,6 @@ class Supervisor:
             self._draining.add(name)
         task.add_done_callback(lambda _: self._forget(name))
 
-    async def cancel(self, name: str) -> None:
-        """End one task, if it runs, and wait until it has ended."""
-        task = self._tasks.get(name)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
-
     async def stop(self, within_s: float) -> bool:
         """Ask all tasks to end, cancel those that have not after ``within_s`` seconds; whether none had to be."""
         self.stopping.set()
