@@ -36,16 +36,15 @@ class Ledger:
     entries: list[Entry] = field(default_factory=list)
     failures: Counter[int] = field(default_factory=Counter)
 
-    @property
-    def repeated(self) -> int:
-        """Proofs beyond the first of the same link, whoever asked."""
-        counts = Counter(entry.link for entry in self.entries)
-        return sum(count - 1 for count in counts.values())
-
-    def repeated_by_one(self) -> int:
-        """Of these, those that one forester made more than once."""
-        counts = Counter((entry.member, entry.link) for entry in self.entries)
-        return sum(count - 1 for count in counts.values())
+    def repeated(self) -> list[tuple[Entry, Entry]]:
+        """Proofs beyond the first of the same link, whoever asked, each with the one before it."""
+        last: dict[Link, Entry] = {}
+        pairs = []
+        for entry in sorted(self.entries, key=lambda entry: entry.asked):
+            if entry.link in last:
+                pairs.append((last[entry.link], entry))
+            last[entry.link] = entry
+        return pairs
 
 
 def link_of(body: bytes) -> Link:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from forester_fleet import Member, moment
-from proof_ledger import Ledger
+from proof_ledger import Entry, Ledger
 from rich.console import Console
 from rich.table import Table
 
@@ -20,6 +20,10 @@ DUPLICATE_PERCENT = 2.0
 _DONE_ALREADY = re.compile(r"\b(6015|9003|13006|10010|110\d\d)\b")
 """Codes with which the programs refuse work that is done: the element is gone, the root or the index is another."""
 _WORK = frozenset({"v2_batches", "nullify", "update_address"})
+
+
+Span = tuple[float, float]
+"""From when to when, Unix seconds."""
 
 
 @dataclass
@@ -92,16 +96,22 @@ def batch_of(tree: TreeState) -> int:
 
 
 def judge(
-    members: list[Member], ledger: Ledger, state: NetworkState, roots: dict[str, tuple[str, str]], epochs: list[int]
+    members: list[Member],
+    ledger: Ledger,
+    state: NetworkState,
+    roots: dict[str, tuple[str, str]],
+    epochs: list[int],
+    troubles: list[Span],
 ) -> Verdict:
-    """Compare what happened with what must be."""
+    """Compare what happened with what must be; ``troubles`` are the times in which faults were shown."""
     verdict = Verdict()
     left = waiting(state)
     verdict.require("every queue holds less than a batch", not left, str(left) if left else "drained")
     different = {tree: pair for tree, pair in roots.items() if pair[0] != pair[1]}
     found = ", ".join(f"{tree}: {pair}" for tree, pair in different.items())
     verdict.require("roots of the chain are the indexer's", not different, found or f"{len(roots)} trees agree")
-    _duplicates(verdict, members, ledger)
+    _duplicate_transactions(verdict, members)
+    _duplicate_proofs(verdict, members, ledger, troubles)
     _after_restarts(verdict, members, ledger)
     _reports(verdict, members, state, epochs)
     crashes = sum(line["event"] == "task_crashed" for member in members for line in member.lines())
@@ -111,21 +121,44 @@ def judge(
     return verdict
 
 
-def _duplicates(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
+def _duplicate_transactions(verdict: Verdict, members: list[Member]) -> None:
     counted = [Transactions.of(member.lines()) for member in members]
     failed, done = sum(item.done_already for item in counted), sum(item.confirmed for item in counted)
     reasons = sum((item.reasons for item in counted), Counter[str]())
-    for name, extra, useful in (
-        ("transactions", failed, done),
-        ("proofs", ledger.repeated, len(ledger.entries) - ledger.repeated),
-    ):
-        percent = 100 * extra / max(1, extra + useful)
-        verdict.figures[name] = {"useful": useful, "duplicate": extra, "duplicate_percent": round(percent, 2)}
-        text = f"{extra} of {extra + useful} ({percent:.1f} %)"
-        verdict.require(f"duplicate {name} at most {DUPLICATE_PERCENT:g} %", percent <= DUPLICATE_PERCENT, text)
-    verdict.figures["proofs"]["duplicate_of_one_forester"] = ledger.repeated_by_one()
+    percent = _percent(failed, failed + done)
+    verdict.figures["transactions"] = {"confirmed": done, "done_already": failed, "percent": percent}
     verdict.figures["failed_transactions"] = dict(reasons.most_common())
+    name = f"transactions for work that was done: at most {DUPLICATE_PERCENT:g} %"
+    verdict.require(name, percent <= DUPLICATE_PERCENT, f"{failed} of {failed + done} ({percent:g} %)")
+
+
+def _duplicate_proofs(verdict: Verdict, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
+    """A proof whose transaction was lost, or that was made by a process that was killed, is made again by another."""
+    made, repeated = len(ledger.entries), ledger.repeated()
+    died = {member.number: [life.killed for life in member.lives if life.killed is not None] for member in members}
+    free = [pair for pair in repeated if not _forced(*pair, died=died[pair[0].member], troubles=troubles)]
+    percent = _percent(len(free), made)
+    verdict.figures["proofs"] = {
+        "made": made,
+        "made_again": len(repeated),
+        "of_these_after_a_kill_or_fault": len(repeated) - len(free),
+        "of_these_by_the_same_forester": sum(first.member == second.member for first, second in repeated),
+        "percent": _percent(len(repeated), made),
+        "percent_without_kill_or_fault": percent,
+    }
     verdict.figures["failed_proof_requests"] = {str(status): count for status, count in ledger.failures.items()}
+    name = f"proofs made again without kill or fault: at most {DUPLICATE_PERCENT:g} %"
+    verdict.require(name, percent <= DUPLICATE_PERCENT, f"{len(free)} of {made} ({percent:g} %)")
+
+
+def _forced(first: Entry, second: Entry, *, died: Sequence[float], troubles: Sequence[Span]) -> bool:
+    span = first.asked, second.asked
+    killed = any(span[0] <= at <= span[1] for at in died)
+    return killed or any(began <= span[1] and span[0] <= ended for began, ended in troubles)
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / max(1, whole), 2)
 
 
 def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
