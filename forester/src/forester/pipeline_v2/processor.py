@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from forester.chain.tree_metadata import TreeMetadata
+from forester.epoch.phases import CONFIRMATION_SLOTS
 from forester.epoch.turn import Round, Turn
 from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
@@ -29,7 +30,8 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 LAST_SLOTS = 12
-"""With fewer slots left a transaction goes out that has room for more."""
+LEAST_LAST_SLOTS = CONFIRMATION_SLOTS + 2
+"""With no more slots left a transaction goes out that has room for more; in short windows with half of them left."""
 OVERLAP_SLOTS = 300
 """With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
 PREPARE_LEAD_S = 2.0
@@ -186,7 +188,7 @@ class V2Processor:
                 gathering = gathering if gathering is not None else self._clock()
                 group, full = self._batches.group(ready, turn.epoch)
                 waited = self._clock() - gathering >= self._limits.gather_s
-                if full or waited or len(ahead) == len(ready) or turn.remaining_slots() <= LAST_SLOTS:
+                if full or waited or len(ahead) == len(ready) or _nears_end(turn):
                     gathering = None
                     if not await self._land(turn.epoch, tally, group, seconds):
                         return
@@ -208,7 +210,8 @@ class V2Processor:
 
     def _too_late(self, turn: Turn) -> bool:
         """Whether a proof begun now would miss the window: whoever is next would make it again."""
-        left, window = (slots * SLOT_SECONDS for slots in (turn.remaining_slots(), turn.window.length))
+        sendable = (slots - CONFIRMATION_SLOTS for slots in (turn.remaining_slots(), turn.window.length))
+        left, window = (slots * SLOT_SECONDS for slots in sendable)
         return left < self._line.usual_seconds <= window
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
@@ -291,6 +294,11 @@ class V2Processor:
         if (failure := self._line.take_failure()) is not None:
             self._pause.failed(failure)
             tally.failure = failure
+
+
+def _nears_end(turn: Turn) -> bool:
+    """Whether there may be no time for another transaction."""
+    return turn.remaining_slots() <= min(LAST_SLOTS, max(LEAST_LAST_SLOTS, turn.window.length // 2))
 
 
 def _sending_seconds(turn: Turn) -> float | None:
