@@ -15,8 +15,8 @@ from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
 from forester.daemon.discovery import Discovery, TreeFilter, Trees, find_trees
-from forester.daemon.watch import watched
-from forester.errors import EndpointUnreachable
+from forester.daemon.watch import watched, while_offered
+from forester.errors import EndpointUnreachable, RequestRefused
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)
 ADDRESSES = TreeAccount(TreeKind.ADDRESS_V2, 2)
@@ -162,3 +162,27 @@ def test_watched__subscriptions__tell_of_trees_queues_epochs_and_rules_in_small_
     sliced = [item for item in programs if item.params[0] == str(ACCOUNT_COMPRESSION)]
     assert len(sliced) == 5
     assert all(item.params[1]["dataSlice"] == {"offset": 0, "length": 704} for item in sliced)
+
+
+async def test_while_offered__node_refuses_subscriptions__is_asked_again_and_crashes_nothing() -> None:
+    asked = 0
+    enough = asyncio.Event()
+
+    async def follow() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            enough.set()
+        raise RequestRefused("programSubscribe is not offered", code=0)
+
+    task = asyncio.create_task(while_offered(follow, again_s=0.001))
+    await asyncio.wait_for(enough.wait(), 60)
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait([task])
+
+    async def broken() -> None:
+        raise EndpointUnreachable("not a refusal")
+
+    with pytest.raises(EndpointUnreachable):
+        await while_offered(broken, again_s=0.001)

@@ -1,6 +1,7 @@
 """The daemon: clock, epochs, trees and their watchers, put together and run until somebody asks to stop."""
 
 from collections.abc import Callable
+from functools import partial
 
 from solders.pubkey import Pubkey
 
@@ -17,7 +18,7 @@ from forester.daemon.shares import LiveShares
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees import TreeTasks
 from forester.daemon.waiting import first_of
-from forester.daemon.watch import Listeners, watch
+from forester.daemon.watch import Listeners, watch, while_offered
 from forester.epoch.turn import Round, Turn
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard
@@ -87,7 +88,8 @@ class Daemon:
         self._supervisor.start("slots", lambda: poll_slots(clock, services.rpc, interval_s))
         if services.settings.ws_rpc_url is not None:
             url = services.settings.ws_rpc_url.get_secret_value()
-            self._supervisor.start("slot_subscription", lambda: follow_slots(clock, services.session, url))
+            follow = partial(follow_slots, clock, services.session, url)
+            self._supervisor.start("slot_subscription", lambda: while_offered(follow))
 
     def _start_work(self) -> None:
         services, start = self._services, self._supervisor.start
@@ -97,7 +99,8 @@ class Daemon:
         start("discovery", self._discover)
         if services.settings.ws_rpc_url is not None:
             url = services.settings.ws_rpc_url.get_secret_value()
-            start("watch", lambda: watch(services.session, url, self._listeners()))
+            follow = partial(watch, services.session, url, self._listeners())
+            start("watch", lambda: while_offered(follow))
         start("heartbeat", self._heartbeat.run)
 
     async def _discover(self) -> None:

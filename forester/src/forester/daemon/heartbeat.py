@@ -51,6 +51,7 @@ class Heartbeat:
             "heartbeat",
             slot=self._clock.slot(),
             slot_age_s=None if age_s is None else round(age_s, 1),
+            slots_per_second=round(self._clock.slots_per_second, 2),
             epochs={str(epoch): state.value for epoch, state in self._epochs.states.items() if not state.over},
             trees=sum(name.startswith("tree ") for name in self._supervisor.names),
             rounds=self._rounds,

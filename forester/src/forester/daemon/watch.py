@@ -1,6 +1,7 @@
 """What the node tells by itself: trees and queues that changed, epochs that changed; one WebSocket for all of it."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import aiohttp
@@ -13,6 +14,12 @@ from forester.chain.programs.coder import account_discriminator
 from forester.chain.subscriptions import AccountChanged, Gap, Subscription
 from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
 from forester.daemon.discovery import TREE_DISCRIMINATORS
+from forester.errors import RequestRefused
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+REFUSED_AGAIN_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -45,3 +52,13 @@ async def watch(session: aiohttp.ClientSession, url: str, listeners: Listeners) 
                 listeners.account(event.account.address, event.account.data)
             else:
                 listeners.epochs()
+
+
+async def while_offered(follow: Callable[[], Awaitable[None]], *, again_s: float = REFUSED_AGAIN_S) -> None:
+    """Follow subscriptions for ever; a node that refuses them is asked again after a while, and polled meanwhile."""
+    while True:
+        try:
+            await follow()
+        except RequestRefused as error:
+            _log.warning("subscription_refused", error=error.detail, again_in_s=again_s, hint="polled meanwhile")
+        await asyncio.sleep(again_s)
