@@ -231,6 +231,15 @@ async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(ben
     assert (await processor.work(bench.world.turn(last_slot=30))).elements == ZKP, "no window is long enough"
 
 
+async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proof_is_begun(bench: Bench) -> None:
+    bench.world.fill(2)
+    processor = await bench.start()
+    bench.world.slot_now = 95
+    assert await processor.work(bench.world.turn(last_slot=100)) == Round()
+    assert bench.world.begun == []
+    assert await processor.work(bench.world.turn(last_slot=110)) == Round(elements=ZKP, transactions=1)
+
+
 async def test_window_nears_its_end__what_is_there_goes_out_alone(bench: Bench) -> None:
     bench.world.fill(6)
     bench.world.gates[2] = asyncio.Event()

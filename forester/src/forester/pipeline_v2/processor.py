@@ -36,6 +36,8 @@ OVERLAP_SLOTS = 300
 """With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
 PREPARE_LEAD_S = 2.0
 """Beyond the usual time of a proof, so long before a window proofs are begun, and so long work must have been lying."""
+_STAGING_S = 2 * SLOT_SECONDS
+"""What reading and staging take before a proof is begun; the slot that is known may be as old."""
 _LOOK_S = 1.0
 _PREPARE_LOOK_S = 2.0
 _EARLIER_S = 10.0
@@ -212,7 +214,8 @@ class V2Processor:
         """Whether a proof begun now would miss the window: whoever is next would make it again."""
         sendable = (slots - CONFIRMATION_SLOTS for slots in (turn.remaining_slots(), turn.window.length))
         left, window = (slots * SLOT_SECONDS for slots in sendable)
-        return left < self._line.usual_seconds <= window
+        needed = self._line.usual_seconds + _STAGING_S
+        return left < needed <= window
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""
