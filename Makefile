@@ -118,7 +118,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-load bench-compare bench-service bench-queue soak forester-soak
+.PHONY: bench bench-load bench-compare bench-service bench-queue bench-forester soak forester-soak
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
@@ -133,6 +133,9 @@ bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 c
 
 bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API
 	@$(PYTHON_BIN) prover/bench/queue_load.py
+
+bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
+	@$(PYTHON_BIN) forester/bench/scale.py $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; 200 jobs in a failing queue (minutes)
 	@$(PYTHON_BIN) prover/bench/soak_http.py

@@ -1,0 +1,67 @@
+"""Staging at sizes of mainnet: what a round costs depends on its elements, not on the size of the tree."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from sparse_worlds import World, address_world, state_world
+
+from forester.chain.tree_metadata import TreeKind
+from forester.indexer.types import QueueElements, decode_base58
+from forester.pipeline_v2.tree_kinds import strategy_of
+from shared.circuit_id import CircuitKind
+
+SMALL, LARGE = 2_000, 10**8
+
+
+def staged(kind: TreeKind, world: World) -> tuple[list[CircuitKind], int]:
+    """What is staged, and the most memory meanwhile."""
+    result = json.dumps(json.loads(world.answer)["result"])
+    answer = msgspec.json.decode(result, type=QueueElements, dec_hook=decode_base58)
+    snapshot = answer.state_queue or answer.address_queue
+    assert snapshot is not None
+    tracemalloc.start()
+    staging = strategy_of(kind).stage(snapshot, world.head, 4)
+    assert staging is not None
+    batches = []
+    while (batch := staging.next()) is not None:
+        batches.append(batch)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    roots = [world.head.root, *(batch.new_root for batch in batches)]
+    assert [batch.old_root for batch in batches] == roots[:-1]
+    assert len(set(roots)) == len(roots)
+    assert {batch.elements for batch in batches} == {world.head.zkp_batch_size}
+    return [batch.kind for batch in batches], peak
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "kinds"),
+    [
+        (
+            TreeKind.STATE_V2,
+            lambda leaf_index: state_world(1, leaf_index, 500, 1, 1),
+            [CircuitKind.BATCH_APPEND, CircuitKind.BATCH_UPDATE],
+        ),
+        (
+            TreeKind.ADDRESS_V2,
+            lambda leaf_index: address_world(1, leaf_index, 250, 1),
+            [CircuitKind.BATCH_ADDRESS_APPEND],
+        ),
+    ],
+    ids=["state", "address"],
+)
+def test_staging__a_hundred_million_leaves__takes_memory_by_elements_not_by_leaves(
+    kind: TreeKind, make: Callable[[int], World], kinds: list[CircuitKind]
+) -> None:
+    made, small = staged(kind, make(SMALL))
+    assert made == kinds
+    made, large = staged(kind, make(LARGE))
+    assert made == kinds
+    # Ways that meet higher up have more nodes of their own: at most height times as many as elements.
+    assert large < 4 * small
+    assert large < 64 * 2**20
