@@ -256,6 +256,7 @@ async def test_send__payer_without_money__nothing_more_is_sent_until_it_is_resto
             assert sender.short_of_funds
         assert len(bench.chain.signatures) == 1
         bench.chain.balance_lamports, bench.chain.drops, bench.chain.fails = 10**9, False, None
+        bench.chain.height = 10
         sender.funds_restored()
         assert (await send(sender)).fate is Fate.CONFIRMED
         assert not sender.short_of_funds
