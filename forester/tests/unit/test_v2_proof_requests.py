@@ -25,7 +25,6 @@ def batch(sequence: int) -> StagedBatch:
         bytes([sequence]),
         bytes([sequence + 1]),
         BatchAppendRequest(),
-        0,
     )
 
 

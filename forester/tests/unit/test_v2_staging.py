@@ -73,24 +73,6 @@ def filled_model() -> StateModel:
     return model
 
 
-def test_staging__rolled_back__gives_the_same_batches_again() -> None:
-    model = filled_model()
-    staging = stage_state(model.snapshot(), model.head(), 5)
-    assert staging is not None
-    first = [staging.next() for _ in range(3)]
-    assert first[1] is not None
-    before = staging.waiting
-    staging.roll_back(first[1])
-    assert (staging.root, staging.sequence, staging.waiting) == (first[1].old_root, first[1].sequence, before + 2)
-    again = [staging.next() for _ in range(2)]
-    assert [batch and batch.request for batch in again] == [batch and batch.request for batch in first[1:]]
-    assert first[0] is not None
-    staging.confirm(first[0])
-    assert again[0] is not None
-    staging.roll_back(again[0])
-    assert staging.root == first[0].new_root
-
-
 def test_state__batches_in_the_tree_already__are_skipped() -> None:
     model = filled_model()
     old = model.snapshot()

@@ -1,6 +1,6 @@
 """Batches applied to a sparse copy of a tree, giving proof requests that chain from root to root; no I/O.
 
-The copy knows what the indexer's snapshot tells, checked against the snapshot's root. What is staged can be taken back.
+The copy knows what the indexer's snapshot tells, checked against the snapshot's root.
 Native Poseidon does the hashing outside the interpreter lock, so a caller may run ``next`` in a thread.
 """
 
@@ -44,7 +44,7 @@ class StagedBatch:
     """A batch with its proof request.
 
     The proof leads from ``old_root`` to ``new_root`` and fits the tree at ``sequence`` only. ``start_index`` is its
-    first leaf or queue index, ``elements`` their number, ``stage`` what takes it back.
+    first leaf or queue index, ``elements`` their number.
     """
 
     kind: CircuitKind
@@ -54,7 +54,6 @@ class StagedBatch:
     old_root: bytes
     new_root: bytes
     request: BatchRequest
-    stage: int
 
 
 class Staging:
@@ -64,17 +63,6 @@ class Staging:
         self._tree = tree
         self._sequence = sequence
         self._waiting = deque(order)
-        self._staged: deque[tuple[StagedBatch, PlannedBatch]] = deque()
-
-    @property
-    def root(self) -> bytes:
-        """The root after all that is staged."""
-        return self._tree.root
-
-    @property
-    def sequence(self) -> int:
-        """The sequence number of that root."""
-        return self._sequence
 
     @property
     def waiting(self) -> int:
@@ -104,25 +92,11 @@ class Staging:
             old_root=old_root,
             new_root=self._tree.root,
             request=request,
-            stage=stage,
         )
-        self._staged.append((staged, self._waiting.popleft()))
+        self._tree.confirm(stage)
+        self._waiting.popleft()
         self._sequence += 1
         return staged
-
-    def confirm(self, staged: StagedBatch) -> None:
-        """Make a batch and those before it final: they are in the tree on the chain."""
-        self._tree.confirm(staged.stage)
-        while self._staged and self._staged[0][0].stage <= staged.stage:
-            self._staged.popleft()
-
-    def roll_back(self, staged: StagedBatch) -> None:
-        """Take back a batch and those after it; ``next`` gives them again."""
-        self._tree.roll_back(staged.stage)
-        while self._staged and self._staged[-1][0].stage >= staged.stage:
-            undone, batch = self._staged.pop()
-            self._waiting.appendleft(batch)
-            self._sequence = undone.sequence
 
 
 def stage_state(
