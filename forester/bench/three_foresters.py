@@ -58,7 +58,13 @@ FIRST_SLOT = 590
 """A little before the registration of FIRST_EPOCH opens, under the rules of the published fixtures."""
 
 BEGINNING = {"compress": 20, "v1_compress": 12, "addresses": 10}
-TRAFFIC = {"compress": 15, "spend": 8, "addresses": 8, "v1_compress": 3, "v1_spend": 2, "v1_addresses": 2}
+TRAFFIC = (
+    *({"compress": 5}, {"compress": 5}, {"compress": 5}, {"spend": 4}, {"spend": 4}),
+    *({"addresses": 1},) * 8,
+    *({"v1_compress": 3}, {"v1_spend": 1}, {"v1_spend": 1}, {"v1_addresses": 1}, {"v1_addresses": 1}),
+)
+"""A round in small parts: while it makes traffic the network answers nobody, and tells no slot."""
+
 FAULTS: tuple[dict[str, Any], ...] = (
     {"dropEvery": 3},
     {"proverDown": True},
@@ -108,8 +114,9 @@ class Run:
     async def traffic(self) -> None:
         """Users, until cancelled."""
         while True:
-            await self.seed(TRAFFIC)
-            await asyncio.sleep(self.options.traffic_every)
+            for part in self.chance.sample(TRAFFIC, len(TRAFFIC)):
+                await self.seed(part)
+                await asyncio.sleep(self.options.traffic_every / len(TRAFFIC))
 
     async def kills(self, slots: tuple[int, int]) -> None:
         """SIGKILL at random slots; a process is started again after up to three seconds."""

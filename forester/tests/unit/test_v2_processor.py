@@ -240,6 +240,19 @@ async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proo
     assert await processor.work(bench.world.turn(last_slot=110)) == Round(elements=ZKP, transactions=1)
 
 
+async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench: Bench) -> None:
+    bench.world.fill(2)
+
+    def read_slowly(snapshot: StateQueue) -> StateQueue:
+        bench.world.slot_now = 97
+        return snapshot
+
+    bench.world.lie = read_slowly
+    processor = await bench.start()
+    assert await processor.work(bench.world.turn(last_slot=100)) == Round()
+    assert (bench.world.snapshots, bench.world.begun) == (1, [])
+
+
 async def test_window_nears_its_end__what_is_there_goes_out_alone(bench: Bench) -> None:
     bench.world.fill(6)
     bench.world.gates[2] = asyncio.Event()

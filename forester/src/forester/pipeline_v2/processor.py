@@ -37,7 +37,7 @@ OVERLAP_SLOTS = 300
 PREPARE_LEAD_S = 2.0
 """Beyond the usual time of a proof, so long before a window proofs are begun, and so long work must have been lying."""
 _STAGING_S = 2 * SLOT_SECONDS
-"""What reading and staging take before a proof is begun; the slot that is known may be as old."""
+"""What reading and staging take at least before a proof is begun; the slot that is known may be as old."""
 _LOOK_S = 1.0
 _PREPARE_LOOK_S = 2.0
 _EARLIER_S = 10.0
@@ -92,6 +92,7 @@ class V2Processor:
         self._refusals = Refusals(self._limits.done_kept_s, clock)
         self._landed: tuple[int, float] | None = None
         self._lying: tuple[int, float] | None = None
+        self._staging_s = 0.0
         self._turn: tuple[int, int] | None = None
         self._asked: set[Link] = set()
 
@@ -197,7 +198,7 @@ class V2Processor:
                     continue
             wanted = self._wanted(turn, tally)
             if not tally.staged and len(ahead) < min(wanted, tally.provable):
-                await self._stage(tally, wanted)
+                await self._stage(tally, wanted, turn)
             elif ahead and tally.batches < self._limits.round_batches:
                 await self._line.changed(min(seconds, _LOOK_S))
             else:
@@ -210,12 +211,13 @@ class V2Processor:
             return 0
         return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
 
-    def _too_late(self, turn: Turn) -> bool:
+    def _too_late(self, turn: Turn, *, staged: bool = False) -> bool:
         """Whether a proof begun now would miss the window: whoever is next would make it again."""
         sendable = (slots - CONFIRMATION_SLOTS for slots in (turn.remaining_slots(), turn.window.length))
         left, window = (slots * SLOT_SECONDS for slots in sendable)
-        needed = self._line.usual_seconds + _STAGING_S
-        return left < needed <= window
+        proof_s = self._line.usual_seconds
+        needed = proof_s + max(_STAGING_S, self._staging_s)
+        return left < (proof_s if staged else needed) and needed <= window
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""
@@ -267,17 +269,21 @@ class V2Processor:
             await self._line.forget(sent.culprit)
             self._refusals.add(link_of(sent.culprit))
 
-    async def _stage(self, tally: _Tally, most_batches: int) -> None:
+    async def _stage(self, tally: _Tally, most_batches: int, turn: Turn | None = None) -> None:
         """Ask for the proofs of what is ready, but for those that exist; a failure ends the staging, not the round."""
         tally.staged = True
         if not self._pause.over:
             tally.failure = self._pause.failure
             return
+        began = self._clock()
         try:
             staged = await self._stager.stage(most_batches, self._kinds_ahead)
+            self._staging_s = self._clock() - began
             self._require_no_older(staged.head.sequence)
             tally.root, tally.sequence = staged.head.root, staged.head.sequence
             tally.provable = self._stager.provable(staged.head)
+            if turn is not None and self._too_late(turn, staged=True):
+                return
             while staged.staging is not None:
                 batch = await asyncio.to_thread(staged.staging.next)
                 if batch is None:
