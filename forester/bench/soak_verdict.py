@@ -187,7 +187,7 @@ def _reports(verdict: Verdict, members: list[Member], state: NetworkState, epoch
             if item is None or not item.has_reported_work
         ]
         work = " + ".join(str(item.work_counter) if item is not None else "-" for item in mine)
-        found = f"no report of {', '.join(missing)}" if missing else f"{work} elements"
+        found = f"no report of {', '.join(missing)}" if missing else f"work {work}"
         verdict.require(f"epoch {epoch} reported by every forester", not missing, found)
 
 
@@ -224,7 +224,7 @@ def _members(verdict: Verdict, members: list[Member], ledger: Ledger, state: Net
                 "forester": member.number,
                 "weight": member.weight,
                 "kills": sum(life.killed is not None for life in member.lives),
-                "elements": work,
+                "work_counted": work,
                 "transactions": counted.confirmed,
                 "done_already": counted.done_already,
                 "proofs": sum(entry.member == member.number for entry in ledger.entries),
