@@ -94,9 +94,10 @@ class Member:
 
     def kill(self) -> None:
         """SIGKILL, and a look at what it had kept."""
-        assert self.process is not None  # noqa: S101 - it was started
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(STOP_DEADLINE_S)
+        process, self.process = self.process, None
+        assert process is not None  # noqa: S101 - it was started
+        process.send_signal(signal.SIGKILL)
+        process.wait(STOP_DEADLINE_S)
         self.lives[-1].killed = time.time()
         self.lives[-1].kept = self.kept_proofs()
 
@@ -138,8 +139,8 @@ class Member:
         """Seconds from each new start after a kill until it knew again what there is to do in its epoch."""
         ready = [moment(line) for line in self.lines() if line["event"] == "epoch_state"]
         found = []
-        for life, ended in zip(self.lives[1:], [*(life.killed for life in self.lives[1:])], strict=True):
-            after = [at for at in ready if at >= life.began and (ended is None or at <= ended)]
+        for life in self.lives[1:]:
+            after = [at for at in ready if at >= life.began and (life.killed is None or at <= life.killed)]
             found += [min(after) - life.began] if after else []
         return found
 

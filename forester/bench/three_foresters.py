@@ -135,7 +135,6 @@ class Run:
     async def _killed(self, member: Member) -> None:
         say(f"   kill -9 of {member.name}")
         await asyncio.to_thread(member.kill)
-        member.process = None
         await asyncio.sleep(self.chance.uniform(0.1, 3))
         self.start(member)
 
