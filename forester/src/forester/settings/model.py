@@ -172,7 +172,7 @@ class Settings(BaseModel):
     address_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
     """First cell of V1 address queues that is considered."""
     queue_poll_interval_seconds: Count = 10
-    """How often an idle queue is looked at when no subscription tells of changes."""
+    """How often an idle queue is looked at; subscriptions tell of changes sooner."""
     journal_path: str | None = None
     """File of proofs and signatures that a restart goes on with; unset is forester/journal.sqlite in XDG_STATE_HOME."""
     processor_mode: ProcessorMode = "all"
