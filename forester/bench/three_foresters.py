@@ -97,6 +97,7 @@ class Run:
     made: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     refused: int = 0
+    over: bool = False
     troubles: list[Span] = field(default_factory=list)
 
     async def call(self, method: str, *params: Any) -> Any:
@@ -136,7 +137,8 @@ class Run:
         say(f"   kill -9 of {member.name}")
         await asyncio.to_thread(member.kill)
         await asyncio.sleep(self.chance.uniform(0.1, 3))
-        self.start(member)
+        if not self.over:
+            self.start(member)
 
     def start(self, member: Member) -> None:
         """A process of a forester."""
@@ -237,6 +239,7 @@ async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
                 state = await run_through(run, epochs)
                 roots = await compared_roots(rpc, net, state)
             finally:
+                run.over = True
                 alive = [member for member in members if member.process is not None]
                 statuses = await asyncio.gather(*(asyncio.to_thread(member.stop) for member in alive))
             verdict = judge(members, ledger, state, roots, epochs, run.troubles)
