@@ -65,6 +65,8 @@ TYPES = {
     "component_start": 0x36,
     "slice_start": 0x37,
 }
+TABLES = {"table_a": 0x40, "table_kz": 0x41, "table_b2": 0x42}
+"""Sections that a file may lack."""
 UNCHECKED = ("points_a", "points_b1", "points_k", "points_z", "points_b2", "twiddles")
 """Sections whose checksums a load need not compare."""
 INFO_WORDS = (
@@ -178,7 +180,7 @@ class PreparedFile:
 
     def section(self, name: str) -> Section:
         """The section of a type."""
-        return next(section for section in self.sections if section.type == TYPES[name])
+        return next(section for section in self.sections if section.type == {**TYPES, **TABLES}[name])
 
     def write(self, **entries: int) -> bytes:
         """The whole file, placed and sealed anew. ``entries`` then overwrite header fields, under a right checksum."""

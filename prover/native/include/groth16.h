@@ -132,6 +132,7 @@ typedef struct g16_key_info {
     uint64_t proving_key_offset, verifying_key_offset, constraint_system_offset, file_bytes;
     uint64_t resident_bytes;             /* memory this handle owns */
     uint64_t mapped_bytes;               /* of a prepared file that it reads, else 0; file_bytes is its source's */
+    uint64_t table_bytes;                /* of these, of precomputed tables */
 } g16_key_info;
 
 /* Reads a whole key file from memory (map the file; it is read once and may be unmapped
@@ -172,13 +173,15 @@ typedef struct g16_prepared_info {
     uint8_t source_sha256[32];
 } g16_prepared_info;
 
-/* Bytes that g16_prepared_write() produces. */
-G16_API size_t g16_prepared_bytes(const g16_key *key);
+/* Bytes that g16_prepared_write() produces. table_bytes: room for tables of precomputed bases, which make proofs faster; the
+ * best that fit are made, 0 for none. */
+G16_API size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes);
 
-/* Writes the prepared form, the same bytes for the same key. source_sha256: 32 bytes, the digest of the file that the
- * key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory. */
-G16_API g16_status g16_prepared_write(const g16_key *key, uint8_t *out, size_t size, const uint8_t *source_sha256,
-                                      uint32_t *progress, const g16_cancel *cancel, g16_error *error);
+/* Writes the prepared form, the same bytes for the same key and table_bytes. source_sha256: 32 bytes, the digest of the
+ * file that the key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory. */
+G16_API g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
+                                      uint64_t table_bytes, const uint8_t *source_sha256, uint32_t *progress,
+                                      const g16_cancel *cancel, g16_error *error);
 
 /* Reads header and directory. data of this and the next two: aligned to 64 bytes. */
 G16_API g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t *data, size_t size, g16_error *error);

@@ -14,6 +14,7 @@ struct g16_key;
 struct g16_vk;
 struct g16_setup;
 struct constraint_system;
+struct msm_table_shape;
 
 /* A forward-only view of a key file. */
 typedef struct byte_reader {
@@ -21,6 +22,12 @@ typedef struct byte_reader {
     size_t size;   /* of the whole file */
     size_t offset; /* next byte */
 } byte_reader;
+
+/* Bytes of a file that are done, of all, for the reader of *permille (NULL: nobody). */
+typedef struct table_progress {
+    uint32_t *permille;
+    uint64_t done, all;
+} table_progress;
 
 typedef struct g16_backend {
     const char *name;
@@ -39,6 +46,10 @@ typedef struct g16_backend {
     /* Fills pk->twiddles (n values, allocated by the caller) for pk->domain_log2 <= 27 and changes the point lists to
      * the form in which this backend adds them. */
     void (*prepare_key)(struct g16_key *key);
+    /* groth16_tables_impl.h: makes tables of the key's bases with the pool's threads; tables: room for A, K with Z, and B
+     * in G2. G16_CANCELLED when the flag was raised. */
+    g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],
+                              const struct msm_table_shape *shape, table_progress *progress, const g16_cancel *cancel);
 
     /* witness_solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
      * in Montgomery form (c may be NULL). */

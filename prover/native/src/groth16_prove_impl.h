@@ -9,6 +9,8 @@
  * which needs no Bs1 and so no multiplication over B in G1.
  * The witness is solved first; then one job of tasks does the rest: digits of w, quotient, digits of h, and one
  * task per multi-scalar multiplication and window. w has one digit table, shared by A, B, B1 and K.
+ * Where the key has tables of its bases (msm_table.h), A, B in G2, and K together with Z are sums over those instead: their
+ * entries are sorted in one task per bucket set, and then a task sums one part of the buckets.
  */
 #ifndef G16_GROTH16_PROVE_IMPL_H
 #define G16_GROTH16_PROVE_IMPL_H
@@ -25,16 +27,31 @@ enum {
     PROVE_GROUP_TRANSFORMS,
     PROVE_GROUP_COMBINE,
     PROVE_GROUP_RECODE_H,
+    PROVE_GROUP_SORT_A,
+    PROVE_GROUP_SORT_KZ,
+    PROVE_GROUP_SORT_B2,
     PROVE_GROUP_MSM
 };
 
 #define PROVE_RECODE_TASKS 256
 #define PROVE_RECODE_MIN 2048
+/* Parts of a bucket set: enough that the threads end together. At least two, for MSM_MAX_LINES. */
+#define PROVE_PARTS_PER_THREAD 4
+#define PROVE_MIN_PARTS 2
+#define PROVE_MAX_PARTS 32
 
 typedef struct prove_sums {
     g1_xyzz a[MSM_MAX_WINDOWS], b1[MSM_MAX_WINDOWS], k[MSM_MAX_WINDOWS], z[MSM_MAX_WINDOWS];
     g2_xyzz b2[MSM_MAX_WINDOWS];
+    g1_msm_table_sum table_a[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS], table_kz[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
+    g2_msm_table_sum table_b2[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
 } prove_sums;
+
+/* Sorted entries of the bucket sets of one table, set after set. */
+typedef struct prove_sorted {
+    uint32_t *entries, *ends;
+    size_t width, entries_stride, ends_stride;
+} prove_sorted;
 
 /* Everything a running proof touches; arrays lie in the caller's scratch memory. */
 typedef struct prove_state {
@@ -45,6 +62,10 @@ typedef struct prove_state {
     msm_plan w_plan, h_plan;
     uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
     uint64_t h_unit[4];
+    uint32_t parts;      /* of a bucket set, with tables */
+    msm_plan parts_plan; /* of which only the buckets count */
+    prove_sorted sorted_a, sorted_kz, sorted_b2;
+    int16_t *w_table_digits, *h_table_digits;
     fr *wires, *a, *b, *c;
     int16_t *w_digits, *h_digits;
     prove_sums *sums;
@@ -74,6 +95,35 @@ static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
 
 static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
+static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
+
+static void prove_place_sorted(prove_sorted *sorted, arena *a, const msm_table_shape *shape, size_t width) {
+    sorted->width = width;
+    sorted->entries_stride = msm_table_entries(shape, width);
+    sorted->ends_stride = (size_t)msm_table_buckets(shape) + 2;
+    sorted->entries = arena_take(a, shape->sets * sorted->entries_stride * sizeof *sorted->entries);
+    sorted->ends = arena_take(a, shape->sets * sorted->ends_stride * sizeof *sorted->ends);
+}
+
+/* What a key with tables needs, and the number of tasks that sort and sum. */
+static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
+    const proving_key *pk = &p->key->pk;
+    const msm_table_shape *shape = &pk->tables;
+    const msm_table_counts counts = key_table_counts(pk);
+    p->parts = PROVE_MIN_PARTS;
+    while (p->parts < PROVE_MAX_PARTS && p->parts < threads * PROVE_PARTS_PER_THREAD) p->parts *= 2;
+    p->parts_plan = msm_plan_of_window(shape->window_bits);
+    p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
+    p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
+    p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, pk->z_count));
+    prove_place_sorted(&p->sorted_a, a, shape, counts.a);
+    prove_place_sorted(&p->sorted_kz, a, shape, counts.kz);
+    prove_place_sorted(&p->sorted_b2, a, shape, counts.b2);
+    p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
+    p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
+    return 3 * (size_t)shape->sets * (1 + p->parts);
+}
+
 /* Places (or, on a measuring arena, measures) all arrays. */
 static size_t prove_place(prove_state *p, arena a, uint32_t threads) {
     const struct g16_key *key = p->key;
@@ -88,11 +138,19 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads) {
     p->b = arena_take(&a, n * sizeof(fr));
     p->c = arena_take(&a, n * sizeof(fr));
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
-    p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
-    const size_t tasks = p->w_chunks + p->h_chunks + 4 + 4 * (size_t)p->w_plan.windows + p->h_plan.windows;
+    size_t tasks = p->w_chunks + p->h_chunks + 4;
+    /* With tables only B1 needs these digits, and its sums. */
+    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, wires);
+    if (prove_has_tables(key)) {
+        p->h_digits = NULL;
+        tasks += p->w_plan.windows + prove_place_tables(p, &a, threads);
+    } else {
+        p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
+        tasks += 4 * (size_t)p->w_plan.windows + p->h_plan.windows;
+        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, wires));
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
+    }
     p->tasks = arena_take(&a, tasks * sizeof *p->tasks);
-    p->worker_bytes = prove_max(g1_msm_scratch_bytes(&p->w_plan, wires), g2_msm_scratch_bytes(&p->w_plan, wires));
-    p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);
     return a.used;
 }
@@ -122,7 +180,12 @@ static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker)
     const size_t count = p->key->cs.wires, first = (size_t)index * p->w_chunk;
     const size_t last = first + p->w_chunk < count ? first + p->w_chunk : count;
     (void)worker;
-    msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
+    if (prove_has_tables(p->key)) {
+        msm_table_recode(p->w_table_digits, &p->key->pk.tables, p->wires, unit, count, first, last);
+    }
+    if (!prove_has_tables(p->key) || p->form == G16_BLINDING_CLASSICAL) {
+        msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
+    }
     prove_add_time(p, G16_STAGE_WITNESS, start);
 }
 
@@ -154,7 +217,11 @@ static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker)
     const size_t count = prove_h_count(p->key), first = (size_t)index * p->h_chunk;
     const size_t last = first + p->h_chunk < count ? first + p->h_chunk : count;
     (void)worker;
-    msm_recode(p->h_digits, &p->h_plan, p->a, p->h_unit, count, first, last);
+    if (prove_has_tables(p->key)) {
+        msm_table_recode(p->h_table_digits, &p->key->pk.tables, p->a, p->h_unit, count, first, last);
+    } else {
+        msm_recode(p->h_digits, &p->h_plan, p->a, p->h_unit, count, first, last);
+    }
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
@@ -215,6 +282,82 @@ static void prove_task_b2(void *argument, uint32_t window, uint32_t worker) {
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 
+/* ---- tasks over tables: of one bucket set, or of part index % parts of set index / parts ---------- */
+
+static void prove_sort(const prove_state *p, const prove_sorted *sorted, const msm_table_list *lists, uint32_t count,
+                       uint32_t set) {
+    msm_table_sort(sorted->entries + set * sorted->entries_stride, sorted->ends + set * sorted->ends_stride, lists, count,
+                   &p->key->pk.tables, sorted->width, set);
+}
+
+static void prove_task_sort_a(void *argument, uint32_t set, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const proving_key *pk = &p->key->pk;
+    const msm_table_list list = {p->w_table_digits, p->key->cs.wires, pk->a_wires, pk->a_count, 0};
+    (void)worker;
+    prove_sort(p, &p->sorted_a, &list, 1, set);
+    prove_add_time(p, G16_STAGE_MSM_A, start);
+}
+
+static void prove_task_sort_b2(void *argument, uint32_t set, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const proving_key *pk = &p->key->pk;
+    const msm_table_list list = {p->w_table_digits, p->key->cs.wires, pk->b_wires, pk->b_count, 0};
+    (void)worker;
+    prove_sort(p, &p->sorted_b2, &list, 1, set);
+    prove_add_time(p, G16_STAGE_MSM_B2, start);
+}
+
+static void prove_task_sort_kz(void *argument, uint32_t set, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const proving_key *pk = &p->key->pk;
+    const msm_table_list lists[2] = {
+        {p->w_table_digits + p->key->cs.public_wires, p->key->cs.wires, NULL, pk->k_count, 0},
+        {p->h_table_digits, pk->z_count, NULL, pk->z_count, pk->k_count}};
+    (void)worker;
+    prove_sort(p, &p->sorted_kz, lists, 2, set);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
+}
+
+static void prove_part_g1(prove_state *p, g1_msm_table_sum *sums, const g1_affine *table, const prove_sorted *sorted,
+                          uint32_t index, uint32_t worker) {
+    const size_t set = index / p->parts;
+    g1_msm_scratch scratch;
+    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g1_msm_table_part(&sums[index], &scratch, &p->parts_plan, table, sorted->entries + set * sorted->entries_stride,
+                      sorted->ends + set * sorted->ends_stride, index % p->parts);
+}
+
+static void prove_task_part_a(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    prove_part_g1(p, p->sums->table_a, p->key->pk.table_a, &p->sorted_a, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_A, start);
+}
+
+static void prove_task_part_kz(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    prove_part_g1(p, p->sums->table_kz, p->key->pk.table_kz, &p->sorted_kz, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
+}
+
+static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const prove_sorted *sorted = &p->sorted_b2;
+    const size_t set = index / p->parts;
+    g2_msm_scratch scratch;
+    g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g2_msm_table_part(&p->sums->table_b2[index], &scratch, &p->parts_plan, p->key->pk.table_b2,
+                      sorted->entries + set * sorted->entries_stride, sorted->ends + set * sorted->ends_stride,
+                      index % p->parts);
+    prove_add_time(p, G16_STAGE_MSM_B2, start);
+}
+
 static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, thread_pool_fn run, uint32_t count,
                                     uint32_t group, uint32_t after) {
     for (uint32_t i = 0; i < count; i++) {
@@ -222,6 +365,20 @@ static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, thre
         *next++ = task;
     }
     return next;
+}
+
+static thread_pool_task *prove_list_table_tasks(thread_pool_task *next, prove_state *p) {
+    const uint32_t sets = p->key->pk.tables.sets, w_ready = THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W);
+    next = prove_push(next, p, prove_task_sort_kz, sets, PROVE_GROUP_SORT_KZ,
+                      w_ready | THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
+    next = prove_push(next, p, prove_task_sort_b2, sets, PROVE_GROUP_SORT_B2, w_ready);
+    next = prove_push(next, p, prove_task_part_b2, sets * p->parts, PROVE_GROUP_MSM,
+                      THREAD_POOL_AFTER(PROVE_GROUP_SORT_B2));
+    next = prove_push(next, p, prove_task_sort_a, sets, PROVE_GROUP_SORT_A, w_ready);
+    next = prove_push(next, p, prove_task_part_a, sets * p->parts, PROVE_GROUP_MSM,
+                      THREAD_POOL_AFTER(PROVE_GROUP_SORT_A));
+    return prove_push(next, p, prove_task_part_kz, sets * p->parts, PROVE_GROUP_MSM,
+                      THREAD_POOL_AFTER(PROVE_GROUP_SORT_KZ));
 }
 
 /* The quotient comes early because the last multiplication waits for it, G2 next because its tasks are the
@@ -235,6 +392,13 @@ static uint32_t prove_list_tasks(prove_state *p) {
                       THREAD_POOL_AFTER(PROVE_GROUP_TRANSFORMS));
     next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H,
                       THREAD_POOL_AFTER(PROVE_GROUP_COMBINE));
+    if (prove_has_tables(p->key)) {
+        next = prove_list_table_tasks(next, p);
+        if (p->form == G16_BLINDING_CLASSICAL) {
+            next = prove_push(next, p, prove_task_b1, windows, PROVE_GROUP_MSM, w_ready);
+        }
+        return (uint32_t)(next - p->tasks);
+    }
     next = prove_push(next, p, prove_task_b2, windows, PROVE_GROUP_MSM, w_ready);
     next = prove_push(next, p, prove_task_k, windows, PROVE_GROUP_MSM, w_ready);
     next = prove_push(next, p, prove_task_a, windows, PROVE_GROUP_MSM, w_ready);
@@ -256,14 +420,20 @@ typedef struct prove_base {
 
 static void prove_join(prove_state *p, prove_base *base) {
     const proving_key *pk = &p->key->pk;
-    g1_xyzz t;
-    g1_msm_join_windows(&base->ar, p->sums->a, &p->w_plan);
+    if (prove_has_tables(p->key)) {
+        g1_msm_table_join(&base->ar, p->sums->table_a, &pk->tables, p->parts);
+        g2_msm_table_join(&base->bs, p->sums->table_b2, &pk->tables, p->parts);
+        g1_msm_table_join(&base->krs, p->sums->table_kz, &pk->tables, p->parts);
+    } else {
+        g1_xyzz t;
+        g1_msm_join_windows(&base->ar, p->sums->a, &p->w_plan);
+        g2_msm_join_windows(&base->bs, p->sums->b2, &p->w_plan);
+        g1_msm_join_windows(&base->krs, p->sums->k, &p->w_plan);
+        g1_msm_join_windows(&t, p->sums->z, &p->h_plan);
+        g1_xyzz_add(&base->krs, &base->krs, &t);
+    }
     g1_xyzz_add_affine(&base->ar, &base->ar, &pk->alpha);
-    g2_msm_join_windows(&base->bs, p->sums->b2, &p->w_plan);
     g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
-    g1_msm_join_windows(&base->krs, p->sums->k, &p->w_plan);
-    g1_msm_join_windows(&t, p->sums->z, &p->h_plan);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
 }
 
 /* r and s are plain numbers, rs their product. */

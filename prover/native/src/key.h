@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "constraint_system.h"
+#include "msm_table.h"
 #include "thread_pool.h"
 #include "types.h"
 
@@ -32,7 +33,15 @@ typedef struct proving_key {
     g2_affine *b2;
     uint32_t domain_log2;
     fr *twiddles; /* n values for ntt_impl.h: psi^bitrev(i), psi of order 2n */
+    msm_table_shape tables; /* of the next three, which are there when it has windows */
+    const g1_affine *table_a, *table_kz; /* K and then Z */
+    const g2_affine *table_b2;
 } proving_key;
+
+static inline msm_table_counts key_table_counts(const proving_key *pk) {
+    msm_table_counts counts = {pk->a_count, (uint64_t)pk->k_count + pk->z_count, pk->b_count};
+    return counts;
+}
 
 struct g16_key {
     const g16_backend *backend;

@@ -12,9 +12,6 @@
  * this file one of msm_scalar_impl.h and msm_vector_impl.h, which say how points are stored and pairs are added.
  */
 
-/* An entry: base number, then sign. */
-#define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
-
 static size_t C(msm_scratch_bytes)(const msm_plan *plan, size_t count) {
     arena a = arena_measure();
     arena_take(&a, MSM_PAIRS * sizeof(C(msm_pair)));
@@ -106,9 +103,9 @@ static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *out, const AFFINE *bases,
     } while (runs);
 }
 
-/* Two-level bucket sum: with bucket b = high * 2^k + low + 1,
+/* The sum of each bucket as often as its number, and of each once (plain, or NULL). Two-level bucket sum: with bucket b = high * 2^k + low + 1,
  * sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
-static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, uint32_t buckets) {
+static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
     uint32_t low_bits = 0;
     while (((uint32_t)1 << (2 * low_bits)) < buckets) low_bits++;
     const uint32_t lows = 1u << low_bits, highs = buckets >> low_bits;
@@ -142,12 +139,49 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, uint32_t buckets) {
             C(xyzz_add_affine)(&running, &running, &sum);
             C(xyzz_add)(&part[by_low], &part[by_low], &running);
         }
+        if (by_low && plain) *plain = running;
     }
     for (uint32_t i = 0; i < low_bits; i++) C(xyzz_double)(&part[0], &part[0]);
     C(xyzz_add)(out, &part[0], &part[1]);
 }
 
-/* buckets[b] = sum of the bases whose digit is b, minus those whose digit is -b. Empty buckets stay infinity. */
+/* buckets[b] = sum of entries[ends[b - 1] .. ends[b]) for 1 <= b <= count. Empty buckets become infinity. Entries past the
+ * last one are read for prefetching. */
+static void C(msm_sum_sorted)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases,
+                              const uint32_t *entries, const uint32_t *ends) {
+    const uint32_t total = ends[count];
+    memset(buckets, 0, (count + 1) * sizeof *buckets);
+    uint32_t bucket = 1, done = ends[0];
+    while (done < total) {
+        uint32_t runs = 0, used = 0, carried_bucket = 0;
+        AFFINE carried;
+        while (ends[bucket] == done) bucket++;
+        if (!C(affine_is_infinity)(&buckets[bucket])) {
+            /* The slab before ended inside this bucket. */
+            carried = buckets[bucket];
+            carried_bucket = bucket;
+        }
+        while (done + used < total && used < MSM_SLAB) {
+            while (ends[bucket] == done + used) bucket++;
+            uint32_t length = ends[bucket] - (done + used);
+            if (length > MSM_SLAB - used) length = MSM_SLAB - used;
+            s->run_bucket[runs] = bucket;
+            s->run_length[runs++] = length;
+            used += length;
+        }
+        C(msm_sum_runs)(s, buckets, bases, entries + done, runs);
+        if (carried_bucket) {
+            C(msm_pair) *pair = C(msm_push)(s, &buckets[carried_bucket]);
+            pair->p = carried;
+            pair->q = buckets[carried_bucket];
+            C(msm_pushed)(s);
+            C(msm_flush)(s);
+        }
+        done += used;
+    }
+}
+
+/* buckets[b] = sum of the bases whose digit is b, minus those whose digit is -b. Empty buckets become infinity. */
 static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, const msm_plan *plan, const AFFINE *bases,
                                 const uint32_t *scalars, uint32_t count, const int16_t *digits) {
     uint32_t *starts = s->starts;
@@ -166,35 +200,7 @@ static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, const msm_pl
     }
     for (uint32_t i = 0; i < MSM_PREFETCH + 2; i++) s->entries[total + i] = 0;
     /* Now starts[b] is the end of bucket b. */
-    memset(buckets, 0, (plan->buckets + 1) * sizeof *buckets);
-    uint32_t bucket = 1, done = 0;
-    while (done < total) {
-        uint32_t runs = 0, used = 0, carried_bucket = 0;
-        AFFINE carried;
-        while (starts[bucket] == done) bucket++;
-        if (!C(affine_is_infinity)(&buckets[bucket])) {
-            /* The slab before ended inside this bucket. */
-            carried = buckets[bucket];
-            carried_bucket = bucket;
-        }
-        while (done + used < total && used < MSM_SLAB) {
-            while (starts[bucket] == done + used) bucket++;
-            uint32_t length = starts[bucket] - (done + used);
-            if (length > MSM_SLAB - used) length = MSM_SLAB - used;
-            s->run_bucket[runs] = bucket;
-            s->run_length[runs++] = length;
-            used += length;
-        }
-        C(msm_sum_runs)(s, buckets, bases, s->entries + done, runs);
-        if (carried_bucket) {
-            C(msm_pair) *pair = C(msm_push)(s, &buckets[carried_bucket]);
-            pair->p = carried;
-            pair->q = buckets[carried_bucket];
-            C(msm_pushed)(s);
-            C(msm_flush)(s);
-        }
-        done += used;
-    }
+    C(msm_sum_sorted)(s, buckets, plan->buckets, bases, s->entries, starts);
 }
 
 /* out = sum over i of digits0[i'] * bases[i] + digits1[i'] * phi(bases[i]), where i' = scalars[i], or i when
@@ -217,7 +223,7 @@ static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, const msm_plan *plan, co
         C(msm_pushed)(s);
     }
     C(msm_flush)(s);
-    C(msm_sum_buckets)(s, out, plan->buckets);
+    C(msm_sum_buckets)(s, out, NULL, plan->buckets);
 }
 
 /* out = sum of 2^(w * window_bits) * windows[w], affine. */

@@ -11,6 +11,7 @@
 #include "g2.h"
 #include "glv_impl.h"
 #include "msm_plan.h"
+#include "msm_table.h"
 #include "point_encoding_impl.h"
 
 /* Pairs per inversion, and entries per slab of trees: they change speed only. */
@@ -21,6 +22,8 @@
 #define MSM_SLAB 8192
 #endif
 #define MSM_PREFETCH 16
+/* An entry: base number, then sign. */
+#define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
 /* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
 #define MSM_MAX_LINES 128
 
@@ -58,6 +61,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
     return digits + ((size_t)window * 2 + (size_t)half) * count;
 }
 
+#include "msm_table_impl.h"
+
 #if defined(G16_LANES)
 #include "fp82_impl.h"
 #include "msm_lanes_impl.h"
@@ -82,6 +87,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #include "msm_scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm_group_impl.h"
+#include "msm_table_group_impl.h"
 #define FIXED_BASE_BYTES G1_COMPRESSED_BYTES
 #include "fixed_base_impl.h"
 #undef FIXED_BASE_BYTES
@@ -115,6 +121,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #include "msm_scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm_group_impl.h"
+#include "msm_table_group_impl.h"
 #define FIXED_BASE_BYTES G2_COMPRESSED_BYTES
 #include "fixed_base_impl.h"
 #undef FIXED_BASE_BYTES

@@ -27,6 +27,9 @@ const char *prepared_type_name(uint32_t type) {
     case PREPARED_PROGRAM: return "program";
     case PREPARED_COMPONENT_START: return "components";
     case PREPARED_SLICE_START: return "slices";
+    case PREPARED_TABLE_A: return "table of A";
+    case PREPARED_TABLE_KZ: return "table of K and Z";
+    case PREPARED_TABLE_B2: return "table of B2";
     default: return "unknown section";
     }
 }

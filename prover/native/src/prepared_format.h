@@ -71,8 +71,11 @@ typedef enum prepared_type {
     PREPARED_HINTS = 0x34,
     PREPARED_PROGRAM = 0x35,
     PREPARED_COMPONENT_START = 0x36,
-    PREPARED_SLICE_START = 0x37
-    /* Reserved: 0x40 .. 0x4f precomputed tables, 0x50 .. 0x5f folded bases, 0x60 .. 0x6f solver programs. */
+    PREPARED_SLICE_START = 0x37,
+    PREPARED_TABLE_A = 0x40,
+    PREPARED_TABLE_KZ = 0x41,
+    PREPARED_TABLE_B2 = 0x42
+    /* Reserved: 0x43 .. 0x4f more tables, 0x50 .. 0x5f folded bases, 0x60 .. 0x6f solver programs. */
 } prepared_type;
 
 /* The numbers of a key. */
@@ -131,6 +134,13 @@ _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) =
 #define PREPARED_RECORDS 3
 #define PREPARED_SECTIONS (PREPARED_RECORDS + PREPARED_ARRAYS)
 
+/* The tables (msm_table.h), all three or none of them, with equal parameters: window bits and bucket sets. */
+#define PREPARED_EACH_TABLE(X, key)                                     \
+    X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk).a)     \
+    X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk).kz)  \
+    X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk).b2)
+#define PREPARED_TABLES 3
+
 /* A directory that was checked: header and entries are copies, so nobody changes them under us. */
 typedef struct prepared_directory {
     const uint8_t *data;
@@ -151,7 +161,8 @@ const char *prepared_type_name(uint32_t type);
 /* Whether the checksum of a section is compared at every load. The others hold points and roots of unity, which are
  * most of the file and can only spoil a proof, and that is noticed before the proof leaves. */
 static inline int prepared_is_always_checked(uint32_t type) {
-    return !(type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2) && type != PREPARED_TWIDDLES;
+    return !(type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2) && type != PREPARED_TWIDDLES &&
+           !(type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2);
 }
 
 /* prepared_check.c. Both make sure that no content of a file makes a proof read or write outside of its memory: the

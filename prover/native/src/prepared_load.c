@@ -9,9 +9,9 @@ typedef struct load_job {
     const prepared_directory *directory;
     g16_key *key;
     int check_points;
-    const prepared_section *sections[PREPARED_ARRAYS];
-    g16_status statuses[PREPARED_ARRAYS];
-    g16_error errors[PREPARED_ARRAYS];
+    const prepared_section *sections[PREPARED_ARRAYS + PREPARED_TABLES]; /* tables: NULL where there are none */
+    g16_status statuses[PREPARED_ARRAYS + PREPARED_TABLES];
+    g16_error errors[PREPARED_ARRAYS + PREPARED_TABLES];
 } load_job;
 
 /* ---- sections --------------------------------------------------------------------------------- */
@@ -45,15 +45,17 @@ static g16_status read_record(const prepared_directory *directory, void *record,
     return status;
 }
 
-static int is_known(uint32_t type) {
-    switch (type) {
+static int is_known(const prepared_section *section) {
+    switch (section->type) {
     case PREPARED_INFO:
     case PREPARED_CONSTANTS:
     case PREPARED_VERIFYING_KEY:
 #define CASE(array_type, member, count) case array_type:
         PREPARED_EACH_ARRAY(CASE, )
-#undef CASE
         return 1;
+        PREPARED_EACH_TABLE(CASE, )
+#undef CASE
+        return section->version == PREPARED_SECTION_VERSION;
     default: return 0;
     }
 }
@@ -62,7 +64,7 @@ static int is_known(uint32_t type) {
 static g16_status check_unknown(const prepared_directory *directory, g16_error *error) {
     for (uint32_t i = 0; i < directory->header.section_count; i++) {
         const prepared_section *section = &directory->sections[i];
-        if (!is_known(section->type) && section->flags & PREPARED_REQUIRED) {
+        if (!is_known(section) && section->flags & PREPARED_REQUIRED) {
             return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset,
                             "prepared key: a section of type %u, which this kernel does not know, is required", section->type);
         }
@@ -163,10 +165,61 @@ static g16_status bind_arrays(load_job *job, g16_error *error) {
     return status;
 }
 
+/* The shape that a table's parameters state; 0 when no kernel makes such a table. */
+static int read_shape(msm_table_shape *shape, const prepared_section *section) {
+    const uint64_t bits = section->parameters[0], sets = section->parameters[1];
+    if (bits < MSM_TABLE_MIN_WINDOW || bits > MSM_TABLE_MAX_WINDOW || sets < 1 || sets > MSM_TABLE_MAX_SETS ||
+        section->parameters[2] != 0) {
+        return 0;
+    }
+    *shape = msm_table_shape_of((uint32_t)bits, (uint32_t)sets);
+    return 1;
+}
+
+/* Points the key at its tables, if it has them in a layout that is known. */
+static g16_status bind_tables(load_job *job, g16_error *error) {
+    static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
+    const prepared_directory *directory = job->directory;
+    proving_key *pk = &job->key->pk;
+    const msm_table_counts counts = key_table_counts(pk);
+    msm_table_shape shape = {0, 0, 0, 0};
+    uint32_t found = 0, next = 0;
+    for (uint32_t i = 0; i < PREPARED_TABLES; i++) {
+        const prepared_section *section = prepared_find(directory, types[i]);
+        if (!section || section->version != PREPARED_SECTION_VERSION) continue;
+        msm_table_shape own;
+        if (!read_shape(&own, section) ||
+            (found && (own.window_bits != shape.window_bits || own.sets != shape.sets))) {
+            return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a shape that no table has",
+                            prepared_type_name(section->type));
+        }
+        shape = own;
+        found++;
+    }
+    if (found == 0) return G16_OK;
+    if (found < PREPARED_TABLES || !msm_table_fits(&shape, &counts)) {
+        return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: %s",
+                        found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many places");
+    }
+    const prepared_section **sections = job->sections + PREPARED_ARRAYS;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                       \
+    if (status == G16_OK) {                                                                                             \
+        status = require(directory, &sections[next], type, sizeof *job->key->member, shape.shifts * (count), error);    \
+    }                                                                                                                   \
+    if (status == G16_OK) job->key->member = (const void *)(directory->data + sections[next]->offset);                  \
+    next++;
+    PREPARED_EACH_TABLE(BIND, job->key)
+#undef BIND
+    if (status == G16_OK) pk->tables = shape;
+    return status;
+}
+
 static void check_task(void *argument, uint32_t index, uint32_t worker) {
     load_job *job = argument;
     const prepared_section *section = job->sections[index];
     (void)worker;
+    if (!section) return;
     if (!prepared_is_always_checked(section->type) && !job->check_points) return;
     job->statuses[index] = prepared_check_section(job->directory, section, &job->errors[index]);
     if (job->statuses[index] != G16_OK) return;
@@ -174,9 +227,10 @@ static void check_task(void *argument, uint32_t index, uint32_t worker) {
 }
 
 static g16_status check_arrays(load_job *job, thread_pool *pool, const g16_cancel *cancel, g16_error *error) {
-    g16_status status = thread_pool_for(pool, PREPARED_ARRAYS, check_task, job, cancel);
+    const uint32_t count = PREPARED_ARRAYS + PREPARED_TABLES;
+    g16_status status = thread_pool_for(pool, count, check_task, job, cancel);
     if (status != G16_OK) return g16_fail(error, status, 0, "cancelled while loading a prepared key");
-    for (uint32_t i = 0; i < PREPARED_ARRAYS; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (job->statuses[i] == G16_OK) continue;
         if (error) *error = job->errors[i];
         return job->statuses[i];
@@ -199,11 +253,16 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     status = read_info(key, &directory, error);
     if (status == G16_OK) status = read_points(key, &directory, error);
     if (status == G16_OK) status = bind_arrays(job, error);
+    if (status == G16_OK) status = bind_tables(job, error);
     if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
     if (status != G16_OK) return status;
     g16_key_fill_info(key, directory.header.source_bytes);
     key->info.resident_bytes = sizeof *key;
     key->info.mapped_bytes = size;
+    if (key->pk.tables.windows) {
+        const msm_table_counts counts = key_table_counts(&key->pk);
+        key->info.table_bytes = msm_table_bytes(&key->pk.tables, &counts);
+    }
     return G16_OK;
 }
 

@@ -1,4 +1,4 @@
-/* prepared_write.c - a loaded key as the bytes of a prepared file. The same key gives the same bytes. */
+/* prepared_write.c - a loaded key as the bytes of a prepared file. The same key and size of tables give the same bytes. */
 #include <string.h>
 
 #include "prepared_format.h"
@@ -9,8 +9,10 @@
 
 /* What goes into each section, and the records that have no place inside the key. */
 typedef struct prepared_plan {
-    prepared_section sections[PREPARED_SECTIONS];
-    const void *data[PREPARED_SECTIONS];
+    prepared_section sections[PREPARED_SECTIONS + PREPARED_TABLES];
+    const void *data[PREPARED_SECTIONS]; /* tables are made in their place */
+    uint32_t count;                      /* of sections */
+    msm_table_shape tables;              /* no windows: without tables */
     prepared_info info;
     prepared_constants constants;
     prepared_verifying_key verifying_key;
@@ -60,38 +62,56 @@ static void fill_points(prepared_plan *plan, const g16_key *key) {
 
 static size_t rounded(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-static void place(prepared_plan *plan, uint32_t *next, prepared_type type, const void *data, size_t element_bytes,
-                  uint64_t count) {
+static prepared_section *place(prepared_plan *plan, prepared_type type, size_t element_bytes, uint64_t count) {
     size_t bytes = element_bytes * (size_t)count;
-    prepared_section *section = &plan->sections[*next];
+    prepared_section *section = &plan->sections[plan->count++];
     section->type = (uint32_t)type;
     section->version = PREPARED_SECTION_VERSION;
     section->flags = PREPARED_REQUIRED;
     section->element_bytes = (uint32_t)element_bytes;
     section->count = count;
     section->offset = rounded(plan->bytes, bytes < PREPARED_PAGE ? PREPARED_ALIGNMENT : PREPARED_PAGE);
-    plan->data[*next] = data;
     plan->bytes = (size_t)section->offset + bytes;
-    ++*next;
+    return section;
 }
 
-static void make_plan(prepared_plan *plan, const g16_key *key) {
-    uint32_t next = 0;
+static void place_copy(prepared_plan *plan, prepared_type type, const void *data, size_t element_bytes, uint64_t count) {
+    plan->data[plan->count] = data;
+    place(plan, type, element_bytes, count);
+}
+
+/* Tables may be left out by whoever reads the file. */
+static void place_table(prepared_plan *plan, prepared_type type, size_t element_bytes, uint64_t count) {
+    prepared_section *section = place(plan, type, element_bytes, plan->tables.shifts * count);
+    section->flags = 0;
+    section->parameters[0] = plan->tables.window_bits;
+    section->parameters[1] = plan->tables.sets;
+}
+
+static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_bytes) {
+    const msm_table_counts counts = key_table_counts(&key->pk);
     memset(plan, 0, sizeof *plan);
+    plan->tables = msm_table_choose(&counts, table_bytes);
     fill_info(&plan->info, key);
     fill_points(plan, key);
-    plan->bytes = sizeof(prepared_header) + sizeof plan->sections;
-    place(plan, &next, PREPARED_INFO, &plan->info, sizeof plan->info, 1);
-    place(plan, &next, PREPARED_CONSTANTS, &plan->constants, sizeof plan->constants, 1);
-    place(plan, &next, PREPARED_VERIFYING_KEY, &plan->verifying_key, sizeof plan->verifying_key, 1);
-#define PLACE(type, member, count) place(plan, &next, type, key->member, sizeof *key->member, count);
+    const uint32_t sections = PREPARED_SECTIONS + (plan->tables.windows ? PREPARED_TABLES : 0);
+    plan->bytes = sizeof(prepared_header) + sections * sizeof *plan->sections;
+    place_copy(plan, PREPARED_INFO, &plan->info, sizeof plan->info, 1);
+    place_copy(plan, PREPARED_CONSTANTS, &plan->constants, sizeof plan->constants, 1);
+    place_copy(plan, PREPARED_VERIFYING_KEY, &plan->verifying_key, sizeof plan->verifying_key, 1);
+#define PLACE(type, member, elements) place_copy(plan, type, key->member, sizeof *key->member, elements);
     PREPARED_EACH_ARRAY(PLACE, key)
 #undef PLACE
+    if (plan->tables.windows) {
+#define PLACE(type, member, elements) place_table(plan, type, sizeof *key->member, elements);
+        PREPARED_EACH_TABLE(PLACE, key)
+#undef PLACE
+    }
 }
 
-size_t g16_prepared_bytes(const g16_key *key) {
+size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes) {
     prepared_plan plan;
-    make_plan(&plan, key);
+    make_plan(&plan, key, table_bytes);
     return plan.bytes;
 }
 
@@ -111,35 +131,56 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
     return 1;
 }
 
-g16_status g16_prepared_write(const g16_key *key, uint8_t *out, size_t size, const uint8_t *source_sha256,
+/* Makes the tables in their place. */
+static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const g16_engine *engine, const g16_key *key,
                               uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+    if (plan->tables.windows == 0) return G16_OK;
+    void *tables[PREPARED_TABLES];
+    for (uint32_t i = 0; i < PREPARED_TABLES; i++) tables[i] = out + plan->sections[PREPARED_SECTIONS + i].offset;
+    table_progress counter = {.permille = progress, .done = plan->sections[PREPARED_SECTIONS].offset, .all = plan->bytes};
+    g16_status status = key->backend->fill_tables(key, engine->pool, tables, &plan->tables, &counter, cancel);
+    return status == G16_OK ? status : g16_fail(error, status, 0, "cancelled while preparing a key");
+}
+
+g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
+                              uint64_t table_bytes, const uint8_t *source_sha256, uint32_t *progress,
+                              const g16_cancel *cancel, g16_error *error) {
     prepared_plan plan;
-    if (!key || !out || !source_sha256) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
-    make_plan(&plan, key);
+    if (!engine || !key || !out || !source_sha256) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
+    }
+    make_plan(&plan, key, table_bytes);
     if (size != plan.bytes) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "%zu bytes given for %zu of a prepared key", size, plan.bytes);
     }
     if (!key->backend->point_form) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this backend keeps points in a form that has no number");
     }
-    size_t end = sizeof(prepared_header) + sizeof plan.sections;
-    for (uint32_t i = 0; i < PREPARED_SECTIONS; i++) {
+    const size_t directory_bytes = plan.count * sizeof *plan.sections;
+    size_t end = sizeof(prepared_header) + directory_bytes;
+    for (uint32_t i = 0; i < plan.count; i++) {
         prepared_section *section = &plan.sections[i];
         memset(out + end, 0, (size_t)section->offset - end);
-        if (!copy(out, &plan, i, progress, cancel)) {
+        if (i < PREPARED_SECTIONS && !copy(out, &plan, i, progress, cancel)) {
             return g16_fail(error, G16_CANCELLED, 0, "cancelled while preparing a key");
         }
         end = (size_t)(section->offset + section->count * section->element_bytes);
-        section->checksum = xxh64(plan.data[i], end - (size_t)section->offset);
+    }
+    g16_status status = fill_tables(out, &plan, engine, key, progress, cancel, error);
+    if (status != G16_OK) return status;
+    for (uint32_t i = 0; i < plan.count; i++) {
+        prepared_section *section = &plan.sections[i];
+        const void *data = i < PREPARED_SECTIONS ? plan.data[i] : out + section->offset;
+        section->checksum = xxh64(data, (size_t)(section->count * section->element_bytes));
     }
     prepared_header header = {
         .version = G16_PREPARED_VERSION,
         .byte_order = PREPARED_BYTE_ORDER,
         .file_bytes = plan.bytes,
         .header_bytes = sizeof header,
-        .section_count = PREPARED_SECTIONS,
+        .section_count = plan.count,
         .directory_offset = sizeof header,
-        .directory_checksum = xxh64(plan.sections, sizeof plan.sections),
+        .directory_checksum = xxh64(plan.sections, directory_bytes),
         .point_form = (uint32_t)key->backend->point_form,
         .source_bytes = key->info.file_bytes,
     };
@@ -147,6 +188,6 @@ g16_status g16_prepared_write(const g16_key *key, uint8_t *out, size_t size, con
     memcpy(header.source_sha256, source_sha256, sizeof header.source_sha256);
     header.checksum = xxh64(&header, offsetof(prepared_header, checksum));
     memcpy(out, &header, sizeof header);
-    memcpy(out + sizeof header, plan.sections, sizeof plan.sections);
+    memcpy(out + sizeof header, plan.sections, directory_bytes);
     return G16_OK;
 }

@@ -118,6 +118,55 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     return 0;
 }
 
+/* The same through a table of this shape, its buckets summed in `parts` parts (a power of two of at least 2); the bases come from
+ * two lists. Table and entries are those of `count` bases. */
+#define T_TABLE_SUM(group, affine_type, bytes)                                                                             \
+    int32_t T(t_table_##group)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,                \
+                               uint32_t window_bits, uint32_t sets, uint32_t parts) {                                      \
+        const uint64_t unit[4] = {1, 0, 0, 0};                                                                             \
+        const msm_table_shape shape = msm_table_shape_of(window_bits, sets);                                               \
+        msm_plan plan = msm_plan_of_window(window_bits);                                                                   \
+        plan.buckets = msm_table_buckets(&shape) / parts;                                                                  \
+        affine_type *bases = malloc((count + 1) * sizeof *bases), result;                                                  \
+        affine_type *table = malloc((size_t)shape.shifts * (count + 1) * sizeof *table);                                   \
+        fr *values = calloc(count + 1, sizeof *values);                                                                    \
+        int16_t *digits = malloc(msm_table_digits_bytes(&shape, count + 1));                                               \
+        uint32_t *entries = malloc(msm_table_entries(&shape, count) * sizeof *entries);                                    \
+        uint32_t *ends = malloc(((size_t)msm_table_buckets(&shape) + 2) * sizeof *ends);                                   \
+        void *memory = malloc(group##_msm_scratch_bytes(&plan, 0) + ARENA_ALIGNMENT);                                      \
+        group##_msm_table_sum *sums = malloc((size_t)sets * parts * sizeof *sums);                                         \
+        if (!bases || !table || !values || !digits || !entries || !ends || !memory || !sums) return 1;                     \
+        for (uint32_t i = 0; i < count; i++) {                                                                             \
+            T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
+            fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
+        }                                                                                                                  \
+        group##_msm_prepare(bases, count);                                                                                 \
+        for (uint32_t i = 0; i < count; i += MSM_TABLE_CHUNK) {                                                            \
+            const uint32_t left = count - i;                                                                               \
+            group##_msm_table_fill(table, &shape, bases + i, count, i, left < MSM_TABLE_CHUNK ? left : MSM_TABLE_CHUNK);   \
+        }                                                                                                                  \
+        msm_table_recode(digits, &shape, values, unit, count, 0, count);                                                   \
+        const uint32_t half = count / 2;                                                                                   \
+        const msm_table_list lists[2] = {{digits, count, NULL, half, 0}, {digits + half, count, NULL, count - half, half}}; \
+        for (uint32_t set = 0; set < sets; set++) {                                                                        \
+            msm_table_sort(entries, ends, lists, 2, &shape, count, set);                                                   \
+            for (uint32_t part = 0; part < parts; part++) {                                                                \
+                group##_msm_scratch scratch;                                                                               \
+                group##_msm_scratch_place(&scratch, arena_over(memory), &plan, 0);                                         \
+                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, entries, ends, part);            \
+            }                                                                                                              \
+        }                                                                                                                  \
+        group##_xyzz sum;                                                                                                  \
+        group##_msm_table_join(&sum, sums, &shape, parts);                                                                 \
+        group##_xyzz_to_affine(&result, &sum);                                                                             \
+        T(group##_write)(out, &result);                                                                                    \
+        free(bases), free(table), free(values), free(digits), free(entries), free(ends), free(memory), free(sums);         \
+        return 0;                                                                                                          \
+    }
+
+T_TABLE_SUM(g1, g1_affine, 64)
+T_TABLE_SUM(g2, g2_affine, 128)
+
 /* step: 0 inverse, 1 forward, 2 scale to the coset; values in place. */
 int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {
     const size_t n = (size_t)1 << log2;

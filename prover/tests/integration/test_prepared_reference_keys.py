@@ -62,6 +62,28 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
+@pytest.mark.parametrize(
+    ("name", "backend", "mebibytes"),
+    [*((name, Backend.AUTO, 64) for name in GOLDEN), (GOLDEN[0], Backend.ADX, 64), (GOLDEN[0], Backend.AUTO, 12)],
+    ids=str,
+)
+def test_prove__published_key_with_tables__gives_the_golden_proof(
+    reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend, mebibytes: int
+) -> None:
+    vector = load(f"gnark/{name}.json")
+    proof = vector["proof"]
+    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
+    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    inputs = scalars(circuit_inputs(vector["request"]))
+    source = reference_keys_dir / f"{name}.key"
+    with engine_of(backend) as engine:
+        assert prepared.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20)
+        with prepared.load(engine, source, tmp_path) as key:
+            assert 0 < key.info.table_bytes <= mebibytes << 20
+            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
+
+
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
     with Engine() as engine:
         plain, origin = prepared.load_with_origin(engine, source)

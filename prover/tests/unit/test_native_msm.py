@@ -1,4 +1,4 @@
-"""Sums of scalar multiples against py_ecc: points are known multiples of a generator."""
+"""Sums of scalar multiples, plain and over tables, against py_ecc: points are known multiples of a generator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *sca
 uint32_t t_digits_{b}(int16_t *digits, const uint8_t *scalar, uint32_t window_bits);
 int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
 int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
+int32_t t_table_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
+                       uint32_t sets, uint32_t parts);
+int32_t t_table_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
+                       uint32_t sets, uint32_t parts);
 """
+# Of tables: window bits, bucket sets, parts of a bucket set.
+SHAPES = [(8, 1, 2), (8, 8, 4), (11, 3, 8), (13, 2, 2), (15, 1, 8), (16, 1, 2), (16, 5, 32)]
+# Equal, opposite and repeated bases make buckets double and cancel.
+EXPONENTS = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7]
 EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, LAMBDA, R - LAMBDA, 2**127, 2**128 - 1, 2**253]
 
 ffi = cffi.FFI()
@@ -112,10 +120,8 @@ def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("window", [2, 3, 5, 8, 13, 15])
 def test_msm__odd_windows_and_edge_scalars__equals_py_ecc(hooks: Any, backend: str, group: Group, window: int) -> None:
-    # Equal, opposite and repeated bases make buckets double and cancel.
-    exponents = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7]
     for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
-        assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)
+        assert msm(hooks, backend, group, EXPONENTS, scalars, window) == expected(group, EXPONENTS, scalars)
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
@@ -151,3 +157,56 @@ def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.Data
     for backend in BACKENDS:
         if hooks.t_processor_runs(backend.encode()):
             assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)
+
+
+# ---- tables ----------------------------------------------------------------------------------------
+
+
+def table_sum(
+    hooks: Any, backend: str, group: Group, exponents: list[int], scalars: list[int], shape: tuple[int, int, int]
+) -> bytes:
+    out = ffi.new("uint8_t[]", group.width)
+    points = b"".join(group.point(e) for e in exponents)
+    call = getattr(hooks, f"t_table_{group.name}_{backend}")
+    assert call(out, points, encode(scalars), len(scalars), *shape) == 0
+    return bytes(ffi.buffer(out))
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_table__any_shape_and_edge_scalars__equals_py_ecc(
+    hooks: Any, backend: str, group: Group, shape: tuple[int, int, int]
+) -> None:
+    for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
+        assert table_sum(hooks, backend, group, EXPONENTS, scalars, shape) == expected(group, EXPONENTS, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("count", [0, 1, 2, 129, 300])
+def test_table__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group, count: int) -> None:
+    generator = random.Random(count)
+    exponents = [1 + i % 40 for i in range(count)]
+    scalars = [generator.randrange(R) for _ in range(count)]
+    assert table_sum(hooks, backend, group, exponents, scalars, (9, 2, 4)) == expected(group, exponents, scalars)
+
+
+def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str) -> None:
+    count = 10_001  # one digit in all windows: a single bucket cut into several slabs
+    group = GROUPS[0]
+    exponents = [1 + i % 7 for i in range(count)]
+    for scalar in (1, R - 1, (2**248 - 1) // 255):
+        scalars = [scalar] * count
+        assert table_sum(hooks, backend, group, exponents, scalars, (8, 4, 2)) == expected(group, exponents, scalars)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_table__random_terms__all_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
+    group = data.draw(st.sampled_from(GROUPS))
+    scalar = st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1))
+    terms = data.draw(st.lists(st.tuples(st.integers(1, 30), scalar), max_size=30))
+    shape = (data.draw(st.integers(8, 12)), data.draw(st.integers(1, 8)), data.draw(st.sampled_from([2, 4, 16])))
+    exponents, scalars = [e for e, _ in terms], [s for _, s in terms]
+    for name in BACKENDS:
+        if hooks.t_processor_runs(name.encode()):
+            assert table_sum(hooks, name, group, exponents, scalars, shape) == expected(group, exponents, scalars)

@@ -68,9 +68,9 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def prepared(key: LoadedKey, digest: bytes) -> bytes:
+def prepared(engine: Engine, key: LoadedKey, digest: bytes) -> bytes:
     out = in_memory(bytes(prepared_bytes(key)))
-    write_prepared(key, out, digest, WriteProgress(), CancelFlag())
+    write_prepared(engine, key, out, digest, WriteProgress(), CancelFlag())
     return out[:]
 
 
@@ -79,7 +79,7 @@ def files(engine: Engine) -> dict[str, bytes]:
     made = {}
     for generation, data in KEYS.items():
         with engine.load_key(data) as key:
-            made[generation] = prepared(key, hashlib.sha256(data).digest())
+            made[generation] = prepared(engine, key, hashlib.sha256(data).digest())
     return made
 
 
@@ -135,7 +135,7 @@ def test_file__of_this_version__has_the_bytes_of_the_fuzzing_corpus(files: dict[
     name = generation.replace(".", "_")
     assert files[generation] == (CORPUS / f"{name}_portable").read_bytes()[1:]
     with Engine(threads=1) as fastest, fastest.load_key(KEYS[generation]) as key:
-        data = prepared(key, hashlib.sha256(KEYS[generation]).digest())
+        data = prepared(fastest, key, hashlib.sha256(KEYS[generation]).digest())
         assert data == (CORPUS / f"{name}_{fastest.point_form.name.lower()}").read_bytes()[1:]
 
 
@@ -193,7 +193,7 @@ def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, gener
     with (
         engine_of(backend) as own,
         own.load_key(KEYS[generation]) as plain,
-        opened(own, prepared(plain, bytes(32))) as mapped,
+        opened(own, prepared(own, plain, bytes(32))) as mapped,
     ):
         for case in CASES:
             proofs = [key.prove(inputs(case), blinding=blinding, form=form).points for key in (plain, mapped)]
@@ -205,7 +205,7 @@ def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, gener
 
 def test_write__of_a_prepared_key__gives_the_same_file(engine: Engine, files: dict[str, bytes]) -> None:
     with opened(engine, files["0.8"]) as mapped:
-        assert prepared(mapped, hashlib.sha256(KEYS["0.8"]).digest()) == files["0.8"]
+        assert prepared(engine, mapped, hashlib.sha256(KEYS["0.8"]).digest()) == files["0.8"]
 
 
 def test_write__cancelled_or_into_a_wrong_size__writes_no_valid_file(engine: Engine) -> None:
@@ -214,16 +214,16 @@ def test_write__cancelled_or_into_a_wrong_size__writes_no_valid_file(engine: Eng
     with engine.load_key(KEYS["0.14"]) as key:
         out = in_memory(bytes(prepared_bytes(key)))
         with pytest.raises(Cancelled):
-            write_prepared(key, out, bytes(32), WriteProgress(), cancel)
+            write_prepared(engine, key, out, bytes(32), WriteProgress(), cancel)
         refused(engine, out[:])
         with pytest.raises(KernelMisused, match="bytes given"):
-            write_prepared(key, in_memory(bytes(100)), bytes(32), WriteProgress(), CancelFlag())
+            write_prepared(engine, key, in_memory(bytes(100)), bytes(32), WriteProgress(), CancelFlag())
 
 
 def test_write__counts_to_a_thousand(engine: Engine) -> None:
     progress = WriteProgress()
     with engine.load_key(KEYS["0.14"]) as key:
-        write_prepared(key, in_memory(bytes(prepared_bytes(key))), bytes(32), progress, CancelFlag())
+        write_prepared(engine, key, in_memory(bytes(prepared_bytes(key))), bytes(32), progress, CancelFlag())
     assert progress.permille == 1000
 
 

@@ -123,6 +123,22 @@ def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, sour
     prepared.verify(path, CancelFlag())
 
 
+def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_force(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    def table_bytes() -> int:
+        with prepared.load(engine, source, folder) as key:
+            return key.info.table_bytes
+
+    room, found = 2**20, []
+    for options in ({}, {"table_bytes": 22_000}, {"table_bytes": room}, {"table_bytes": 22_000}, {"force": True}):
+        made = prepared.prepare(engine, source, folder, **options)
+        found.append((made, table_bytes()))
+    whole = found[2][1]
+    assert found == [(True, 0), (True, found[1][1]), (True, whole), (False, whole), (True, 0)]
+    assert 0 < found[1][1] <= 22_000 < whole <= room
+
+
 def test_load__source_replaced_by_another_key__is_not_served_the_old_one(
     engine: Engine, source: Path, folder: Path
 ) -> None:

@@ -28,6 +28,9 @@ from prover.keys.selection import CircuitSelection
 from shared.circuit_id import CircuitId
 
 _PERMILLE = 1000
+_MEBIBYTE = 2**20
+_TABLE_MEMORY_MIB = 64
+"""Whole tables for keys of up to 2^13 constraints, half of them up to 2^15."""
 
 
 class _Progress:
@@ -58,6 +61,7 @@ class _Progress:
         "prover keys prepare --keys-dir proving-keys/",
         "prover keys prepare --run-mode forester",
         "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
+        "prover keys prepare --table-memory 1000",
         "prover keys prepare proving-keys/batch_update_32_10.key",
     ),
 )
@@ -67,6 +71,14 @@ class _Progress:
 @run_mode_option()
 @set_option()
 @prepared_dir_option
+@click.option(
+    "--table-memory",
+    type=click.IntRange(min=0),
+    default=_TABLE_MEMORY_MIB,
+    show_default=True,
+    metavar="MIB",
+    help="Room per key for precomputed tables, which make proofs faster; 0 makes none.",
+)
 @click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
 @threads_option
 def prepare(
@@ -76,6 +88,7 @@ def prepare(
     run_mode: str | None,
     key_set: str,
     prepared_dir: Path | None,
+    table_memory: int,
     force: bool,
     threads: int,
 ) -> None:
@@ -84,6 +97,10 @@ def prepare(
     Prepares FILES, or the keys of the keys directory that the options select, all by default. A prepared key is about
     as large as its source, serves processors of one kind, and is shared by all processes that use it. The prover makes
     missing ones itself after their first use; this makes them ahead. One key is in memory at a time.
+
+    Prepared keys get tables of precomputed bases, the best that --table-memory has room for. The file grows by that
+    much, and so does the memory that the provers share. A prepared key with smaller tables than asked for is made anew,
+    --force makes them smaller too. Keys that are done stay done when this is stopped.
     """
     selection = selection_from(run_mode, circuits, key_set)
     if files and selection.is_restricted:
@@ -101,6 +118,7 @@ def prepare(
                     path,
                     folder,
                     check=partial(_check, circuit, path),
+                    table_bytes=table_memory * _MEBIBYTE,
                     force=force,
                     progress=counter.written,
                     cancel=cancel,

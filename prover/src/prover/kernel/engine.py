@@ -83,6 +83,7 @@ class KeyInfo:
     file_bytes: int
     resident_bytes: int
     mapped_bytes: int
+    table_bytes: int
 
 
 @dataclass(frozen=True)

@@ -40,22 +40,36 @@ class WriteProgress:
         return min(int(self.cell[0]), 1000)
 
 
-def prepared_bytes(key: LoadedKey) -> int:
-    """Return the size of the prepared form of a key."""
+def prepared_bytes(key: LoadedKey, table_bytes: int = 0) -> int:
+    """Return the size of the prepared form of a key, with the best tables that ``table_bytes`` have room for."""
     with key.handle.use() as pointer:
-        return int(lib.g16_prepared_bytes(pointer))
+        return int(lib.g16_prepared_bytes(pointer, table_bytes))
 
 
 def write_prepared(
-    key: LoadedKey, out: mmap.mmap, source_sha256: bytes, progress: WriteProgress, cancel: CancelFlag
+    engine: Engine,
+    key: LoadedKey,
+    out: mmap.mmap,
+    source_sha256: bytes,
+    progress: WriteProgress,
+    cancel: CancelFlag,
+    *,
+    table_bytes: int = 0,
 ) -> None:
-    """Fill ``out``, prepared_bytes() long, with the prepared form; the same key gives the same bytes.
+    """Fill ``out`` with the prepared form; the same key and ``table_bytes`` give the same bytes.
 
-    ``source_sha256`` is the digest of the file that the key was loaded from. Raises Cancelled or KernelMisused.
+    ``out`` is ``prepared_bytes(key, table_bytes)`` long, ``source_sha256`` the digest of the file that the key was
+    loaded from. The engine's threads make the tables. Raises Cancelled or KernelMisused.
     """
     error = new_error()
-    with key.handle.use() as pointer, ffi.from_buffer("uint8_t[]", out, require_writable=True) as target:
-        status = lib.g16_prepared_write(pointer, target, len(target), source_sha256, progress.cell, cancel.cell, error)
+    with (
+        engine.handle.use() as threads,
+        key.handle.use() as pointer,
+        ffi.from_buffer("uint8_t[]", out, require_writable=True) as target,
+    ):
+        status = lib.g16_prepared_write(
+            threads, pointer, target, len(target), table_bytes, source_sha256, progress.cell, cancel.cell, error
+        )
     check(status, error)
 
 

@@ -127,15 +127,17 @@ def prepare(
     folder: Path,
     *,
     check: Callable[[LoadedKey], None] = lambda _: None,
+    table_bytes: int = 0,
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
 ) -> bool:
     """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
 
-    ``check`` sees the key before anything is written and may raise. When another process makes it at this moment,
-    its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room, and
-    what ``load`` raises.
+    ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
+    bases; a prepared form with smaller tables than that gives is made anew. When another process makes it at this
+    moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room,
+    and what ``load`` raises.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -144,12 +146,13 @@ def prepare(
     with _alone(source, path, flag):
         existing = None if force else open_existing(engine, source, folder, flag)
         if existing is not None:
-            existing.close()
-            return False
+            with existing:
+                if existing.mapped_bytes >= prepared_bytes(existing, table_bytes):
+                    return False
         key, origin = load_with_origin(engine, source, flag)
         with key:
             check(key)
-            _write(key, origin, path, progress or WriteProgress(), flag)
+            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes)
     return True
 
 
@@ -158,7 +161,8 @@ def prepare_loaded(
 ) -> bool:
     """Do the same with a key that load_with_origin gave, if that leaves some room on the disk.
 
-    Nobody asked for it, so a disk that is nearly full is left alone. Raises KernelMisused when the key is closed.
+    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. Raises KernelMisused when
+    the key is closed.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +174,7 @@ def prepare_loaded(
         if existing is not None:
             existing.close()
             return False
-        _write(key, origin, path, WriteProgress(), cancel)
+        _write(engine, key, origin, path, WriteProgress(), cancel, 0)
     return True
 
 
@@ -220,11 +224,19 @@ def _is_made_from(
     return True
 
 
-def _write(key: LoadedKey, origin: Source, path: Path, progress: WriteProgress, cancel: CancelFlag) -> None:
+def _write(
+    engine: Engine,
+    key: LoadedKey,
+    origin: Source,
+    path: Path,
+    progress: WriteProgress,
+    cancel: CancelFlag,
+    table_bytes: int,
+) -> None:
     """Write a prepared file and read it back before it takes its name."""
     with explained(path), atomic_file(path, force=True) as file:
-        with mapped(file, prepared_bytes(key)) as view:
-            write_prepared(key, view, origin.sha256, progress, cancel)
+        with mapped(file, prepared_bytes(key, table_bytes)) as view:
+            write_prepared(engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes)
             verify_prepared(view, cancel)
         os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)
