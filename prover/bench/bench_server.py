@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OURS = str(Path(sys.executable).with_name("prover"))
-START_DEADLINE_S = 180.0
+START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

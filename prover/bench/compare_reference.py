@@ -2,8 +2,10 @@
 
 Starts the reference's published binary (npm package 0.27.0, run mode local-rpc) and our service on the same machine
 with the same keys, sends the same requests to one after the other in turn, and prints medians and ratios. Every answer
-of both is a full HTTP exchange with keys resident and warm; ours includes verifying the proof. Results are appended to
-a JSON-lines history. Run it on an otherwise idle machine: `make bench`.
+of both is a full HTTP exchange with keys resident and warm; ours includes verifying the proof. Our keys are prepared
+first, with tables of --table-memory MiB each (0 by default). With --batch the size-10 batch keys
+are measured in place of the small ones (see scripts/reference_batch_keys.py). Results are appended to a JSON-lines
+history. Run it on an otherwise idle machine: `make bench`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import contextlib
 import http.client
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,17 +31,28 @@ from rich.table import Table
 PROVER_ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROVER_ROOT / "scripts"))
 
-import reference_fixtures  # noqa: E402 - found through the line above
+import reference_batch_keys  # noqa: E402 - found through the line above
+import reference_fixtures  # noqa: E402 - likewise
 
 REQUESTS = PROVER_ROOT / "tests" / "vectors" / "prover"
 HISTORY = PROVER_ROOT / "bench" / "history.jsonl"
 REQUEST_DEADLINE_S = 120.0
 WARM_UP_ROUNDS = 3
 CASES = {
-    "inclusion 32/1": "v2_inclusion_32_1.json",
-    "non-inclusion 40/1": "v2_non-inclusion_40_1.json",
-    "combined 32/40 1_1": "v2_combined_32_40_1_1.json",
+    "inclusion 32/1": "v2_inclusion_32_1",
+    "non-inclusion 40/1": "v2_non-inclusion_40_1",
+    "combined 32/40 1_1": "v2_combined_32_40_1_1",
 }
+BATCH_CASES = {
+    "append 32/10": "batch_append_32_10",
+    "update 32/10": "batch_update_32_10",
+    "address-append 40/10": "batch_address-append_40_10",
+}
+"""Circuits, whose requests have their names too."""
+MODE = ("--run-mode", "local-rpc")
+BATCH_MODE = tuple(
+    word for name in ("append-with-proofs-test", "update-test", "address-append-test") for word in ("--circuit", name)
+)
 REQUIRED_RATIO = 1.5
 
 
@@ -65,6 +80,11 @@ def post(port: int, body: bytes) -> tuple[int, bytes, float]:
     return response.status, answer, time.perf_counter() - start
 
 
+def for_reference(body: bytes) -> bytes:
+    """The request with the name that its circuit had in that version."""
+    return body.replace(b'"circuitType":"append"', b'"circuitType":"append-with-proofs"')
+
+
 def timed(port: int, body: bytes) -> float:
     """Seconds of one proof; ends the program when it fails."""
     status, answer, seconds = post(port, body)
@@ -73,18 +93,18 @@ def timed(port: int, body: bytes) -> float:
     return seconds
 
 
-def compare(rounds: int, reference_port: int, our_port: int) -> list[Comparison]:
+def compare(cases: dict[str, str], rounds: int, reference_port: int, our_port: int) -> list[Comparison]:
     """Sends each request to both servers in turn."""
     results = []
     console = Console(stderr=True)
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("interleaved proofs", total=len(CASES) * (rounds + WARM_UP_ROUNDS))
-        for circuit, file in CASES.items():
-            body = (REQUESTS / file).read_bytes()
+        task = progress.add_task("interleaved proofs", total=len(cases) * (rounds + WARM_UP_ROUNDS))
+        for circuit, name in cases.items():
+            body = (REQUESTS / f"{name}.json").read_bytes()
             theirs: list[float] = []
             ours: list[float] = []
             for _ in range(rounds + WARM_UP_ROUNDS):
-                theirs.append(timed(reference_port, body))
+                theirs.append(timed(reference_port, for_reference(body)))
                 ours.append(timed(our_port, body))
                 progress.advance(task)
             theirs, ours = theirs[WARM_UP_ROUNDS:], ours[WARM_UP_ROUNDS:]
@@ -106,10 +126,18 @@ def show(results: list[Comparison]) -> None:
     Console().print(table)
 
 
-def record(results: list[Comparison], history: Path) -> None:
+def prepare(cases: dict[str, str], keys_dir: Path, folder: Path, *options: str) -> int:
+    """Prepares the keys of all cases; gives the bytes of what is mapped later."""
+    circuits = [word for name in cases.values() for word in ("--circuit", name)]
+    command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *circuits, *options]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def record(results: list[Comparison], memory: dict[str, int], history: Path) -> None:
     """Appends the results to the history."""
     with history.open("a") as out:
-        out.write(json.dumps({**machine_facts(), "results": [asdict(r) for r in results]}) + "\n")
+        out.write(json.dumps({**machine_facts(), **memory, "results": [asdict(r) for r in results]}) + "\n")
 
 
 def main() -> int:
@@ -117,13 +145,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds per circuit (default 10)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
+    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    parser.add_argument("--batch", action="store_true", help="the size-10 batch keys, in place of the small ones")
     options = parser.parse_args()
-    keys_dir = reference_fixtures.proving_keys_dir()
+    cases, mode = (BATCH_CASES, BATCH_MODE) if options.batch else (CASES, MODE)
+    keys_dir = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
     reference = str(reference_fixtures.prover_binary())
-    with running(reference, keys_dir, "--run-mode", "local-rpc") as theirs, running(OURS, keys_dir) as ours:
-        results = compare(options.rounds, theirs.port, ours.port)
+    room = ("--table-memory", str(options.table_memory))
+    with tempfile.TemporaryDirectory() as folder:
+        memory = {"prepared_bytes": prepare(cases, keys_dir, Path(folder), *room)}
+        variables = {"PROVER_KEYS__PREPARED_DIRECTORY": folder, "PROVER_KEYS__PREPARE": "false"}
+        with (
+            running(reference, keys_dir, *mode) as theirs,
+            running(OURS, keys_dir, variables=variables) as ours,
+        ):
+            results = compare(cases, options.rounds, theirs.port, ours.port)
+            memory |= {"reference_resident_bytes": theirs.resident_bytes, "our_resident_bytes": ours.resident_bytes}
     show(results)
-    record(results, options.history)
+    print(", ".join(f"{name} {size / 2**20:.0f} MiB" for name, size in memory.items()))
+    record(results, memory, options.history)
     slow = [r.circuit for r in results if r.ratio < REQUIRED_RATIO]
     if slow:
         print(f"below {REQUIRED_RATIO} times the reference: {', '.join(slow)}", file=sys.stderr)
