@@ -154,7 +154,7 @@ def main() -> int:
     room = ("--table-memory", str(options.table_memory))
     with tempfile.TemporaryDirectory() as folder:
         memory = {"prepared_bytes": prepare(cases, keys_dir, Path(folder), *room)}
-        variables = {"PROVER_KEYS__PREPARED_DIRECTORY": folder, "PROVER_KEYS__PREPARE": "false"}
+        variables = {"PROVER_KEYS__PREPARED_DIRECTORY": folder}
         with (
             running(reference, keys_dir, *mode) as theirs,
             running(OURS, keys_dir, variables=variables) as ours,

@@ -191,12 +191,11 @@ def test_table__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group
 
 
 def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str) -> None:
-    count = 10_001  # one digit in all windows: a single bucket cut into several slabs
+    count = 3001
     group = GROUPS[0]
     exponents = [1 + i % 7 for i in range(count)]
-    for scalar in (1, R - 1, (2**248 - 1) // 255):
-        scalars = [scalar] * count
-        assert table_sum(hooks, backend, group, exponents, scalars, (8, 4, 2)) == expected(group, exponents, scalars)
+    scalars = [(2**248 - 1) // 255] * count  # digit 1 in all windows but the last: a bucket of 7 or 8 times as many
+    assert table_sum(hooks, backend, group, exponents, scalars, (8, 4, 2)) == expected(group, exponents, scalars)
 
 
 @settings(max_examples=25, deadline=None)

@@ -29,8 +29,6 @@ from shared.circuit_id import CircuitId
 
 _PERMILLE = 1000
 _MEBIBYTE = 2**20
-_TABLE_MEMORY_MIB = 64
-"""Whole tables for keys of up to 2^13 constraints, half of them up to 2^15."""
 
 
 class _Progress:
@@ -61,7 +59,7 @@ class _Progress:
         "prover keys prepare --keys-dir proving-keys/",
         "prover keys prepare --run-mode forester",
         "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
-        "prover keys prepare --table-memory 1000",
+        "prover keys prepare --table-memory 64",
         "prover keys prepare proving-keys/batch_update_32_10.key",
     ),
 )
@@ -74,7 +72,7 @@ class _Progress:
 @click.option(
     "--table-memory",
     type=click.IntRange(min=0),
-    default=_TABLE_MEMORY_MIB,
+    default=0,
     show_default=True,
     metavar="MIB",
     help="Room per key for precomputed tables, which make proofs faster; 0 makes none.",
@@ -98,8 +96,8 @@ def prepare(
     as large as its source, serves processors of one kind, and is shared by all processes that use it. The prover makes
     missing ones itself after their first use; this makes them ahead. One key is in memory at a time.
 
-    Prepared keys get tables of precomputed bases, the best that --table-memory has room for. The file grows by that
-    much, and so does the memory that the provers share. A prepared key with smaller tables than asked for is made anew,
+    With --table-memory prepared keys get tables of precomputed bases, the best that fit. The file grows by that much,
+    and so does the memory that the provers share. A prepared key with smaller tables than asked for is made anew,
     --force makes them smaller too. Keys that are done stay done when this is stopped.
     """
     selection = selection_from(run_mode, circuits, key_set)
