@@ -68,6 +68,29 @@ async def test_slot__node_is_silent__is_ahead_by_a_bounded_number_of_slots_and_r
     assert clock.slot() == 9500
 
 
+@pytest.mark.parametrize("interval_s", [0.4, 2.0, 10.0])
+async def test_slot__node_catches_up_at_once__the_pace_stays(interval_s: float) -> None:
+    time = Time()
+    clock = clock_at(time, 500, silence_s=interval_s)
+    slot = 500
+    for number in range(60):
+        time.now += interval_s
+        slot += int(interval_s / 0.4) + (100 if number == 20 else 0)
+        clock.read(slot)
+        assert clock.slots_per_second == pytest.approx(2.5, rel=0.01)
+    time.now += interval_s
+    assert clock.slot() <= slot + int(interval_s * 2.5) + 1
+
+
+async def test_slot__chain_quicker_than_any_by_design__is_followed_after_some_readings() -> None:
+    time = Time()
+    clock = clock_at(time, 500)
+    for reading in range(1, 8):
+        time.now += 10
+        clock.read(500 + 100 * reading)
+    assert clock.slots_per_second == 1 / FASTEST_SLOT_S
+
+
 async def test_slot__chain_stands__does_not_go_on() -> None:
     time = Time()
     clock = clock_at(time, 500, silence_s=1.0)

@@ -27,6 +27,12 @@ IMPLAUSIBLE_SLOTS = 1000
 FASTEST_SLOT_S = 0.2
 """Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
 
+_BURST_SLOTS = 8
+"""Slots that may come at once after a short silence of the node or of the network."""
+
+_JUMPS_BELIEVED = 3
+"""So many jumps in a row are no jumps: the chain is that quick."""
+
 _WINDOW_S = 60.0
 _LEAST_SPACING_S = 1.0
 _UNCONFIRMED_AGAIN_S = 0.5
@@ -42,6 +48,7 @@ class SlotClock:
         self._told = 0
         self._unconfirmed: int | None = None
         self._measured: deque[tuple[float, int]] = deque()
+        self._jumps = 0
         self._per_second = 1 / SLOT_SECONDS
         self._waiting: dict[int, tuple[int, asyncio.Future[None]]] = {}
         self._numbers = itertools.count()
@@ -106,7 +113,9 @@ class SlotClock:
         return self._unconfirmed is not None and slot >= self._unconfirmed
 
     def _measure(self, now: float, slot: int) -> None:
-        if self._reading is not None and slot - self._reading[1] > IMPLAUSIBLE_SLOTS:
+        self._jumps = self._jumps + 1 if self._is_jump(now, slot) else 0
+        if 0 < self._jumps < _JUMPS_BELIEVED:
+            # A node that caught up says nothing about the pace: an estimate made of it would run ahead of the chain.
             self._measured.clear()
         if self._measured and now - self._measured[-1][0] < _LEAST_SPACING_S:
             return
@@ -116,6 +125,12 @@ class SlotClock:
         began, first = self._measured[0]
         if now - began >= _LEAST_SPACING_S:
             self._per_second = min((slot - first) / (now - began), 1 / FASTEST_SLOT_S)
+
+    def _is_jump(self, now: float, slot: int) -> bool:
+        if self._reading is None:
+            return False
+        at, before = self._reading
+        return slot - before > (now - at) / FASTEST_SLOT_S + _BURST_SLOTS
 
     def _release(self) -> None:
         slot = self.slot()
