@@ -179,10 +179,11 @@ async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) 
 
 
 async def settled(redis: RedisServer) -> None:
-    """Wait until Redis no longer rewrites its append-only file: hundreds of megabytes after so many jobs at once."""
+    """Wait until Redis no longer rewrites its append-only file and the disk has it: so many jobs come over hours."""
     while True:
         state = redis.info("persistence")
         if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
+            await asyncio.to_thread(os.sync)
             return
         await asyncio.sleep(0.1)
 
