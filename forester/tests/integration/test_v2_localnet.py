@@ -85,9 +85,10 @@ async def test_processor__killed_between_proving_and_sending__drains_all_queues_
         assert landed in (0, 10, 20), "what was proved first may have been sent, too, before the kill"
         assert (await work.head(ADDRESS_TREE)).next_index == 21
         assert proved.total() == appends + 3
-        assert work.kit.metrics.registry.get_sample_value(
-            "forester_transactions_processed_total", {"epoch": "2"}
-        ) == 10 * (appends + 1) + landed
+        assert (
+            work.kit.metrics.registry.get_sample_value("forester_transactions_processed_total", {"epoch": "2"})
+            == 10 * (appends + 1) + landed
+        )
 
         # More traffic: accounts that are spent while they wait, in trees that have been moved; faults on the way.
         await asyncio.to_thread(net.call, "localnet_seed", SEED)
