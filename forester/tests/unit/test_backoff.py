@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forester.limits.backoff import LONGEST_RETRY_AFTER_S, Backoff, read_retry_after
+from forester.limits.backoff import LONGEST_RETRY_AFTER_S, Backoff, jittered, read_retry_after
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -38,3 +38,10 @@ def test_wait__first_failures__doubles_up_to_the_longest() -> None:
 )
 def test_retry_after__forms_of_the_header__are_read(text: str | None, seconds: float | None) -> None:
     assert read_retry_after(text, NOW) == seconds
+
+
+def test_jittered__failures__doubles_to_the_bound_and_is_never_below_half() -> None:
+    backoff = Backoff(0.2, 30.0)
+    for failures, bound in ((1, 0.2), (2, 0.4), (5, 3.2), (9, 30.0), (1000, 30.0)):
+        for _ in range(20):
+            assert bound / 2 <= jittered(backoff, failures) <= bound

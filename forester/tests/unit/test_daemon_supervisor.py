@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from forester.daemon.supervisor import Supervisor, jittered
+from forester.daemon.supervisor import Supervisor
 from forester.daemon.waiting import first_of
 from forester.errors import EndpointTimedOut
 from forester.limits.backoff import Backoff
@@ -79,13 +79,6 @@ async def test_stop__task_is_between_two_attempts__ends_at_once() -> None:
     supervisor.start("tree", failing, drains=True)
     await asyncio.wait_for(failed.wait(), 60)
     assert await supervisor.stop(60)
-
-
-def test_jittered__failures__doubles_to_the_bound_and_is_never_below_half() -> None:
-    backoff = Backoff(0.2, 30.0)
-    for failures, bound in ((1, 0.2), (2, 0.4), (5, 3.2), (9, 30.0), (1000, 30.0)):
-        for _ in range(20):
-            assert bound / 2 <= jittered(backoff, failures) <= bound
 
 
 async def test_first_of__several_waits__ends_with_the_first_cancels_the_rest_and_raises_its_error() -> None:

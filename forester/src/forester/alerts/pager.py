@@ -5,7 +5,6 @@ replaces what waits to be sent of it. So there are as many entries as conditions
 """
 
 import asyncio
-import random
 from collections import OrderedDict
 from datetime import UTC, datetime
 
@@ -13,7 +12,7 @@ import aiohttp
 
 from forester.alerts.events import EVENTS_URL, Origin, resolve, trigger
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, RequestRefused
-from forester.limits.backoff import Backoff, read_retry_after
+from forester.limits.backoff import Backoff, jittered, read_retry_after
 from forester.observability.health import HealthBoard, Problem
 from shared.logs import get_logger
 
@@ -149,7 +148,5 @@ class Pager:
         raise RequestRefused(f"the incident service answered {status}: {told}; see the routing key", code=status)
 
     def _pause_s(self, failures: int, error: EndpointError) -> float:
-        jitter = 0.5 + random.random() / 2  # noqa: S311 - spreads load, keeps nothing secret
-        pause_s = self._retries.wait_s(failures, jitter)
         asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
-        return max(pause_s, asked_s or 0.0)
+        return max(jittered(self._retries, failures), asked_s or 0.0)

@@ -15,12 +15,12 @@ from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
 from forester.daemon.shares import LiveEpoch, LiveShares
-from forester.daemon.supervisor import RESTARTS, jittered
+from forester.daemon.supervisor import RESTARTS
 from forester.daemon.waiting import Wait, first_of
 from forester.epoch.schedule import TreeSchedule
 from forester.epoch.turn import Round, TreeProcessor, Turn
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
-from forester.limits.backoff import Backoff
+from forester.limits.backoff import Backoff, jittered
 from shared.logs import bind, get_logger
 
 _log = get_logger(__name__)

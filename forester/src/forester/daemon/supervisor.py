@@ -4,13 +4,12 @@ A failure never reaches another task. Who wants to end well looks at ``stopping`
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry, Counter
 
 from forester.errors import ForesterError
-from forester.limits.backoff import Backoff
+from forester.limits.backoff import Backoff, jittered
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -20,11 +19,6 @@ STEADY_S = 60.0
 """A task that ran so long before it failed begins with the shortest pause again."""
 
 Work = Callable[[], Awaitable[object]]
-
-
-def jittered(backoff: Backoff, failures: int) -> float:
-    """Seconds after ``failures`` in a row: between half of the bound and all of it."""
-    return backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
 
 
 class Supervisor:

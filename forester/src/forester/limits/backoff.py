@@ -4,6 +4,7 @@ Source: forester.md 9.5: doubling from 200 ms to 8 s with full jitter, a server'
 """
 
 import math
+import random
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -23,6 +24,11 @@ class Backoff:
         """Seconds after ``failures`` attempts in a row; ``fraction`` in [0, 1) is drawn by the caller (full jitter)."""
         doublings = min(max(failures - 1, 0), 32)
         return min(self.first_s * math.ldexp(1.0, doublings), self.longest_s) * fraction
+
+
+def jittered(backoff: Backoff, failures: int) -> float:
+    """Seconds after ``failures`` in a row: between half of the bound and all of it, for what nobody waits for."""
+    return backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
 
 
 def read_retry_after(text: str | None, now: datetime) -> float | None:

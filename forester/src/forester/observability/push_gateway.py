@@ -1,12 +1,11 @@
 """Sends the metrics to a push gateway, once or again and again."""
 
 import asyncio
-import random
 
 import aiohttp
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RequestRefused
-from forester.limits.backoff import Backoff
+from forester.limits.backoff import Backoff, jittered
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
 from shared.logs import get_logger
@@ -54,5 +53,4 @@ async def push_periodically(
                 if failures:
                     _log.info("push_recovered", failures=failures)
                 failures = 0
-            jitter = 0.5 + random.random() / 2  # noqa: S311 - spreads load, keeps nothing secret
-            await asyncio.sleep(backoff.wait_s(failures, jitter) if failures else every_s)
+            await asyncio.sleep(jittered(backoff, failures) if failures else every_s)

@@ -1,10 +1,9 @@
 """When a tree's processor tries again what failed, and which batches it leaves alone for a while; no I/O."""
 
-import random
 from collections.abc import Callable
 
 from forester.errors import ForesterError
-from forester.limits.backoff import Backoff
+from forester.limits.backoff import Backoff, jittered
 from forester.pipeline_v2.failures import RefusedAgain
 from forester.pipeline_v2.proof_line import Link
 
@@ -31,8 +30,7 @@ class Pause:
         """Take in a failure."""
         self.failure = error
         self._failures += 1
-        fraction = 0.5 + random.random() / 2  # noqa: S311 - jitter
-        self._until = self._clock() + _BACKOFF.wait_s(self._failures, fraction)
+        self._until = self._clock() + jittered(_BACKOFF, self._failures)
 
     def succeeded(self) -> None:
         """Begin anew."""
