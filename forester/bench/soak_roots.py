@@ -11,7 +11,7 @@ from typing import Any
 from localnet_process import Localnet
 from solders.pubkey import Pubkey
 
-from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain.latest_root import latest_root
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind
 from forester.network_status.state import NetworkState, TreeState
@@ -50,11 +50,7 @@ async def compared_roots(rpc: RpcClient, net: Localnet, state: NetworkState) -> 
 
 async def _on_chain(rpc: RpcClient, tree: TreeState) -> str:
     data = (await rpc.existing_account(tree.tree.address, "a tree")).data
-    if tree.batched is not None:
-        root = batched_accounts.latest_root(batched_accounts.decode_batched_tree(data), data)
-    else:
-        root = concurrent_accounts.latest_root(concurrent_accounts.decode_tree(data), data)
-    return str(Pubkey(bytes(root)))
+    return str(Pubkey(bytes(latest_root(tree.kind, data))))
 
 
 def _indexed(net: Localnet, tree: TreeState) -> str | None:

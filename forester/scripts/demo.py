@@ -26,7 +26,7 @@ from typing import IO, cast
 from rich.console import Console
 from rich.table import Table
 
-from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain.latest_root import latest_root
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.errors import ForesterError
@@ -152,11 +152,9 @@ async def read_trees(rpc_url: str) -> list[TreeView]:
 
 def view(tree: TreeState, data: bytes) -> TreeView:
     """The part of a tree's state that is shown."""
-    if tree.batched is not None:
-        root, batch = batched_accounts.latest_root(tree.batched, data), tree.batched.queue.zkp_batch_size
-    else:
-        root, batch = concurrent_accounts.latest_root(concurrent_accounts.decode_tree(data), data), 1
-    return TreeView(tree.kind.label, str(tree.tree.address), bytes(root), tree.head.next_index, tree.pending, batch)
+    batch = 1 if tree.batched is None else tree.batched.queue.zkp_batch_size
+    root = bytes(latest_root(tree.kind, data))
+    return TreeView(tree.kind.label, str(tree.tree.address), root, tree.head.next_index, tree.pending, batch)
 
 
 @contextlib.contextmanager
