@@ -15,7 +15,7 @@ from forester.chain import batched_accounts, concurrent_accounts, registry_accou
 from forester.chain.program_errors import error_name, innermost_failure, transaction_refused
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind, decode_tree_metadata
-from forester.errors import InsufficientFunds, MalformedAccount
+from forester.errors import InsufficientFunds, MalformedAccount, TransactionRefused
 
 STATE_TREE = "batch_state_merkle_tree_bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU.json"
 EMPTY_STATE_ROOT = recorded("batch_append_tx")["old_root"]
@@ -214,6 +214,7 @@ def test_refused_transaction__program_inside_program__names_the_inner_one() -> N
     ("error", "logs"),
     [
         ("InsufficientFundsForFee", []),
+        ("AccountNotFound", []),
         ({"InsufficientFundsForRent": {"account_index": 0}}, []),
         ({"InstructionError": [0, {"Custom": 1}]}, ["Transfer: insufficient lamports 5, need 10"]),
     ],
@@ -222,6 +223,16 @@ def test_refused_transaction__no_money__is_insufficient_funds(error: object, log
     refused = transaction_refused(error, logs)
     assert isinstance(refused, InsufficientFunds)
     assert refused.detail.startswith("insufficient funds")
+
+
+@pytest.mark.parametrize("told", [{"account_index": 3}, {"account_index": 255}, {}, None, [0]])
+def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_lack_of_funds(told: object) -> None:
+    refused = transaction_refused({"InsufficientFundsForRent": told})
+    assert type(refused) is TransactionRefused
+    assert (refused.code, refused.program, refused.instruction) == (None, None, None)
+    assert "would keep too few lamports for its rent" in refused.detail
+    if told == {"account_index": 3}:
+        assert "account 3, not the payer's," in refused.detail
 
 
 @pytest.mark.parametrize("error", [None, 5, "BlockhashNotFound", {"InstructionError": [0, "InvalidArgument"]}, {}, []])

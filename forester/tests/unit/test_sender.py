@@ -262,15 +262,29 @@ async def test_send__payer_without_money__nothing_more_is_sent_until_it_is_resto
         assert not sender.short_of_funds
 
 
-async def test_send__program_lacks_lamports__stops_nobody_else(bench: Bench) -> None:
-    bench.chain.fails = {"InsufficientFundsForRent": {"account_index": 1}}
+@pytest.mark.parametrize(
+    "error", [{"InsufficientFundsForRent": {"account_index": 1}}, {"InstructionError": [1, {"Custom": 6025}]}]
+)
+async def test_send__another_account_than_the_payers_lacks_lamports__stops_nobody_else(
+    bench: Bench, error: object
+) -> None:
+    bench.chain.fails = error
     async with bench.sender() as sender:
-        await send(sender)
-        assert sender.short_of_funds, "the payer cannot keep its account"
-        sender.funds_restored()
-        bench.chain.fails = {"InstructionError": [1, {"Custom": 6025}]}
-        assert (await send(sender)).fate is Fate.REFUSED
-        assert not sender.short_of_funds
+        outcome = await send(sender)
+        assert (outcome.fate, sender.short_of_funds) == (Fate.REFUSED, False)
+        assert not isinstance(outcome.error, InsufficientFunds)
+        bench.chain.fails = None
+        assert (await send(sender, work(2))).fate is Fate.CONFIRMED
+
+
+async def test_send__payer_would_keep_too_little_for_its_rent__nothing_more_is_sent(bench: Bench) -> None:
+    bench.chain.fails = {"InsufficientFundsForRent": {"account_index": 0}}
+    async with bench.sender() as sender:
+        for _ in range(2):
+            outcome = await send(sender)
+            assert isinstance(outcome.error, InsufficientFunds)
+        assert sender.short_of_funds
+        assert len(bench.chain.signatures) == 1
 
 
 @pytest.mark.parametrize("keeps_history", [True, False])

@@ -57,7 +57,10 @@ _LIBRARY_CODES = {
     14312: "BloomFilterNotZeroed",
 }
 _NAMES = {str(REGISTRY): "registry", str(ACCOUNT_COMPRESSION): "account-compression", str(LIGHT_SYSTEM): "light-system"}
-_NO_MONEY = ("InsufficientFundsForFee", "InsufficientFundsForRent", "AccountNotFound")
+_NO_FEE = ("InsufficientFundsForFee", "AccountNotFound")
+_NO_RENT = "InsufficientFundsForRent"
+_PAYER_INDEX = 0
+"""The first account of a transaction pays for it."""
 
 
 def error_name(program: str | None, code: int) -> str | None:
@@ -79,11 +82,11 @@ def innermost_failure(logs: Sequence[str]) -> tuple[str | None, int | None]:
 
 
 def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefused:
-    """Return what a transaction's ``err`` and logs mean; InsufficientFunds where money is lacking."""
-    if isinstance(error, str) and error in _NO_MONEY:
+    """Return what a transaction's ``err`` and logs mean; InsufficientFunds where the payer lacks money."""
+    if isinstance(error, str) and error in _NO_FEE:
         return InsufficientFunds(f"insufficient funds: {error}")
-    if isinstance(error, dict) and any(name in error for name in _NO_MONEY):
-        return InsufficientFunds(f"insufficient funds: {next(iter(error))}")
+    if isinstance(error, dict) and _NO_RENT in error:
+        return _without_rent(error[_NO_RENT])
     position, code = _instruction_error(error)
     program, logged = innermost_failure(logs)
     code = logged if logged is not None else code
@@ -96,6 +99,17 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
     whose = _NAMES.get(program, program) if program else "a program"
     return TransactionRefused(
         f"{whose} refused instruction {position}: {what}", program=program, code=code, instruction=position
+    )
+
+
+def _without_rent(told: Any) -> TransactionRefused:
+    """What it means that an account would be left with less than frees it from rent: it need not be the payer's."""
+    index = told.get("account_index") if isinstance(told, dict) else None
+    if index == _PAYER_INDEX and not isinstance(index, bool):
+        return InsufficientFunds(f"insufficient funds: {_NO_RENT}")
+    which = f"account {index}, not the payer's," if isinstance(index, int) else "an account"
+    return TransactionRefused(
+        f"the chain refused a transaction: {which} would keep too few lamports for its rent ({_NO_RENT}); send SOL to it"
     )
 
 
