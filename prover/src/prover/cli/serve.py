@@ -1,6 +1,7 @@
 """What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,7 @@ async def run_server(settings: Settings) -> int:
         metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         preloader.start()
+        _spare_the_collector()
         try:
             await _serve_all(state, queue, metrics_server, shutdown)
         finally:
@@ -74,6 +76,12 @@ async def run_server(settings: Settings) -> int:
             metrics_server.close()
     _log.info("stopped")
     return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+
+
+def _spare_the_collector() -> None:
+    """Keep what the start made out of collections: each full one took 50 ms, in which nobody was answered."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _serve_all(
