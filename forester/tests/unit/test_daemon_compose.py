@@ -102,7 +102,9 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         heartbeat.beat()
         assert conditions(board) == {"slots": "the node has told no slot for 61 s"}
         clock.read(600)
+        tasks = len(asyncio.all_tasks())
         heartbeat.beat()
         assert conditions(board) == {}
     told = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
     assert told == [(7, 1), (0, 0), (0, 0)], "counted from line to line"
+    assert log.lines[-1]["tasks"] == tasks

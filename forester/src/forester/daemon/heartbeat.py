@@ -54,6 +54,7 @@ class Heartbeat:
             slots_per_second=round(self._clock.slots_per_second, 2),
             epochs={str(epoch): state.value for epoch, state in self._epochs.states.items() if not state.over},
             trees=sum(name.startswith("tree ") for name in self._supervisor.names),
+            tasks=len(asyncio.all_tasks()),
             rounds=self._rounds,
             elements=self._elements,
             transactions=self._transactions,
