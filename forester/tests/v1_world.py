@@ -69,6 +69,8 @@ class World:
     payer: Pubkey = PAYER
     at_once: int = 0
     most_at_once: int = 0
+    proving: int = 0
+    most_proving: int = 0
     hangs: str | None = None
     node_error: ForesterError | None = None
     indexer_error: ForesterError | None = None
@@ -145,7 +147,12 @@ class World:
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
         self.asked.append(len(cells))
-        await self._answered("indexer")
+        self.proving += 1
+        self.most_proving = max(self.most_proving, self.proving)
+        try:
+            await self._answered("indexer")
+        finally:
+            self.proving -= 1
         if self.indexer_error is not None:
             raise self.indexer_error
         return [self.proof_filter(self.proof(cell)) for cell in cells if cell.value not in self.unknown]

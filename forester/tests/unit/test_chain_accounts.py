@@ -230,7 +230,7 @@ def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_l
     refused = transaction_refused({"InsufficientFundsForRent": told})
     assert type(refused) is TransactionRefused
     assert (refused.code, refused.program, refused.instruction) == (None, None, None)
-    assert "would keep too few lamports for its rent" in refused.detail
+    assert "would keep too little for its rent" in refused.detail
     if told == {"account_index": 3}:
         assert "account 3, not the payer's," in refused.detail
 

@@ -109,7 +109,7 @@ def _without_rent(told: Any) -> TransactionRefused:
         return InsufficientFunds(f"insufficient funds: {_NO_RENT}")
     which = f"account {index}, not the payer's," if isinstance(index, int) else "an account"
     return TransactionRefused(
-        f"the chain refused a transaction: {which} would keep too few lamports for its rent ({_NO_RENT}); send SOL to it"
+        f"the chain refused a transaction: {which} would keep too little for its rent ({_NO_RENT}); send SOL to it"
     )
 
 

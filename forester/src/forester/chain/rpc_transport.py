@@ -56,6 +56,11 @@ class RpcEndpoint:
                 answer = await self._read(response)
                 retry_after = response.headers.get("Retry-After")
                 status = response.status
+        except aiohttp.ConnectionTimeoutError:
+            waited = (
+                f"no connection within {self._session.timeout.sock_connect:g} s (--rpc-pool-connection-timeout-secs)"
+            )
+            raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {waited}") from None
         except TimeoutError:
             raise EndpointTimedOut(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:

@@ -12,6 +12,7 @@ from forester.cli.options import output_option, setting_options
 from forester.redaction import mask
 from forester.settings import Settings, SigningKey, load_settings
 from forester.settings.model import is_secret
+from forester.settings.reference_only import told_variables
 from forester.settings.sources import unknown_variables
 
 
@@ -28,7 +29,7 @@ def config() -> None:
 def show(output: str, **flags: Any) -> None:
     """Print every setting with its value and where it comes from; whatever grants access is masked."""
     loaded = load_settings(flags)
-    for sentence in unknown_variables(os.environ):
+    for sentence in (*unknown_variables(os.environ), *told_variables(os.environ)):
         click.echo(f"warning: {sentence}", err=True)
     rows = {
         name: {"value": shown(name, getattr(loaded.settings, name)), "origin": loaded.origins[name]}

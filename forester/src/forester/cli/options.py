@@ -1,18 +1,18 @@
 """Options that follow from the table of settings, and words that options take."""
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_args
 
 import click
 
-from forester.settings.model import Settings
+from forester.settings.model import WORDS, ProcessorMode, Settings
 from forester.settings.sources import flag, variable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind"}
-_WORDS = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+_KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
 
 
 class Amount(click.ParamType[float]):
@@ -40,9 +40,9 @@ class BooleanWord(click.ParamType[bool]):
         """Return the word's meaning; a usage error for other words."""
         if isinstance(value, bool):
             return value
-        if str(value).lower() not in _WORDS:
+        if str(value).lower() not in WORDS:
             self.fail(f"{value!r} is neither true nor false", param, ctx)
-        return _WORDS[str(value).lower()]
+        return WORDS[str(value).lower()]
 
 
 def setting_options(*names: str) -> Callable[[Function], Function]:
@@ -63,11 +63,46 @@ def _option(name: str) -> Callable[[Function], Function]:
     return click.option(
         flag(name),
         name,
-        metavar="TEXT" if not words else "[true|false]",
+        metavar=_metavar(name),
         multiple=name == "tree_ids",
         help=f"{(field.description or '').strip()}{default} [{variable(name)}]",
         **words,
     )
+
+
+def _metavar(name: str) -> str:
+    """What kind of value a setting takes, as help says it."""
+    if name in _FLAG_WORDS:
+        return "[true|false]"
+    if name == "processor_mode":
+        return f"[{'|'.join(get_args(ProcessorMode))}]"
+    if name.endswith("_url"):
+        return "URL"
+    if name in _KEYS:
+        return "KEY"
+    return "INTEGER" if "int" in str(Settings.model_fields[name].annotation) else "TEXT"
+
+
+def refused_options(reasons: Mapping[str, str]) -> Callable[[Function], Function]:
+    """Let a command refuse options of the reference that mean nothing here, each with its reason; help omits them."""
+
+    def decorate(function: Function) -> Function:
+        for name in reasons:
+            # Given bare or with a value, as the reference takes it: the reason matters, not the spelling.
+            function = click.option(
+                name, callback=_refusal(reasons[name]), expose_value=False, hidden=True, is_flag=False, flag_value=""
+            )(function)
+        return function
+
+    return decorate
+
+
+def _refusal(reason: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def refuse(context: click.Context, option: click.Parameter, value: Any) -> None:
+        if value is not None:
+            raise click.UsageError(f"{option.opts[0]} is an option of the reference only: {reason}", context)
+
+    return refuse
 
 
 min_balance_option = click.option(

@@ -13,7 +13,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.cli.checking import RETRY
 from forester.cli.command import Command
-from forester.cli.options import output_option, setting_options
+from forester.cli.options import output_option, refused_options, setting_options
 from forester.cli.start_checks import run_start_checks
 from forester.daemon.compose import Daemon
 from forester.daemon.plan import make_plan, plan_text
@@ -23,6 +23,7 @@ from forester.errors import SettingsInvalid
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, given, load_settings, require
+from forester.settings.reference_only import REFERENCE_ONLY, told_variables
 from forester.settings.sources import unknown_variables
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
@@ -45,6 +46,7 @@ _PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url
     "unreachable (dry run), 78 configuration or journal in use, 130 and 143 by a second signal.",
 )
 @setting_options(*Settings.model_fields)
+@refused_options(REFERENCE_ONLY)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and the checks; send and write nothing.")
 @output_option
 def start(dry_run: bool, output: str, **flags: Any) -> None:
@@ -53,6 +55,8 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     _require(settings)
     for sentence in unknown_variables(os.environ):
         _log.warning("unknown_variable", told=sentence)
+    for sentence in told_variables(os.environ):
+        _log.warning("variable_without_effect", told=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))
     asyncio.run(_run(settings))

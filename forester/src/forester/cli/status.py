@@ -15,7 +15,7 @@ from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.result import CheckResult, run_check
 from forester.checks.tokens import check_tokens
 from forester.cli.command import Command
-from forester.cli.options import output_option, setting_options
+from forester.cli.options import output_option, refused_options, setting_options
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.limits.backoff import Backoff
 from forester.network_status import text
@@ -51,8 +51,9 @@ _KINDS = {
         "forester status --output json | jq .aggregate_queue_stats",
     ),
 )
-@click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="TEXT", help="RPC node to read from. [RPC_URL]")
+@click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="URL", help="RPC node to read from. [RPC_URL]")
 @setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation", "push_gateway_url")
+@refused_options({"--pagerduty-routing-key": "only forester start sends alerts; leave it out"})
 @click.option("--protocol-config", is_flag=True, help="Only, or also, the protocol configuration.")
 @click.option(
     "--full",

@@ -10,14 +10,15 @@ from forester.settings.keys import SigningKey, parse_pubkey, parse_signing_key
 
 ProcessorMode = Literal["v1", "v2", "all"]
 
-_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+"""Ways to say yes and no."""
 
 
 def _word(value: object) -> object:
     if isinstance(value, str):
-        if value.strip().lower() not in _WORDS:
+        if value.strip().lower() not in WORDS:
             raise ValueError("expected true or false")
-        return _WORDS[value.strip().lower()]
+        return WORDS[value.strip().lower()]
     return value
 
 
@@ -178,7 +179,7 @@ class Settings(BaseModel):
     processor_mode: ProcessorMode = "all"
     """Generations of trees that are processed."""
     tree_ids: Keys = ()
-    """Only these trees."""
+    """Only these trees; repeatable, or several with commas."""
     group_authority: Key | None = None
     """Only trees of this owner; unset is the group that the registry is in."""
     lookup_table_address: Key | None = None
