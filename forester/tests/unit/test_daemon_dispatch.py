@@ -182,10 +182,22 @@ async def test_dispatch__windows__work_begins_in_their_first_slot_and_goes_on_in
     assert processor.closed == [setting.parts.close_s]
 
 
-async def test_dispatch__window_is_near__prepares_once_and_again_when_the_queue_changes() -> None:
+async def test_dispatch__v2_tree__prepares_at_once_with_the_whole_schedule() -> None:
+    item = tree()
+    setting = Setting(windows(QUARTER, item)[0].last + 1)
+    await setting.begin(item)
+    setting.publish(QUARTER)
+    await until(lambda: bool(setting.processor(item).prepared))
+    turn = setting.processor(item).turns[0]
+    assert turn.schedule is not None
+    assert turn.schedule.windows == windows(QUARTER, item)
+    await setting.supervisor.stop(60)
+
+
+async def test_dispatch__window_of_a_v1_tree_is_near__prepares_once() -> None:
     item = next(
         candidate
-        for candidate in map(tree, range(1, 90))
+        for candidate in (tree(number, TreeKind.STATE_V1) for number in range(1, 90))
         if any(
             b.first - a.last > LOOKAHEAD_SLOTS + 5
             for a, b in zip(windows(QUARTER, candidate), windows(QUARTER, candidate)[1:], strict=False)

@@ -11,13 +11,13 @@ import pytest_asyncio
 from v2_bench import Bench, running_bench, until
 from v2_models import ZKP
 
-from forester.epoch.turn import Round
+from forester.epoch.phases import ProtocolTimes
+from forester.epoch.schedule import TreeSchedule
+from forester.epoch.turn import Round, Turn
 from forester.errors import EndpointUnreachable
 from forester.indexer.types import StateQueue
-from forester.pipeline_v2.failures import (
-    HeadOutdated,
-)
-from forester.pipeline_v2.processor import V2Processor
+from forester.pipeline_v2 import processor as processor_module
+from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
@@ -170,7 +170,7 @@ async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(ben
     bench.world.fill(2)
     bench.world.slot_now = 60
     assert await processor.work(bench.world.turn(last_slot=100)) == Round(), "16 s are left"
-    assert await processor.work(bench.world.turn(last_slot=120)) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=140)) == Round(elements=ZKP, transactions=1)
     bench.world.fill(2)
     bench.world.slot_now = 10
     assert (await processor.work(bench.world.turn(last_slot=30))).elements == ZKP, "no window is long enough"
@@ -182,7 +182,7 @@ async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proo
     bench.world.slot_now = 95
     assert await processor.work(bench.world.turn(last_slot=100)) == Round()
     assert bench.world.begun == []
-    assert await processor.work(bench.world.turn(last_slot=110)) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=130)) == Round(elements=ZKP, transactions=1)
 
 
 async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench: Bench) -> None:
@@ -238,33 +238,48 @@ async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(be
     assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
 
 
-async def prepared(bench: Bench, processor: V2Processor, sequence: int) -> None:
-    """Prepare for slot 100 until the tree has been seen at a sequence number and somebody waits."""
-    preparing = asyncio.create_task(processor.prepare(bench.world.turn(first_slot=100)))
-    reads = bench.world.reads
-    await until(lambda: preparing.done() or bench.world.reads > reads)
-    assert bench.world.model.sequence == sequence
-    preparing.cancel()
-    await asyncio.wait([preparing])
+def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> Turn:
+    """A turn in an epoch of 60 light slots of 10 slots, with terms of 23 light slots, the second one of the rest."""
+    schedule = TreeSchedule(ProtocolTimes(0, 10, 0, 600, 0).phases(0), owned)
+    slots = schedule.phases.light_slot_range(window)
+    return Turn(0, slots, lambda: bench.world.slot_now, schedule)
 
 
-async def test_prepare__somebody_else_has_the_tree__proves_only_what_is_left_lying_and_no_sooner_than_needed(
-    bench: Bench,
+async def test_prepare__somebody_else_holds_the_tree__nothing_is_proved_until_the_term_is_ours(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processor_module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(processor_module, "_FAR_LOOK_S", 0.01)
     bench.world.fill(6)
+    bench.world.slot_now = 100
     processor = await bench.start()
-    bench.world.now = 100.0
-    await prepared(bench, processor, 0)
-    bench.world.now = 110.0
-    await prepared(bench, processor, 0)
-    assert bench.world.begun == [], "36 s are left"
-    bench.world.slot_now = 96
+    preparing = asyncio.create_task(processor.prepare(shared_turn(bench, (30, 59), 30)))
+    await until(lambda: bench.world.reads > 3)
+    assert bench.world.begun == [], "the term ends with a light slot of somebody else"
     bench.world.model.apply(APPEND)
-    await prepared(bench, processor, 1)
-    assert bench.world.begun == [], "somebody is at work"
-    bench.world.now = 113.0
-    await processor.prepare(bench.world.turn(first_slot=100))
-    assert bench.world.begun == [1, 2]
+    bench.world.slot_now = 240
+    await preparing
+    assert (bench.world.begun, bench.world.sent) == ([1, 2], [])
+
+
+async def test_prepare__held_term__proves_rounds_ahead_of_the_window(bench: Bench) -> None:
+    bench.world.fill(10)
+    processor = await bench.start(V2Limits(round_batches=1))
+    bench.world.slot_now = 240
+    await processor.prepare(shared_turn(bench, (59,), 59))
+    assert bench.world.begun == [0, 1, 2, 3]
+
+
+async def test_work__own_window_in_the_term_of_another__sends_what_is_kept_and_begins_nothing(bench: Bench) -> None:
+    bench.world.fill(4)
+    processor = await bench.start(V2Limits(gather_s=0.0))
+    bench.world.slot_now = 10
+    await processor.prepare(shared_turn(bench, (22, 30), 22))
+    bench.world.fill(4)
+    bench.world.slot_now = 300
+    done = await processor.work(shared_turn(bench, (22, 30), 30))
+    assert (done.elements, done.more) == (2 * ZKP, False)
+    assert bench.world.begun == [0, 1], "what was queued since is for whoever holds the term"
 
 
 async def test_work__before_its_window__sends_nothing(bench: Bench) -> None:

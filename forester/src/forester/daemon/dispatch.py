@@ -26,7 +26,7 @@ from shared.logs import bind, get_logger
 _log = get_logger(__name__)
 
 LOOKAHEAD_SLOTS = 75
-"""Half a minute: so long before a window of ours proofs are made, since it is us who will send them."""
+"""Half a minute: so long before a window of ours a V1 tree prepares; the terms of a V2 tree say who proves for it."""
 
 AFTER_WINDOW_S = 30.0
 """What is under way when a window ends may finish, unless the next window comes sooner: proofs are kept for later."""
@@ -122,11 +122,12 @@ class TreeDispatcher:
         if live is None:
             await self._rest()
             return
-        window = (await self._schedule(live)).next_window(slot)
+        schedule = await self._schedule(live)
+        window = schedule.next_window(slot)
         if window is None:
             await self._rest(until_slot=live.phases.active.last + 1)
             return
-        turn = Turn(live.phases.epoch, window, lambda: self._slot_of(window.last))
+        turn = Turn(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
         if slot < window.first:
             await self._before(processor, turn)
         else:
@@ -144,8 +145,9 @@ class TreeDispatcher:
         return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
     async def _before(self, processor: TreeProcessor, turn: Turn) -> None:
-        """Prepare when the window is near, again when the queue changes."""
-        parts, nears = self._parts, turn.window.first - LOOKAHEAD_SLOTS
+        """Prepare, a V1 tree when the window is near; again when the queue changes or may have."""
+        parts = self._parts
+        nears = 0 if self.tree.kind.is_batched else turn.window.first - LOOKAHEAD_SLOTS
         if parts.clock.slot() < nears:
             await self._rest(until_slot=nears)
             return
@@ -155,7 +157,7 @@ class TreeDispatcher:
         await first_of(processor.prepare(turn), opens, self._plan_changed.wait(), parts.stopping.wait())
         again_s = max(_PREPARE_AGAIN_S - (time.monotonic() - began), 0.0)
         await self._rest(again_s, until_slot=turn.window.first)
-        await self._rest(until_slot=turn.window.first, or_queue=True)
+        await self._rest(parts.poll_s, until_slot=turn.window.first, or_queue=True)
 
     async def _within(self, processor: TreeProcessor, turn: Turn) -> None:
         await self._check_roll_over(turn)

@@ -5,16 +5,21 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forester.epoch.phases import SlotRange, confirmation_seconds
+from forester.epoch.schedule import TreeSchedule
 from forester.errors import ForesterError
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The slots ``window`` of ``epoch`` in which a tree is ours; ``slot`` tells the current slot without I/O."""
+    """The slots ``window`` of ``epoch`` in which a tree is ours; ``slot`` tells the current slot without I/O.
+
+    ``schedule`` says how the tree is shared in the whole epoch, None if it is not shared.
+    """
 
     epoch: int
     window: SlotRange
     slot: Callable[[], int]
+    schedule: TreeSchedule | None = None
 
     def remaining_slots(self) -> int:
         """Slots of the window after the current one."""

@@ -17,6 +17,7 @@ from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.batch_sender import BatchSender, Sent, Verdict
 from forester.pipeline_v2.failures import HeadOutdated
+from forester.pipeline_v2.handover import Handover, needed_slots
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.patience import Pause, Refusals
 from forester.pipeline_v2.proof_line import Link, ProofLine, link_of, link_of_batch
@@ -34,12 +35,14 @@ LEAST_LAST_SLOTS = CONFIRMATION_SLOTS + 2
 """With no more slots left a transaction goes out that has room for more; in short windows with half of them left."""
 OVERLAP_SLOTS = 300
 """With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
-PREPARE_LEAD_S = 2.0
-"""Beyond the usual time of a proof, so long before a window proofs are begun, and so long work must have been lying."""
+AHEAD_ROUNDS = 4
+"""So many rounds are proved and kept until a window comes in which they can be sent, one when it is near."""
 _STAGING_S = 2 * SLOT_SECONDS
 """What reading and staging take at least before a proof is begun; the slot that is known may be as old."""
 _LOOK_S = 1.0
-_PREPARE_LOOK_S = 2.0
+_FAR_LOOK_S = 10.0
+_SOON_SLOTS = 25
+"""A window or a term that begins within 10 s is waited for."""
 _EARLIER_S = 10.0
 _NODE_S = 5.0
 
@@ -91,7 +94,7 @@ class V2Processor:
         self._pause = Pause(clock)
         self._refusals = Refusals(self._limits.done_kept_s, clock)
         self._landed: tuple[int, float] | None = None
-        self._lying: tuple[int, float] | None = None
+        self._handover = Handover(bytes(tree.address), bytes(services.derivation))
         self._staging_s = 0.0
         self._turn: tuple[int, int] | None = None
         self._asked: set[Link] = set()
@@ -103,7 +106,7 @@ class V2Processor:
         staging and proving waits by itself, longer and longer; kept proofs are sent meanwhile.
         """
         try:
-            tally = await self._begun(turn.epoch)
+            tally = await self._begun(turn)
         except ForesterError as error:
             return Round(more=True, failure=error)
         if self._turn != (turn.epoch, turn.window.first):
@@ -113,51 +116,54 @@ class V2Processor:
             self._note_proofs(tally)
         except ForesterError as error:
             tally.failure = error
-        provable = tally.provable > 0 and not self._too_late(turn)
+        provable = tally.provable > 0 and self._may_begin(turn)
         more = provable or bool(self._line.ahead(tally.root, tally.sequence))
         return Round(tally.elements, tally.transactions, more, tally.failure)
 
     async def prepare(self, turn: Turn) -> None:
-        """Make and keep the proofs of the first round of a coming window; failures are logged only.
+        """Make and keep proofs for a coming window while the tree is ours to prove; failures are logged only.
 
-        Whoever has the tree until then is given the time to move it: only what is left lying is proved, and no sooner
-        than needed. Returns when there is nothing to prove or all is proved.
+        Returns when there is nothing to prove, or enough is proved.
         """
         try:
-            while (tally := await self._begun(turn.epoch)).provable:
-                wait_s = self._patience_s(turn, tally)
-                if wait_s <= 0:
-                    await self._prove_ahead(tally)
-                    return
-                await asyncio.sleep(min(wait_s, _PREPARE_LOOK_S))
+            while (tally := await self._begun(turn)).provable:
+                if self._may_begin(turn):
+                    if not await self._prove_ahead(turn, tally):
+                        return
+                else:
+                    soon = self._may_begin(turn, after_slots=_SOON_SLOTS)
+                    await asyncio.sleep(_LOOK_S if soon else _FAR_LOOK_S)
         except ForesterError as error:
             _log.warning("v2_preparation_failed", tree=self._name, epoch=turn.epoch, error=error.detail)
 
-    def _patience_s(self, turn: Turn, tally: _Tally) -> float:
-        """Seconds until work that somebody else might do yet is worth a proof of ours; none in our own window."""
-        if self._lying is None or self._lying[0] != tally.sequence:
-            self._lying = (tally.sequence, self._clock())
-        if turn.slot() >= turn.window.first:
-            return 0.0
-        lead_s = self._line.usual_seconds + PREPARE_LEAD_S
-        opens_s = (turn.window.first - turn.slot()) * SLOT_SECONDS
-        return max(opens_s - lead_s, lead_s - (self._clock() - self._lying[1]))
+    def _need_slots(self, *, staged: bool = False) -> int:
+        """Slots until a proof that is begun now is made."""
+        return needed_slots(self._line.usual_seconds, 0.0 if staged else max(_STAGING_S, self._staging_s))
 
-    async def _prove_ahead(self, tally: _Tally) -> None:
+    def _may_begin(self, turn: Turn, *, after_slots: int = 0, staged: bool = False) -> bool:
+        """Whether a proof is ours to begin: nobody else begins it, and it can be sent before somebody else may."""
+        slot, need = turn.slot() + after_slots, self._need_slots(staged=staged)
+        return self._handover.may_begin(slot, need, turn.window, turn.schedule)
+
+    async def _prove_ahead(self, turn: Turn, tally: _Tally) -> bool:
+        """Prove another round; whether there may be a next."""
         made = len(self._line.ahead(tally.root, tally.sequence))
-        if made < min(tally.provable, self._limits.round_batches) and self._pause.over:
-            await self._stage(tally, self._limits.round_batches)
+        far = turn.slot() + _SOON_SLOTS < turn.window.first
+        most = min(tally.provable, self._limits.round_batches * (AHEAD_ROUNDS if far else 1))
+        if made < most and self._pause.over:
+            await self._stage(tally, min(most, made + self._limits.round_batches), turn)
         while self._line.under_way:
             await self._line.changed(_LOOK_S)
         self._note_proofs(tally)
         if tally.failure is not None:
             raise tally.failure
+        return made < len(self._line.ahead(tally.root, tally.sequence)) < most
 
     async def close(self, within_s: float) -> None:
         """Let proofs under way finish and be kept, for so long at most, then stop."""
         await self._line.close(within_s)
 
-    async def _begun(self, epoch: int) -> _Tally:
+    async def _begun(self, turn: Turn) -> _Tally:
         """Where the tree stands; what it has left behind is forgotten."""
         await self._line.load()
         if not await self._batches.wait_for_earlier(_EARLIER_S):
@@ -169,8 +175,12 @@ class V2Processor:
         if group and outline.sequence > group[0].sequence:
             self._batches.settle_unknown()
             if (outline.root, outline.sequence) == (group[-1].new_root, group[-1].sequence + 1):
-                self._count(tally, group, epoch)
+                self._count(tally, group, turn.epoch)
         await self._line.forget_before(outline.sequence)
+        landed = self._landed[0] if self._landed is not None else 0
+        self._handover.saw(
+            turn.slot(), outline.sequence, outline.provable, landed=landed, need_slots=self._need_slots()
+        )
         return tally
 
     def _require_no_older(self, sequence: int) -> None:
@@ -199,7 +209,7 @@ class V2Processor:
             wanted = self._wanted(turn, tally)
             if not tally.staged and len(ahead) < min(wanted, tally.provable):
                 await self._stage(tally, wanted, turn)
-            elif ahead and tally.batches < self._limits.round_batches:
+            elif (ahead and tally.batches < self._limits.round_batches) or self._begins_soon(turn, tally):
                 await self._line.changed(min(seconds, _LOOK_S))
             else:
                 return
@@ -207,17 +217,14 @@ class V2Processor:
     def _wanted(self, turn: Turn, tally: _Tally) -> int:
         """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
         room = self._limits.round_batches - tally.batches
-        if room <= 0 or self._too_late(turn):
+        if room <= 0 or not self._may_begin(turn):
             return 0
         return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
 
-    def _too_late(self, turn: Turn, *, staged: bool = False) -> bool:
-        """Whether a proof begun now would miss the window: whoever is next would make it again."""
-        sendable = (slots - CONFIRMATION_SLOTS for slots in (turn.remaining_slots(), turn.window.length))
-        left, window = (slots * SLOT_SECONDS for slots in sendable)
-        proof_s = self._line.usual_seconds
-        needed = proof_s + max(_STAGING_S, self._staging_s)
-        return left < (proof_s if staged else needed) and needed <= window
+    def _begins_soon(self, turn: Turn, tally: _Tally) -> bool:
+        """Whether what waits is ours to prove in a few seconds."""
+        waits = tally.provable > 0 and not (tally.staged or tally.batches or self._may_begin(turn))
+        return waits and self._may_begin(turn, after_slots=_SOON_SLOTS)
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
         """Send proofs that fit the tree as tallied; whether the round goes on."""
@@ -269,7 +276,7 @@ class V2Processor:
             await self._line.forget(sent.culprit)
             self._refusals.add(link_of(sent.culprit))
 
-    async def _stage(self, tally: _Tally, most_batches: int, turn: Turn | None = None) -> None:
+    async def _stage(self, tally: _Tally, most_batches: int, turn: Turn) -> None:
         """Ask for the proofs of what is ready, but for those that exist; a failure ends the staging, not the round."""
         tally.staged = True
         if not self._pause.over:
@@ -282,7 +289,7 @@ class V2Processor:
             self._require_no_older(staged.head.sequence)
             tally.root, tally.sequence = staged.head.root, staged.head.sequence
             tally.provable = self._stager.provable(staged.head)
-            if turn is not None and self._too_late(turn, staged=True):
+            if not self._may_begin(turn, staged=True):
                 return
             while staged.staging is not None:
                 batch = await asyncio.to_thread(staged.staging.next)

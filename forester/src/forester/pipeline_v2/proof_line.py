@@ -107,9 +107,9 @@ class ProofLine:
         return len(self._under_way)
 
     @property
-    def usual_seconds(self) -> float:
-        """How long a proof takes from request to result, the longest of the last few; 0 if there was none yet."""
-        return max(self._seconds, default=0.0)
+    def usual_seconds(self) -> float | None:
+        """How long a proof takes from request to result, the longest of the last few; None if there was none yet."""
+        return max(self._seconds, default=None)
 
     def take_failure(self) -> ForesterError | None:
         """Why the last proof that failed did so, told once; raises what was not foreseen."""

@@ -1,0 +1,106 @@
+"""Whether a proof of a tree is ours to begin; no I/O.
+
+A proof is begun in a term of ours (``epoch.terms``) if it will be made and can be sent before the term ends: whoever
+holds the next term begins with what is then left. Nobody needs to know how fast the others are, nor whether they live:
+a dead holder costs its term. What lies through several terms of others is taken over by somebody who then goes on
+until somebody else moves the tree.
+"""
+
+import hashlib
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from forester.epoch.phases import CONFIRMATION_SLOTS, SlotRange
+from forester.epoch.schedule import TreeSchedule
+from forester.epoch.terms import TERM_SLOTS, held_terms
+from forester.units import SLOT_SECONDS
+
+FIRST_PROOF_S = 10.0
+"""What the first proof is taken to need."""
+
+_PROOF_MARGIN = 1.25
+"""A proof may take so much longer than the longest of the last few."""
+
+GRACE_SLOTS = CONFIRMATION_SLOTS
+"""So long after a handover the last transaction of the holder before may show up."""
+
+_ABANDONED_TERMS = 4
+_SPREAD_TERMS = 12
+"""After so many terms without movement a tree counts as abandoned, up to so many later lest two take over at once."""
+
+
+def needed_slots(usual_s: float | None, staging_s: float) -> int:
+    """The time of a proof, by the longest of the last few (None if there was none), and of what comes before it."""
+    proof_s = FIRST_PROOF_S if usual_s is None else usual_s * _PROOF_MARGIN
+    return math.ceil((proof_s + staging_s) / SLOT_SECONDS)
+
+
+def term_slots(need_slots: int, active_slots: int) -> int:
+    """The least length of terms for proofs that take so long: the usual one, doubled until a proof fits."""
+    length = TERM_SLOTS
+    while length < min(need_slots + GRACE_SLOTS + CONFIRMATION_SLOTS, active_slots):
+        length *= 2
+    return length
+
+
+def may_begin(slot: int, need_slots: int, held: Sequence[SlotRange], active_slots: int) -> bool:
+    """Whether a proof that takes so long may be begun at a slot: it can be sent before the run of terms ends.
+
+    A proof that takes longer than an epoch is begun all the same: it may still fit when it is made.
+    """
+    place = bisect_left(held, slot, key=lambda run: run.last)
+    if place == len(held) or slot < held[place].first + GRACE_SLOTS:
+        return False
+    if need_slots + GRACE_SLOTS + CONFIRMATION_SLOTS > active_slots:
+        return True
+    return slot + need_slots + CONFIRMATION_SLOTS <= held[place].last
+
+
+class Handover:
+    """What one forester knows of the others who may prove for a tree: nothing but whether the tree moves.
+
+    ``forester`` tells it from the others: several would not take over an abandoned tree at once.
+    """
+
+    def __init__(self, tree: bytes, forester: bytes) -> None:
+        lot = int.from_bytes(hashlib.sha256(tree + forester).digest()[:8], "big") / 2**64
+        self._patience_terms = _ABANDONED_TERMS + _SPREAD_TERMS * lot
+        self._lying: tuple[int, int] | None = None
+        self._sequence = 0
+        self._abandoned = False
+        self._held: tuple[TreeSchedule, int, tuple[SlotRange, ...]] | None = None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody else seems to work on the tree."""
+        return self._abandoned
+
+    def saw(self, slot: int, sequence: int, provable: int, *, landed: int, need_slots: int) -> None:
+        """Take in where the tree stands, and the sequence number up to which our transactions moved it.
+
+        ``need_slots`` is the usual time of a proof: slow provers are given more time before one takes over.
+        """
+        if sequence > max(self._sequence, landed) and self._sequence:
+            self._abandoned = False
+        self._sequence = sequence
+        if not provable:
+            self._lying = None
+        elif self._lying is None or self._lying[0] != sequence:
+            self._lying = sequence, slot
+        elif slot - self._lying[1] >= self._patience_terms * max(TERM_SLOTS, 2 * need_slots):
+            self._abandoned = True
+
+    def may_begin(self, slot: int, need_slots: int, window: SlotRange, schedule: TreeSchedule | None) -> bool:
+        """Whether a proof may be begun at a slot. ``window`` is our next, all that counts if the tree is not shared."""
+        if schedule is None:
+            return may_begin(slot, need_slots, [SlotRange(slot - GRACE_SLOTS, window.last)], window.length)
+        active = schedule.phases.active
+        held = [active] if self._abandoned else self._terms(schedule, term_slots(need_slots, active.length))
+        return may_begin(slot, need_slots, held, active.length)
+
+    def _terms(self, schedule: TreeSchedule, least_slots: int) -> tuple[SlotRange, ...]:
+        if self._held is None or self._held[0] is not schedule or self._held[1] != least_slots:
+            terms = held_terms(schedule.phases, frozenset(schedule.owned), least_slots)
+            self._held = schedule, least_slots, terms
+        return self._held[2]
