@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from localnet_process import Localnet, running_localnet
 from solders.pubkey import Pubkey
+from status_lines import check_queue_blocks
 
 from forester.api.monitoring import watching
 from forester.chain.rpc_client import RpcClient
@@ -34,7 +35,10 @@ from shared.shutdown import Shutdown, StopReason
 SLOTS = ("--slot-ms", "30", "--first-slot", "570")
 """A forester that is there within a few seconds finds the registration phase of epoch 3, from slot 600 to 699, open."""
 
-SEED = {"compress": 25, "spend": 12, "addresses": 22}
+V1 = {"v1_compress": 5, "v1_spend": 3, "v1_addresses": 2}
+SEED = {"compress": 25, "spend": 12, "addresses": 22} | V1
+"""Both generations: batches of 10 in V2 queues, five elements in V1 queues."""
+
 UNKNOWN = Pubkey(bytes([77]) * 32)
 DEADLINE_S = 240
 """Far more than a loaded machine needs: an epoch has 200 slots, and one that is missed is followed by another."""
@@ -97,7 +101,18 @@ def wait_for(net: Localnet, process: subprocess.Popen[str], true: Callable[[Netw
 
 
 def drained(state: NetworkState) -> bool:
-    return all(not queue.ready_zkp_batches for item in state.trees for queue in item.queues.values())
+    batches = [queue.ready_zkp_batches for item in state.trees for queue in item.queues.values()]
+    return not any(batches) and not any(item.pending_cells for item in state.trees)
+
+
+def v1(state: NetworkState) -> dict[str, tuple[int, int]]:
+    """Elements that wait, and changes of the trees so far, by the generation's kinds."""
+    found = {"StateV1": (0, 0), "AddressV1": (0, 0)}
+    for item in state.trees:
+        if not item.kind.is_batched:
+            waiting, changes = found[item.kind.label]
+            found[item.kind.label] = waiting + item.pending_cells, changes + item.head.sequence_number
+    return found
 
 
 def work(state: NetworkState, *, reported: bool) -> int:
@@ -115,11 +130,21 @@ def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_a
     net: Localnet, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal.sqlite"
+    before = v1(asyncio.run(state_of(net)))
+    assert (before["StateV1"][0], before["AddressV1"][0]) == (3, 2)
     with forester(net, journal) as process:
         state = wait_for(net, process, lambda state: drained(state) and work(state, reported=True) > 0)
         moved = sum(item.head.next_index for item in state.trees if item.kind.is_batched)
         assert moved >= 40 + 20, "what 25 accounts, 12 spent ones and 22 addresses come to"
-        assert work(state, reported=False) >= 40 + 10 + 20, "each element is counted, nullified ones too"
+        assert work(state, reported=False) >= 40 + 10 + 20 + 5, "each element is counted, nullified ones and V1, too"
+        after = v1(state)
+        assert after["StateV1"] == (0, before["StateV1"][1] + 3)
+        assert after["AddressV1"] == (0, before["AddressV1"][1] + 2 * 2), "an address changes its predecessor, too"
+        told = CliRunner().invoke(cli, ["status", "--queue"], env=net.environment)
+        assert told.exit_code == 0, told.output
+        processed = check_queue_blocks(net, told.output)
+        assert processed["APPEND"] >= 40, "25 and 12 accounts, the batches that are full"
+        assert (processed["NULLIFY"], processed["ADDRESS"]) == (10, 20)
         with forester(net, journal) as second:
             assert second.wait(DEADLINE_S) == 78
         assert "another forester uses the journal" in journal.with_name("log").read_text()
