@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -338,3 +339,23 @@ async def test_wait_for_slot__lagging_indexer__is_waited_for_but_not_for_ever(
     with pytest.raises(IndexerBehind, match="at slot 9, behind slot 10") as raised:
         await made.client.wait_for_slot(10, 0.2)
     assert raised.value.retryable
+
+
+async def test_wait_for_slot__indexer_that_only_refuses__is_told_apart_from_one_that_lags(
+    setup: Callable[..., Awaitable[Setup]],
+) -> None:
+    made = await setup((429, "", {}), times=IndexerTimes(attempts=1000, backoff=Backoff(0.01, 0.02)))
+    with pytest.raises(EndpointTimedOut, match=r"did not tell its slot within 0\.2 s"):
+        await made.client.wait_for_slot(7, 0.2)
+
+
+async def test_calls__one_is_told_to_come_back_later__others_wait_as_well(
+    setup: Callable[..., Awaitable[Setup]],
+) -> None:
+    made = await setup((429, "", {"Retry-After": "1"}), ok(5), times=IndexerTimes(attempts=1))
+    with pytest.raises(RateLimited):
+        await made.client.slot()
+    began = time.monotonic()
+    assert await asyncio.gather(*[made.client.slot() for _ in range(2)]) == [5, 5]
+    assert time.monotonic() - began > 0.8
+    assert len(made.indexer.asked) == 3

@@ -123,6 +123,19 @@ def test_pause__retry_after__is_honoured_and_otherwise_grows_to_its_bound() -> N
         assert bound / 2 <= policy.pause(failures, RateLimited()) <= bound
 
 
+async def test_pool__one_call_is_told_to_come_back_later__others_wait_as_well() -> None:
+    node = ScriptedNode(usual=result(7), script=[status(429, headers={"Retry-After": "1"})])
+    async with serving(node), RpcPool([node.url], retry=NO_RETRY) as pool:
+        with pytest.raises(RateLimited):
+            await pool.call("getSlot", [], int)
+        with pytest.raises(RateLimited, match=r"wants no calls for . s, getSlot cannot wait so long"):
+            await pool.call("getSlot", [], int, deadline_s=0.1)
+        assert len(node.asked) == 1
+        began = time.monotonic()
+        assert await asyncio.gather(*(pool.call("getSlot", [], int) for _ in range(3))) == [7, 7, 7]
+        assert time.monotonic() - began > 0.5
+
+
 async def test_pool__first_node_fails__second_takes_over_until_the_first_is_healthy() -> None:
     clock = Clock()
     first = ScriptedNode(usual=status(502))

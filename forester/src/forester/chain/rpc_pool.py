@@ -15,6 +15,7 @@ import msgspec
 from forester.chain.rpc_transport import RpcEndpoint
 from forester.errors import EndpointError, EndpointTimedOut, MalformedAnswer, RateLimited, RequestRefused
 from forester.limits.backoff import Backoff
+from forester.limits.quiet import Quiet
 from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings
 from shared.logs import get_logger
@@ -82,6 +83,7 @@ class RpcPool:
         self._sends = TokenBucket(sends_per_s) if sends_per_s else None
         self._clock = clock
         self._endpoints: list[RpcEndpoint] = []
+        self._quiet = Quiet(clock)
         self._stack = AsyncExitStack()
         self._failures = 0
         self._on_fallback = False
@@ -146,6 +148,7 @@ class RpcPool:
         limit = self._sends if sends else self._reads
         for attempt in range(self._retry.retries + 1):
             endpoint = await self._endpoint()
+            await self._rest(endpoint, method, ends)
             if limit is not None:
                 await limit.wait()
             remaining = ends - self._clock()
@@ -163,6 +166,14 @@ class RpcPool:
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
+        """Keep the rest that a node has asked for; with a second node, failures soon lead to that one instead."""
+        if len(self._endpoints) > 1:
+            return
+        if (rest_s := self._quiet.remaining_s) >= max(0.0, ends - self._clock()) and rest_s > 0:
+            raise RateLimited(f"{endpoint.name} wants no calls for {rest_s:.0f} s, {method} cannot wait so long")
+        await self._quiet.over()
+
     def _decoded(self, endpoint: RpcEndpoint, method: str, raw: msgspec.Raw, result: type[Result]) -> Result:
         try:
             decoded = msgspec.json.decode(raw, type=result)
@@ -173,6 +184,8 @@ class RpcPool:
         return decoded
 
     def _count_failure(self, endpoint: RpcEndpoint, error: EndpointError) -> None:
+        if isinstance(error, RateLimited) and error.retry_after_s is not None:
+            self._quiet.ask(error.retry_after_s)
         if isinstance(error, RequestRefused) or endpoint is not self._endpoints[0]:
             return
         self._failures += 1

@@ -34,6 +34,7 @@ from forester.indexer.types import (
     decode_base58,
 )
 from forester.limits.backoff import Backoff, read_retry_after
+from forester.limits.quiet import Quiet
 from shared.logs import get_logger
 
 REQUEST_ID = "test-account"
@@ -123,6 +124,7 @@ class IndexerClient:
         self._first = URL(url)
         self._second = URL(fallback) if fallback is not None else None
         self._clock = clock
+        self._quiet = Quiet(clock)
         self._failures = 0
         self._fallback_until = 0.0
         self._times = times or IndexerTimes()
@@ -142,13 +144,18 @@ class IndexerClient:
         return slot
 
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
-        """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds."""
+        """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds.
+
+        EndpointTimedOut if the indexer did not tell any slot in that time.
+        """
         reached = -1
         try:
             async with asyncio.timeout(within_s):
                 while (reached := await self.slot()) < slot:  # noqa: ASYNC110 - it is another process that advances
                     await asyncio.sleep(self._times.lag_poll_s)
         except TimeoutError as error:
+            if reached < 0:
+                raise EndpointTimedOut(f"indexer {self._shown} did not tell its slot within {within_s:g} s") from error
             raise IndexerBehind(reached, slot) from error
         return reached
 
@@ -223,10 +230,11 @@ class IndexerClient:
                 failures += 1
                 if not error.retryable or failures >= self._times.attempts:
                     raise
-                wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter
-                if isinstance(error, RateLimited) and error.retry_after_s is not None:
-                    wait_s += error.retry_after_s
-                _log.warning("indexer_call_failed", method=method, error=error.detail, wait_s=round(wait_s, 3))
+                fraction = random.random()  # noqa: S311 - jitter
+                if isinstance(error, RateLimited):
+                    fraction = 0.5 + fraction / 2
+                wait_s = self._times.backoff.wait_s(failures, fraction)
+                _log.debug("indexer_call_failed", method=method, error=error.detail, wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
 
     async def _attempt(self, method: str, body: bytes, kind: type[_T], limit_s: float) -> _T:
@@ -256,10 +264,14 @@ class IndexerClient:
             self._fallback_until = self._clock() + PROBE_S
 
     async def _exchange(self, method: str, body: bytes, limit_s: float) -> bytes:
+        if self._second is None:  # otherwise failures soon lead to the second one
+            await self._quiet.over()
         used = self._url
         try:
             text = await self._post(method, body, limit_s)
         except EndpointError as error:
+            if isinstance(error, RateLimited) and error.retry_after_s is not None:
+                self._quiet.ask(error.retry_after_s)
             self._note(used, error.retryable)
             raise
         self._note(used, False)
