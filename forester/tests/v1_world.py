@@ -50,6 +50,7 @@ class Sent:
     purpose: str
     within_s: float
     unit_limit: int | None
+    work: Instruction
 
 
 @dataclass
@@ -174,7 +175,7 @@ class World:
         **_: Any,
     ) -> Outcome:
         assert len(work) == 1
-        self.sent.append(Sent(subject, purpose, within_s, unit_limit))
+        self.sent.append(Sent(subject, purpose, within_s, unit_limit, work[0]))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -210,3 +211,7 @@ class World:
     @property
     def values_sent(self) -> list[bytes]:
         return [call.value for call in self.sent]
+
+    def works_of(self, value: bytes) -> int:
+        """How many different instructions were sent for an element."""
+        return len({bytes(call.work) for call in self.sent if call.value == value})

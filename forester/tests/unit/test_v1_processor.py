@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from v1_world import CHANGES, CONFIRMED, World, leaf
 from forester.chain.concurrent_accounts import QueueCell
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
 from forester.chain.tree_metadata import TreeKind
+from forester.epoch.phases import SlotRange
+from forester.epoch.turn import Turn
 from forester.errors import (
     EndpointTimedOut,
     EndpointUnreachable,
@@ -150,20 +153,31 @@ async def test_refusal__of_us_and_not_of_the_element__stops_the_round_at_once(ou
     assert (await processor.work(world.turn())).elements == 10, "no element is to blame"
 
 
-async def test_element__of_unknown_fate__is_not_sent_again_while_it_may_land() -> None:
+async def test_element__of_unknown_fate__is_sent_again_as_it_is_until_its_fate_is_known() -> None:
     world = World().queue(1, 2)
-    world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
+    world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)] * 2
     world.fates[leaf(2)] = [Outcome(Fate.EXPIRED)]
     processor = world.processor(open_s=30)
     done = await processor.work(world.turn())
     assert (done.elements, done.more) == (0, True)
+    assert (await processor.work(world.turn())).elements == 1, "an expired one cannot land any more"
+    last = await processor.work(world.turn(first=60))
+    assert (last.elements, last.more) == (1, False)
+    assert world.values_sent.count(leaf(1)) == 3
+    assert world.works_of(leaf(1)) == 1, "the sender repeats the transaction of the same work"
+
+
+async def test_element__of_unknown_fate__is_left_alone_in_another_epoch_while_it_may_land() -> None:
+    world = World().queue(1)
+    world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
+    processor = world.processor(open_s=30)
     await processor.work(world.turn())
-    assert world.values_sent.count(leaf(2)) == 2, "an expired one cannot land any more"
-    await processor.work(world.turn(first=60))
-    assert world.values_sent.count(leaf(1)) == 1
+    later = Turn(8, SlotRange(50, 1000), lambda: world.slot)
+    done = await processor.work(later)
+    assert (done.elements, done.more, len(world.sent)) == (0, False, 1)
     world.clock = 31
-    await processor.work(world.turn(first=70))
-    assert world.values_sent.count(leaf(1)) == 2
+    assert (await processor.work(later)).elements == 1
+    assert world.works_of(leaf(1)) == 2
 
 
 async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
@@ -174,10 +188,11 @@ async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     world.while_sending = lambda: None
-    begun = len(world.sent)
-    assert begun >= 1
+    begun = set(world.values_sent)
+    assert begun
     await processor.work(world.turn())
-    assert len(world.sent) == len(set(world.values_sent)) == 3
+    assert len(set(world.values_sent)) == 3
+    assert [world.works_of(value) for value in begun] == [1] * len(begun), "what was sent is repeated, not made anew"
 
 
 async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_sent_again() -> None:
@@ -205,8 +220,9 @@ async def test_payer__that_cannot_pay__ends_the_round_also_where_the_fate_is_unk
     processor = world.processor(sends_at_once=1)
     assert (await processor.work(world.turn())).failure is poor
     assert len(world.sent) == 1
-    assert (await processor.work(world.turn(first=60))).elements == 0
-    assert len(set(world.values_sent)) == len(world.sent) == 2, "what was sent may still land"
+    [first] = world.values_sent
+    await processor.work(world.turn(first=60))
+    assert (world.values_sent.count(first), world.works_of(first)) == (2, 1), "what was sent may still land"
 
 
 @pytest.mark.parametrize("service", ["node", "indexer"])
@@ -303,6 +319,23 @@ async def test_element__that_the_indexer_does_not_know__does_not_hold_up_others(
     assert (await processor.work(world.turn())).failure is None, "it is left alone for a while"
 
 
+async def test_element__that_a_lagging_indexer_does_not_know_yet__is_asked_for_again_soon_then_later() -> None:
+    world = World().queue(1)
+    world.unknown = {leaf(1)}
+    processor = world.processor(done_s=180)
+    asked = []
+    for _ in range(1200):
+        world.clock += 0.1
+        before = len(world.asked)
+        await processor.work(world.turn())
+        asked += [world.clock] if len(world.asked) > before else []
+    pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    assert pauses == pytest.approx([0.1, 0.1, 2, 4, 8, 16, 32], abs=0.15)
+    world.unknown = set()
+    world.clock += 64
+    assert (await processor.work(world.turn())).elements == 1
+
+
 async def test_prepared_proofs__are_used_in_the_window_and_nothing_is_sent_before() -> None:
     world = World().queue(1, 2)
     processor = world.processor()
@@ -366,7 +399,7 @@ FATES: dict[str, Outcome | ForesterError] = {
     fates=st.lists(st.lists(st.sampled_from(sorted(FATES)), max_size=4), min_size=1, max_size=12),
     pauses=st.lists(st.sampled_from([0.0, 10.0, 200.0]), min_size=1, max_size=12),
 )
-def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_open_is_sent_again(
+def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_open_is_made_anew(
     fates: list[list[str]], pauses: list[float]
 ) -> None:
     asyncio.run(_drained(fates, pauses))
@@ -375,16 +408,20 @@ def test_queue__whatever_becomes_of_its_transactions__is_emptied_and_nothing_ope
 async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
     world = World().queue(*range(1, len(fates) + 1))
     world.fates = {leaf(number): [FATES[name] for name in names] for number, names in enumerate(fates, 1)}
-    opened: dict[bytes, float] = {}
+    opened: dict[bytes, tuple[float, bytes]] = {}
     processor, confirmed = world.processor(open_s=100, done_s=150, group=3, groups_at_once=2), 0
     for number in range(200):
         before = len(world.sent)
         done = await processor.work(world.turn(first=number % 3))
         for value in world.values_sent[before:]:
             name = next(iter(_told(fates, world, value)), "confirmed")
-            assert world.clock - opened.get(value, -1000.0) >= 100, "it may still land"
+            work = bytes(next(call.work for call in reversed(world.sent) if call.value == value))
+            at, open_work = opened.get(value, (-1000.0, b""))
+            assert work == open_work or world.clock - at >= 100, "it may still land"
             if name == "unknown":
-                opened[value] = world.clock
+                opened[value] = world.clock, work
+            elif name != "not sent":
+                opened.pop(value, None)
         confirmed += done.elements
         gone = {value for value in world.cells.values() if "gone" in _past(fates, world, value)}
         if not set(world.cells.values()) - gone:

@@ -33,7 +33,9 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 MOST_STRIKES = 3
-"""An element that was refused or unknown so often is left alone for as long as one that is done."""
+"""An element that was refused so often is left alone for as long as one that is done; one that the indexer does not
+know so often, for a few seconds, then longer and longer: an indexer that lags will know it."""
+_UNKNOWN_S = 2.0
 _PREPARE_S = 30.0
 _CHANGES_BY_OTHERS = 100
 
@@ -127,6 +129,8 @@ class V1Processor:
         self._recent = RecentWork(open_s=self._options.open_s, done_s=self._options.done_s, clock=clock)
         self._queue = PendingQueue(rpc, tree.queue, start=self._options.first_cell, apart_from=self._recent)
         self._strikes: dict[bytes, int] = {}
+        self._unknown: dict[bytes, int] = {}
+        self._open: dict[bytes, tuple[int, WorkItem]] = {}
         self._prepared: dict[bytes, Proof] = {}
 
     def queue_changed(self) -> None:
@@ -152,10 +156,13 @@ class V1Processor:
         except ForesterError as error:
             return Round(failure=error)
         self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
+        self._unknown = {value: count for value, count in self._unknown.items() if value in self._queue}
         cells = sorted(self._queue.waiting(), key=lambda cell: cell.value not in self._prepared)[: self._options.round]
         tally.changes = _changes_of(self._tree.kind, len(cells)) + _CHANGES_BY_OTHERS
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
+            for item in self._still_open(turn.epoch):
+                tasks.create_task(self._send(item, tally))
             for group in groups:
                 tasks.create_task(self._group(group, tally))
         self._prepared.clear()
@@ -181,6 +188,13 @@ class V1Processor:
         del within_s
         self._prepared.clear()
 
+    def _still_open(self, epoch: int) -> list[WorkItem]:
+        """What may still land: sent again as it is, which repeats the transaction until its fate is known."""
+        self._open = {
+            value: (of, item) for value, (of, item) in self._open.items() if of == epoch and value in self._recent
+        }
+        return [item for _, item in self._open.values()]
+
     async def _group(self, cells: Sequence[QueueCell], tally: _Tally) -> None:
         """Prove a group, compare it with the chain, send what fits."""
         try:
@@ -197,8 +211,9 @@ class V1Processor:
             return
         items = self._items(view, proofs, tally)
         tally.unusable += len(cells) - len(items)
-        for value in {cell.value for cell in cells} - {proof.cell.value for proof in proofs}:
-            self._strike(value)
+        known = {proof.cell.value for proof in proofs}
+        for cell in cells:
+            self._note_known(cell.value, cell.value in known)
         async with asyncio.TaskGroup() as tasks:
             for item in items:
                 tasks.create_task(self._send(item, tally))
@@ -229,8 +244,9 @@ class V1Processor:
             seconds = tally.turn.sending_seconds()
             if tally.stopped or seconds is None or self._clock() >= tally.ends:
                 return
-            most = self._options.cu_limit
+            most, repeated = self._options.cu_limit, value in self._open
             self._recent.sending(value)
+            self._open[value] = tally.turn.epoch, item
             try:
                 outcome = await self._sender.send(
                     [item.instruction],
@@ -241,7 +257,8 @@ class V1Processor:
                     unit_limit=most if value in self._strikes else min(most, item.unit_limit),
                 )
             except ForesterError as error:
-                self._recent.release(value)  # nothing was sent, and others would not be either
+                if not repeated:
+                    self._release(value)  # nothing was sent, and others would not be either
                 tally.fail(error, stop=True)
                 return
         self._settle(value, outcome, tally)
@@ -251,7 +268,7 @@ class V1Processor:
             tally.confirmed += 1
             self._finish(value)
         elif outcome.fate is Fate.EXPIRED:
-            self._recent.release(value)
+            self._release(value)
         elif outcome.fate is Fate.REFUSED:
             self._refused(value, outcome, tally)
         elif isinstance(outcome.error, InsufficientFunds):
@@ -264,15 +281,31 @@ class V1Processor:
             self._finish(value)
             self._queue.changed()  # somebody else works on it, so more of what we know may be gone
             return
-        self._recent.release(value)
+        self._release(value)
         if reaction is Reaction.STOP and outcome.error is not None:
             tally.fail(outcome.error, stop=True)
             return
         tally.refused += 1
         self._strike(value)
 
+    def _release(self, value: bytes) -> None:
+        """Let an element be sent anew: nothing of it can land any more."""
+        self._recent.release(value)
+        self._open.pop(value, None)
+
+    def _note_known(self, value: bytes, known: bool) -> None:
+        """Take in whether the indexer has a proof of an element."""
+        if known:
+            self._unknown.pop(value, None)
+            return
+        times = self._unknown[value] = self._unknown.get(value, 0) + 1
+        if times >= MOST_STRIKES:
+            pause_s = _UNKNOWN_S * 2 ** min(times - MOST_STRIKES, 16)
+            self._recent.put_off(value, pause_s)
+            _log.warning("v1_element_unknown", tree=str(self._tree.address), element=value.hex(), again_in_s=pause_s)
+
     def _strike(self, value: bytes) -> None:
-        """Count that an element was refused, or has no proof."""
+        """Count that an element was refused."""
         self._strikes[value] = self._strikes.get(value, 0) + 1
         if self._strikes[value] >= MOST_STRIKES:
             del self._strikes[value]
@@ -281,6 +314,7 @@ class V1Processor:
 
     def _finish(self, value: bytes) -> None:
         self._recent.done(value)
+        self._open.pop(value, None)
         self._strikes.pop(value, None)
         self._queue.remove([value])
 
@@ -292,7 +326,8 @@ class V1Processor:
             elif tally.late:
                 failure = EndpointTimedOut(f"no proofs for the tree {self._tree.address} before its window ended")
         done = tally.confirmed
-        return Round(elements=done, transactions=done, more=bool(self._queue.waiting()), failure=failure)
+        more = bool(self._queue.waiting() or self._open)
+        return Round(elements=done, transactions=done, more=more, failure=failure)
 
 
 def _changes_of(kind: TreeKind, elements: int) -> int:

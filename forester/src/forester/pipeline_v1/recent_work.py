@@ -3,6 +3,7 @@
 A node that lags shows an element as waiting after it was moved: those that are done are remembered, too.
 """
 
+import math
 import time
 from collections.abc import Callable
 
@@ -34,9 +35,9 @@ class RecentWork:
         """Note that an element is moved, by us or somebody else."""
         self._keep(value, self._done_s)
 
-    def put_off(self, value: bytes) -> None:
-        """Leave an element alone that is refused again and again."""
-        self._keep(value, self._done_s)
+    def put_off(self, value: bytes, longest_s: float = math.inf) -> None:
+        """Leave an element alone that is refused again and again, or cannot be proved yet."""
+        self._keep(value, min(self._done_s, longest_s))
 
     def release(self, value: bytes) -> None:
         """Let an element be sent again: nothing of it can land any more."""
