@@ -40,8 +40,10 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
 #if !defined(G16_WITHOUT_LANES)
     const int avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                        __builtin_cpu_supports("avx512vl");
+#if !defined(G16_WITHOUT_IFMA)
     const int ifma = avx512 && __builtin_cpu_supports("avx512ifma");
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
+#endif
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;
 #endif
     if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;

@@ -112,7 +112,9 @@ T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t t
 #if defined(__x86_64__)
     if (choice == G16_BACKEND_ADX) backend = &g16_backend_adx;
     if (choice == G16_BACKEND_AVX512) backend = &g16_backend_avx512;
+#if !defined(G16_WITHOUT_IFMA)
     if (choice == G16_BACKEND_IFMA) backend = &g16_backend_ifma;
+#endif
 #else
     (void)choice;
 #endif
