@@ -11,7 +11,8 @@ ForesterError                    exit 70
 ├── AccountMissing               exit 1    nothing at an address where an account must be
 ├── MalformedAccount             exit 65   bytes that are not the account they should be
 ├── TransactionRefused           exit 1    by a program, with its code, or by the chain
-│   └── InsufficientFunds        exit 1
+│   ├── InsufficientFunds        exit 1
+│   └── AlreadyProcessed         exit 1    it was, so its status tells its fate
 └── ProofTimedOut                exit 75
 
 The first sentence of a class is its default message. Messages pass through ``redaction.mask``.
@@ -127,6 +128,10 @@ class TransactionRefused(ForesterError):
 
 class InsufficientFunds(TransactionRefused):
     """insufficient funds."""
+
+
+class AlreadyProcessed(TransactionRefused):
+    """A transaction was processed before."""
 
 
 class ProofTimedOut(ForesterError):

@@ -15,7 +15,7 @@ from forester.chain import batched_accounts, concurrent_accounts, registry_accou
 from forester.chain.program_errors import error_name, innermost_failure, transaction_refused
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind, decode_tree_metadata
-from forester.errors import InsufficientFunds, MalformedAccount, TransactionRefused
+from forester.errors import AlreadyProcessed, InsufficientFunds, MalformedAccount, TransactionRefused
 
 STATE_TREE = "batch_state_merkle_tree_bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU.json"
 EMPTY_STATE_ROOT = recorded("batch_append_tx")["old_root"]
@@ -233,6 +233,10 @@ def test_refused_transaction__rent_of_an_account_that_is_not_the_payers__is_no_l
     assert "would keep too little for its rent" in refused.detail
     if told == {"account_index": 3}:
         assert "account 3, not the payer's," in refused.detail
+
+
+def test_refused_transaction__processed_before__is_told_apart() -> None:
+    assert type(transaction_refused("AlreadyProcessed")) is AlreadyProcessed
 
 
 @pytest.mark.parametrize("error", [None, 5, "BlockhashNotFound", {"InstructionError": [0, "InvalidArgument"]}, {}, []])

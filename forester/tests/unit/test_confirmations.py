@@ -12,7 +12,7 @@ import pytest
 from solders.signature import Signature
 
 from forester.chain.rpc_client import RpcClient, SignatureStatus
-from forester.errors import EndpointUnreachable, RequestRefused
+from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, Fate, Pace
 
@@ -33,6 +33,7 @@ class Chain:
     sent: Counter[int] = field(default_factory=Counter)
     status_calls: int = 0
     broken_looks: int = 0
+    breaks: Exception = field(default_factory=lambda: EndpointUnreachable("no answer"))
     refuse: Exception | None = None
     hangs: bool = False
 
@@ -52,7 +53,7 @@ class Chain:
         self.status_calls += 1
         if self.broken_looks:
             self.broken_looks -= 1
-            raise EndpointUnreachable("no answer")
+            raise self.breaks
         numbers = [bytes(signature)[0] for signature in signatures]
         return [
             SignatureStatus(7, self.fails.get(number), "confirmed")
@@ -134,6 +135,34 @@ async def test_send__node_fails_for_a_while__goes_on_and_refusal_ends_it() -> No
         chain.refuse = RequestRefused("too large", code=-32602)
         with pytest.raises(RequestRefused):
             await flight.send(transaction(2), 100, within_s=60)
+
+
+async def test_send__node_says_that_it_was_processed__its_status_is_its_fate() -> None:
+    chain = Chain(refuse=AlreadyProcessed(), fails={2: {"InstructionError": [2, {"Custom": 6004}]}})
+    async with confirmations(chain) as flight:
+        assert (await flight.send(transaction(1), 100, within_s=60)).fate is Fate.CONFIRMED
+        assert (await flight.send(transaction(2), 100, within_s=60)).fate is Fate.REFUSED
+
+
+async def test_send__node_simulates_and_refuses_a_repetition__what_was_sent_first_may_land() -> None:
+    chain = Chain(lands_after={1: 3})
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.sent[1] == 1)
+        chain.refuse = TransactionRefused("the chain refused a transaction: BlockhashNotFound")
+        assert (await waiting).fate is Fate.CONFIRMED
+        with pytest.raises(TransactionRefused):
+            await flight.send(transaction(2), 100, within_s=60)
+        chain.refuse = None
+        assert (await flight.send(transaction(3), 100, within_s=60)).fate is Fate.CONFIRMED, "others are looked after"
+
+
+@pytest.mark.parametrize("lands_after", [1, 10**9])
+async def test_send__looks_that_crash__leave_nobody_waiting_for_ever(lands_after: int) -> None:
+    chain = Chain(broken_looks=3 if lands_after == 1 else 10**9, breaks=KeyError("a bug"), lands_after={1: lands_after})
+    async with confirmations(chain) as flight:
+        outcome = await flight.send(transaction(1), 100, within_s=60 if lands_after == 1 else 0.2)
+    assert outcome.fate is (Fate.CONFIRMED if lands_after == 1 else Fate.DEADLINE_PASSED)
 
 
 async def test_send__more_than_the_bound__wait_for_room() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM, REGISTRY
-from forester.errors import InsufficientFunds, TransactionRefused
+from forester.errors import AlreadyProcessed, InsufficientFunds, TransactionRefused
 
 _FAILED = re.compile(r"^Program (\w+) failed: (?:custom program error: (0x[0-9a-fA-F]+))?")
 
@@ -85,6 +85,8 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
     """Return what a transaction's ``err`` and logs mean; InsufficientFunds where the payer lacks money."""
     if isinstance(error, str) and error in _NO_FEE:
         return InsufficientFunds(f"insufficient funds: {error}")
+    if error == "AlreadyProcessed":
+        return AlreadyProcessed()
     if isinstance(error, dict) and _NO_RENT in error:
         return _without_rent(error[_NO_RENT])
     position, code = _instruction_error(error)

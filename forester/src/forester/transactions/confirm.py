@@ -17,7 +17,7 @@ from solders.signature import Signature
 
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_client import RpcClient, SignatureStatus
-from forester.errors import EndpointError, TransactionRefused
+from forester.errors import AlreadyProcessed, EndpointError, ForesterError, TransactionRefused
 from forester.transactions.builder import Built
 from shared.logs import get_logger
 
@@ -102,8 +102,8 @@ class Confirmations:
     async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
         """Send a transaction and wait for its fate, ``within_s`` seconds at most.
 
-        Raises the EndpointError of the first broadcast unless it may pass; later ones are only logged. A cancelled call
-        gives the transaction up, which may still land.
+        Raises the EndpointError or TransactionRefused of the first broadcast unless it may pass; later ones are only
+        logged. A cancelled call gives the transaction up, which may still land.
         """
         deadline = self._clock() + within_s
         async with self._room:
@@ -127,6 +127,9 @@ class Confirmations:
         try:
             async with asyncio.timeout(within_s):
                 await self._rpc.send_transaction(pending.built.data, skip_preflight=True)
+        except AlreadyProcessed:
+            # Some nodes simulate whatever they are asked for; the status of the transaction tells the rest.
+            _log.debug("broadcast_needless", signature=str(pending.built.signature))
         except TimeoutError:
             _log.warning("broadcast_failed", signature=str(pending.built.signature), error=f"{within_s:g} s passed")
         except EndpointError as error:
@@ -142,17 +145,25 @@ class Confirmations:
                     self._work.clear()
                     continue
                 await asyncio.sleep(self._pace.poll_s)
-                waiting = list(self._pending.values())
-                unseen = await self._unseen(waiting)
-                now = self._clock()
-                for item in waiting:
-                    if now >= item.deadline:
-                        _settle(item, Outcome(Fate.DEADLINE_PASSED))
-                await self._rebroadcast([item for item in unseen if not item.outcome.done()])
+                try:
+                    await self._look()
+                except Exception:  # noqa: BLE001 - who waits for a fate must not wait for ever because of a bug
+                    _log.exception("confirmations_failed", transactions=len(self._pending))
         finally:
             for item in self._pending.values():
                 if not item.outcome.done():
                     item.outcome.cancel()
+
+    async def _look(self) -> None:
+        waiting = list(self._pending.values())
+        try:
+            unseen = await self._unseen(waiting)
+        finally:
+            now = self._clock()
+            for item in waiting:
+                if now >= item.deadline:
+                    _settle(item, Outcome(Fate.DEADLINE_PASSED))
+        await self._rebroadcast([item for item in unseen if not item.outcome.done()])
 
     async def _unseen(self, waiting: list[_Pending]) -> list[_Pending]:
         """Ask for all statuses at once and settle what has one; return what has none, nothing if nobody answers."""
@@ -179,7 +190,8 @@ class Confirmations:
         due = self._clock() - self._pace.rebroadcast_s
         again = [self._broadcast(item, self._pace.call_s) for item in unseen if item.sent_at <= due]
         for result in await asyncio.gather(*again, return_exceptions=True):
-            if isinstance(result, EndpointError):
+            if isinstance(result, ForesterError):
+                # By a simulation, too: what was sent before may land all the same.
                 _log.warning("rebroadcast_refused", error=result.detail)
             elif isinstance(result, BaseException):
                 raise result
