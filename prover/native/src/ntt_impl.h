@@ -196,16 +196,86 @@ static void ntt_forward_stages(fr *a, uint32_t log2, size_t block, const fr *tab
     }
 }
 
+#if defined(G16_LANES)
+#include "ntt_lanes_impl.h"
+#endif
+
+/* The rest works on values that are loose where the backend has lanes (fr8_impl.h) and 2^log2 is at least 64; reduced ones
+ * are loose too. ntt_reduce makes them reduced. */
+
+static inline void ntt_reduce(fr *a, uint32_t log2) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) ntt_lanes_reduce(a, (size_t)1 << log2);
+#else
+    (void)a, (void)log2;
+#endif
+}
+
 /* Values on omega^j in natural order -> n times the coefficients in bit-reversed order, in place. */
-static inline void ntt_inverse(fr *a, uint32_t log2, const fr *table) { ntt_inverse_stages(a, log2, 0, table); }
+static inline void ntt_inverse(fr *a, uint32_t log2, const fr *table) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_inverse_stages(a, log2, 0, table);
+        return;
+    }
+#endif
+    ntt_inverse_stages(a, log2, 0, table);
+}
 
 /* Coefficients in bit-reversed order -> values on omega^j in natural order, in place. */
-static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) { ntt_forward_stages(a, log2, 0, table); }
+static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_forward_stages(a, log2, 0, table);
+        return;
+    }
+#endif
+    ntt_forward_stages(a, log2, 0, table);
+}
 
 /* Place i holds the coefficient of X^bitrev(i): multiply it by psi^bitrev(i). A forward transform then
  * gives values on psi * omega^j. */
 static inline void ntt_to_coset(fr *a, uint32_t log2, const fr *table) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_multiply(a, table, (size_t)1 << log2);
+        return;
+    }
+#endif
     for (size_t i = 1; i < ((size_t)1 << log2); i++) fr_mul(&a[i], &a[i], &table[i]);
+}
+
+/* a[i] *= b[i] * factor */
+static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, uint32_t log2) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_multiply_scaled(a, b, factor, (size_t)1 << log2);
+        return;
+    }
+#endif
+    for (size_t i = 0; i < ((size_t)1 << log2); i++) {
+        fr_mul(&a[i], &a[i], &b[i]);
+        fr_mul(&a[i], &a[i], factor);
+    }
+}
+
+/* a[i] = c[i] - psi^-bitrev(i) a[i], reduced. c may change, but only from loose to reduced. */
+static inline void ntt_leave_coset(fr *a, fr *c, uint32_t log2, const fr *table) {
+    size_t scalar = (size_t)1 << log2;
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_leave_coset(a, c, scalar, table);
+        scalar = 2 * FP8_LANES;
+        ntt_lanes_reduce(a, scalar);
+        ntt_lanes_reduce(c, scalar);
+    }
+#endif
+    fr_sub(&a[0], &c[0], &a[0]);
+    for (size_t i = 1; i < scalar; i++) {
+        fr t; /* psi^-k is the negated entry: two signs cancel */
+        fr_mul(&t, &a[i], &table[ntt_negated_inverse_place(i)]);
+        fr_add(&a[i], &c[i], &t);
+    }
 }
 
 #endif

@@ -17,24 +17,15 @@ static void quotient_to_coset(fr *values, uint32_t log2, const fr *table) {
 }
 
 /* a, b: n times the values on the coset; c: n times the coefficients, bit-reversed. Result in a: 2n times the
- * coefficients of h, bit-reversed. */
-static void quotient_combine(fr *a, const fr *b, const fr *c, uint32_t log2, const fr *table) {
-    const size_t n = (size_t)1 << log2;
+ * coefficients of h, bit-reversed and reduced. b and c are used up. */
+static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr *table) {
     fr scale;
-    fr_from_u64(&scale, n);
+    fr_from_u64(&scale, (uint64_t)1 << log2);
     fr_sqr(&scale, &scale);
     fr_inv(&scale, &scale);
-    for (size_t i = 0; i < n; i++) {
-        fr_mul(&a[i], &a[i], &b[i]);
-        fr_mul(&a[i], &a[i], &scale);
-    }
+    ntt_multiply(a, b, &scale, log2);
     ntt_inverse(a, log2, table);
-    fr_sub(&a[0], &c[0], &a[0]);
-    for (size_t i = 1; i < n; i++) {
-        fr t; /* psi^-k is the negated entry: two signs cancel */
-        fr_mul(&t, &a[i], &table[ntt_negated_inverse_place(i)]);
-        fr_add(&a[i], &c[i], &t);
-    }
+    ntt_leave_coset(a, c, log2, table);
 }
 
 /* The plain number 1 / (2n) mod r, which takes the result of quotient_combine to h. */

@@ -177,6 +177,7 @@ int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {
     if (step == 0) ntt_inverse(a, log2, table);
     if (step == 1) ntt_forward(a, log2, table);
     if (step == 2) ntt_to_coset(a, log2, table);
+    ntt_reduce(a, log2);
     for (size_t i = 0; i < n; i++) fr_to_bytes(values + 32 * i, &a[i]);
     free(a), free(table);
     return 0;
