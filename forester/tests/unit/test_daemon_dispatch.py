@@ -15,6 +15,7 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
+from forester.daemon import dispatch as dispatch_module
 from forester.daemon import funds as funds_module
 from forester.daemon.clock import SlotClock
 from forester.daemon.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
@@ -264,17 +265,37 @@ async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_
 
 async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_no_other() -> None:
     setting, bad, good = Setting(), tree(1), tree(2, TreeKind.STATE_V1)
-    away: ForesterError = EndpointUnreachable("the prover is away")
-    setting.scripts[bad.address] = [*[Round(failure=away)] * 5, ZeroDivisionError("a bug"), Round(7, 1)]
+    away: list[ForesterError] = [EndpointUnreachable("the prover is away") for _ in range(5)]
+    setting.scripts[bad.address] = [*(Round(failure=error) for error in away), ZeroDivisionError("a bug"), Round(7, 1)]
     setting.scripts[good.address] = [Round(1, 1)]
     await setting.begin(bad, good)
     setting.publish()
     await until(lambda: any(done.elements == 7 for done in setting.rounds))
-    assert [done.failure for done in setting.rounds].count(away) == 5
+    assert [done.failure for done in setting.rounds if done.failure is not None] == away
     assert len(setting.processors[bad.address]) == 2, "a new processor after the crash"
     assert setting.processors[bad.address][0].closed == [0.0]
     assert len(setting.processors[good.address]) == 1
     assert setting.supervisor.restarts.labels("tree")._value.get() == 1
+    await setting.supervisor.stop(60)
+
+
+async def test_dispatch__processor_rests_after_a_failure__is_looked_at_and_the_pause_does_not_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(dispatch_module._log, "warning", lambda event, **_: told.append(event), raising=False)
+    setting, item = Setting(look_s=0.001), tree()
+    lag: ForesterError = EndpointUnreachable("the indexer lags")
+    setting.scripts[item.address] = [
+        *[Round(failure=lag)] * 40,
+        Round(7, 1, more=True),
+        Round(failure=lag),
+        Round(8, 1),
+    ]
+    await setting.begin(item)
+    setting.publish()
+    await until(lambda: any(done.elements == 8 for done in setting.rounds))
+    assert told == ["round_failed"] * 2, "once for each time that something was tried"
     await setting.supervisor.stop(60)
 
 

@@ -35,6 +35,9 @@ DRAIN_S = 10.0
 CLOSE_S = 10.0
 """When the process ends: time for transactions in flight, then for proofs under way."""
 
+LOOK_S = 1.0
+"""So often a tree is looked at that still rests after a failure of its own."""
+
 _PREPARE_AGAIN_S = 2.0
 _IDLE_S = 0.2
 _ROLL_OVER_S = 600.0
@@ -71,6 +74,7 @@ class DispatchParts:
     drain_s: float = DRAIN_S
     close_s: float = CLOSE_S
     after_window_s: float = AFTER_WINDOW_S
+    look_s: float = LOOK_S
 
 
 class TreeDispatcher:
@@ -85,6 +89,7 @@ class TreeDispatcher:
         self._processor: TreeProcessor | None = None
         self._made: tuple[LiveEpoch, TreeSchedule] | None = None
         self._failures = 0
+        self._failure: ForesterError | None = None
         self._roll_over_at = 0.0
 
     def queue_changed(self) -> None:
@@ -173,7 +178,7 @@ class TreeDispatcher:
         if done.failure is not None:
             await self._after_failure(turn, done.failure)
             return
-        self._failures = 0
+        self._failures, self._failure = 0, None
         if done.more:
             # Without progress, what waits cannot be done right now.
             await self._rest(0 if done.elements else _IDLE_S, until_slot=turn.window.last + 1)
@@ -206,6 +211,11 @@ class TreeDispatcher:
             await asyncio.sleep(parts.drain_s)
 
     async def _after_failure(self, turn: Turn, failure: ForesterError) -> None:
+        if failure is self._failure:
+            # The processor rests after it and has tried nothing: a second pause upon its own would come to a minute.
+            await self._rest(self._parts.look_s)
+            return
+        self._failure = failure
         self._failures += 1
         pause_s = jittered(self._parts.backoff, self._failures)
         _log.warning(
