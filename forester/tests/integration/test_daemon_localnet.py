@@ -44,6 +44,7 @@ DEADLINE_S = 240
 """Far more than a loaded machine needs: an epoch has 200 slots, and one that is missed is followed by another."""
 
 MORE_AFTER_S = 30
+FIRST_NODE_GONE = {"RPC_URL": "http://127.0.0.1:1", "RPC_POOL_INITIAL_RETRY_DELAY_MS": "10"}
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +158,9 @@ def test_start__one_epoch_with_traffic__drains_the_queues_reports_ends_cleanly_a
 
 
 async def go_on(net: Localnet, journal: Path) -> None:
-    """The same daemon in this process: drain the queues once more, stop."""
-    settings = load_settings({}, environment=environment(net, journal), dotenv=journal.with_name("none")).settings
+    """The same daemon in this process, its first node gone, one connection for all trees: drain once more, stop."""
+    odd = environment(net, journal) | FIRST_NODE_GONE | {"FALLBACK_RPC_URL": net.url, "RPC_POOL_SIZE": "1"}
+    settings = load_settings({}, environment=odd, dotenv=journal.with_name("none")).settings
     metrics, board, shutdown = Metrics(), HealthBoard(), Shutdown()
     async with (
         open_services(settings, metrics) as services,
