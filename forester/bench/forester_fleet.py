@@ -126,9 +126,9 @@ class Member:
             connection.close()
         return frozenset((str(circuit), bytes(old), bytes(new)) for circuit, old, new in rows)
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """The events of its log; lines that a kill cut off are left out."""
-        for line in self.log.read_text(errors="replace").splitlines():
+    def lines(self, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The events of its log, from a number of bytes on; lines that a kill cut off are left out."""
+        for line in self.log.read_bytes()[after:].decode(errors="replace").splitlines():
             if line.startswith("{"):
                 try:
                     yield json.loads(line)

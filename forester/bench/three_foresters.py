@@ -120,8 +120,10 @@ class Run:
                 await asyncio.sleep(self.options.traffic_every / len(TRAFFIC))
 
     async def kills(self, slots: tuple[int, int]) -> None:
-        """SIGKILL at random slots; a process is started again after up to three seconds."""
-        at = sorted(self.chance.randint(*slots) for _ in range(self.options.kills))
+        """SIGKILL at a random slot of each of as many spans; a process is started again after up to three seconds."""
+        first, count = slots[0], self.options.kills
+        span = (slots[1] - first) / max(1, count)
+        at = [round(first + span * (number + self.chance.random())) for number in range(count)]
         restarts = set[asyncio.Task[None]]()
         for slot in at:
             await self.reach(slot)

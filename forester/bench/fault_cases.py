@@ -1,0 +1,187 @@
+"""Faults of what surrounds a forester, each shown to a whole process for a while: what happens, how it begins."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import struct
+import subprocess
+import sysconfig
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fault_door as door
+from fault_door import Door, Fault, Lie
+from forester_fleet import Member
+from localnet_process import Localnet
+
+from forester.chain.programs.addresses import SYSTEM, forester_epoch_address
+from forester.chain.rpc_client import RpcClient
+from forester.epoch.phases import ProtocolTimes
+
+FAR_SLOTS = 3000
+DAY_S = 86_400
+_SHIM = Path(__file__).with_name("clock_skew.c")
+_POLL_S = 0.5
+_PHASE_DEADLINE_S = 300.0
+
+
+@dataclass(frozen=True)
+class HostClock:
+    """The clock of a process's machine, as ``clock_skew.c`` shows it; ``folder`` is for its files."""
+
+    folder: Path
+
+    def environment(self) -> dict[str, str]:
+        """Variables for a process whose clock can be set; compiles the shim."""
+        shim = self.folder / "clock_skew.so"
+        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
+        subprocess.run([os.environ.get("CC", compiler), "-O2", "-shared", "-fPIC", "-o", shim, _SHIM], check=True)
+        self.set(0)
+        return {"LD_PRELOAD": str(shim), "CLOCK_SKEW": str(self._file)}
+
+    def set(self, seconds: int) -> None:
+        """Let the clock be so many seconds ahead from now on."""
+        with self._file.open("r+b" if self._file.exists() else "wb") as file:
+            file.write(struct.pack("=q", seconds))
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "clock_skew"
+
+
+@dataclass
+class Stage:
+    """A network with doors before its services, and the one forester that lives there."""
+
+    net: Localnet
+    rpc: RpcClient
+    member: Member
+    times: ProtocolTimes
+    doors: dict[str, Door]
+    host: HostClock
+    skipped: set[int] = field(default_factory=set)
+    """Epochs that a jump of the clock left no time for."""
+    awaited: int | None = None
+    """An epoch for which we must be registered before all is well again."""
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """A method of the network's own."""
+        return await asyncio.to_thread(self.net.call, method, *params)
+
+    async def registered(self, epoch: int) -> bool:
+        """Whether the forester has an account of an epoch."""
+        place = forester_epoch_address(self.member.derivation.pubkey(), epoch)
+        return (await self.rpc.accounts([place]))[0] is not None
+
+    async def next_registered(self) -> int:
+        """Wait until we are registered for the coming epoch, whose registration is open; its number."""
+        ends = time.monotonic() + _PHASE_DEADLINE_S
+        while time.monotonic() < ends:
+            slot = await self.rpc.slot()
+            epoch = self.times.registering_epoch(slot)
+            open_for = self.times.phases(epoch).registration.remaining(slot)
+            if open_for > self.times.registration_phase_length // 4 and await self.registered(epoch):
+                return epoch
+            await asyncio.sleep(_POLL_S)
+        raise TimeoutError("no registration phase was found open")
+
+    def well(self) -> None:
+        """End every fault."""
+        for each in self.doors.values():
+            each.behave()
+        self.host.set(0)
+        self.net.call("localnet_faults", {"indexerLag": 0})
+        if self.member.process is not None:
+            self.member.process.send_signal(signal.SIGCONT)
+
+
+Begin = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault that lasts ``hold_s`` seconds, 0 for what happens at once; recovery may take ``recover_s``."""
+
+    name: str
+    begin: Begin
+    hold_s: float = 30.0
+    recover_s: float = 90.0
+
+
+def at_door(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
+    """A service that misbehaves."""
+
+    async def begin(stage: Stage) -> None:
+        stage.doors[service].show(fault=fault, lie=lie() if lie is not None else None)
+
+    return begin
+
+
+async def lagging(stage: Stage) -> None:
+    """An indexer that is 40 slots behind, and says so."""
+    await stage.call("localnet_faults", {"indexerLag": 40})
+
+
+async def host_is_ahead(stage: Stage) -> None:
+    """The machine's clock jumps a day ahead, and at the end back again."""
+    stage.host.set(DAY_S)
+
+
+async def frozen(stage: Stage) -> None:
+    """The machine stands, as one that is moved or suspended."""
+    assert stage.member.process is not None  # noqa: S101 - it was started
+    stage.member.process.send_signal(signal.SIGSTOP)
+
+
+async def jumps_over_an_epoch(stage: Stage) -> None:
+    """From the registration of an epoch into its active phase: the report of the one before is due at once."""
+    epoch = await stage.next_registered()
+    await stage.call("localnet_warp", stage.times.phases(epoch).active.first + 5)
+
+
+async def jumps_far(stage: Stage) -> None:
+    """Many epochs pass in no time; whatever was registered cannot be reported any more."""
+    slot = await stage.rpc.slot()
+    landing = stage.times.registering_epoch(slot + FAR_SLOTS)
+    first = stage.times.live_epochs(slot)[0]
+    stage.skipped |= set(range(first, landing))
+    stage.awaited = landing
+    await stage.call("localnet_warp", stage.times.phases(landing).registration.first)
+
+
+async def registration_vanishes(stage: Stage) -> None:
+    """The account of our registration is gone, as after a fork; ends when it is there again."""
+    epoch = stage.awaited = await stage.next_registered()
+    place = forester_epoch_address(stage.member.derivation.pubkey(), epoch)
+    await stage.call("localnet_setAccount", str(place), {"lamports": 0, "owner": str(SYSTEM), "data": ""})
+
+
+CASES: tuple[Case, ...] = (
+    Case("rpc: 429", at_door("rpc", fault=door.too_many())),
+    Case("rpc: 429, Retry-After 5 s", at_door("rpc", fault=door.too_many("5"))),
+    Case("rpc: no answers", at_door("rpc", fault=door.silent)),
+    Case("rpc: connections cut", at_door("rpc", fault=door.cut)),
+    Case("rpc: transactions dropped", at_door("rpc", fault=door.lost_sends)),
+    Case("indexer: 429", at_door("indexer", fault=door.too_many())),
+    Case("indexer: no answers", at_door("indexer", fault=door.silent)),
+    Case("indexer: lags", lagging),
+    Case("indexer: stale answers", at_door("indexer", lie=door.Stale)),
+    Case("indexer: wrong root", at_door("indexer", lie=lambda: door.wrong_root)),
+    Case("indexer: wrong nodes", at_door("indexer", lie=lambda: door.wrong_nodes)),
+    Case("indexer: wrong leaf", at_door("indexer", lie=lambda: door.wrong_leaf)),
+    Case("indexer: wrong hash chain", at_door("indexer", lie=lambda: door.wrong_hash_chain)),
+    Case("indexer: stale sequence", at_door("indexer", lie=lambda: door.stale_sequence)),
+    Case("prover: away", at_door("prover", fault=door.cut), hold_s=60.0),
+    Case("prover: 503", at_door("prover", fault=door.unavailable), hold_s=60.0),
+    Case("prover: 429", at_door("prover", fault=door.too_many())),
+    Case("process: stands still", frozen),
+    Case("clock: host a day ahead", host_is_ahead),
+    Case("registration vanishes", registration_vanishes, hold_s=0.0, recover_s=180.0),
+    Case("clock: over an epoch", jumps_over_an_epoch, hold_s=0.0),
+    Case("clock: 15 epochs", jumps_far, hold_s=0.0, recover_s=240.0),
+)

@@ -1,0 +1,44 @@
+"""What a process takes, as Linux tells it, and what a forester's journal holds."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+KIB_PER_MIB = 1024
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A process at a moment; ``rows`` are those of its journal, by table."""
+
+    resident_mib: float
+    threads: int
+    files: int
+    rows: dict[str, int]
+
+
+def figures_of(pid: int, journal: Path) -> Figures:
+    """Read all figures; ProcessLookupError or FileNotFoundError if the process has ended."""
+    status = _status(pid)
+    files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    return Figures(int(status["VmRSS"].split()[0]) / KIB_PER_MIB, int(status["Threads"]), files, journal_rows(journal))
+
+
+def resident_mib(pid: int) -> float:
+    """Memory that is in use."""
+    return round(int(_status(pid)["VmRSS"].split()[0]) / KIB_PER_MIB, 1)
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def journal_rows(journal: Path) -> dict[str, int]:
+    """How many rows each table has, while a forester uses the journal."""
+    with contextlib.closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}  # noqa: S608
