@@ -209,7 +209,7 @@ def stale_sequence(call: Call, result: Any) -> None:
 
 
 class Stale:
-    """Answers of the past: what was said first is said again to the same question, while the slot goes on."""
+    """Answers of the past: what was said first about a tree or a leaf is said again, while the slot goes on."""
 
     def __init__(self) -> None:
         self._said: dict[str, Any] = {}
@@ -217,7 +217,8 @@ class Stale:
     def __call__(self, call: Call, result: Any) -> None:
         """Put the first answer in the place of the present one."""
         if call.method in ("getQueueElements", *_PROOFS):
-            question = f"{call.method} {json.dumps(call.body.get('params'), sort_keys=True)}"
-            said = self._said.setdefault(question, copy.deepcopy(result))
+            asked = call.body.get("params")
+            subject = asked["tree"] if isinstance(asked, dict) else asked
+            said = self._said.setdefault(f"{call.method} {json.dumps(subject)}", copy.deepcopy(result))
             result.clear()
             result.update(copy.deepcopy(said))

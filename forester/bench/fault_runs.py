@@ -122,9 +122,10 @@ class FaultRun:
         await case.begin(stage)
         shown = time.time()
         try:
-            for counts in TRAFFIC:
-                await self._seed(counts)
-            await asyncio.sleep(max(0.0, held_s - (time.time() - shown)))
+            for half in (1, 2):
+                for counts in TRAFFIC:
+                    await self._seed(counts)
+                await asyncio.sleep(max(0.0, half * held_s / 2 - (time.time() - shown)))
         finally:
             await asyncio.to_thread(stage.well)
         ended = time.time()

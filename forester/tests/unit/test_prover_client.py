@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestServer
 
 from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.limits.backoff import Backoff
+from forester.prover_client import client as client_module
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
@@ -254,6 +255,16 @@ async def test_submission__busy_prover__is_waited_for_as_long_as_it_says(start: 
     with pytest.raises(ProofTimedOut):
         await prove(patient.url, times=ProverTimes(max_wait_s=0.5))
     assert patient.count("POST") <= 1, "it did not come back before the time"
+
+
+async def test_submission__prover_is_busy_for_long__is_warned_of_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(client_module._log, "warning", lambda event, **_: warned.append(event), raising=False)
+    prover = await start([*[error(503, "overloaded")] * 20, (200, PROOF)])
+    await prove(prover.url)
+    assert warned == ["proof_submission_failed"]
 
 
 async def test_prove__no_prover__is_unreachable_after_three_tries(unused_tcp_port: int) -> None:

@@ -171,7 +171,9 @@ class _Call:
         asked = error.retry_after_s if isinstance(error, ProverRefused) else None
         # Jitter on top: clients that were refused together must not come back together.
         wait_s = wait_s if asked is None else asked + wait_s
-        _log.warning(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
+        # Many proofs may wait for minutes, each trying again every few seconds.
+        tell = _log.warning if failures == 1 else _log.debug
+        tell(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
         await asyncio.sleep(wait_s)
 
     async def _exchange(
