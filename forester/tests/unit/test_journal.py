@@ -115,7 +115,7 @@ async def test_journal__schema_of_each_release__is_brought_up_to_date(
 
 async def test_run__work_that_fails__leaves_nothing_behind(journal: Journal) -> None:
     def work(connection: sqlite3.Connection) -> None:
-        connection.execute("INSERT INTO signatures VALUES ('s', 'p', x'00', 1, 1)")
+        connection.execute("INSERT INTO signatures VALUES ('s', 'p', x'00', 1, 1, x'')")
         raise ValueError("in the middle")
 
     with pytest.raises(ValueError, match="in the middle"):

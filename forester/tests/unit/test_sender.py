@@ -316,6 +316,34 @@ async def test_send__earlier_process_sent_for_the_same_tree__is_waited_for(bench
         assert (await send(sender)).fate is Fate.CONFIRMED
 
 
+async def test_send__killed_between_journal_and_node__next_process_sends_the_same_transaction_again(
+    bench: Bench,
+) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender:
+        assert (await send(sender, within_s=0.1)).fate is Fate.DEADLINE_PASSED
+    lost = bench.chain.signatures
+    assert len(lost) == 1
+    bench.chain.drops = False
+    async with bench.sender() as sender:
+        assert await sender.wait_for_earlier("test", TREE, 60.0)
+        assert bench.chain.signatures == lost, "nothing else was signed"
+        assert list(bench.chain.landed) == lost
+    assert await bench.signatures.pending() == []
+
+
+async def test_settle_pending__node_refuses_what_an_earlier_process_signed__its_fate_stays_unknown(
+    bench: Bench,
+) -> None:
+    bench.chain.drops = True
+    async with bench.sender() as sender:
+        await send(sender, within_s=0.1)
+    bench.chain.refuses = EndpointUnreachable("no answer")
+    async with bench.sender() as sender:
+        assert await sender.settle_pending() == 1
+    assert len(await bench.signatures.pending()) == 1
+
+
 async def test_fitting__small_instructions__are_no_more_than_the_reference_packs(bench: Bench) -> None:
     async with bench.sender() as sender:
         assert sender.fitting([work(number) for number in range(6)]) == 4

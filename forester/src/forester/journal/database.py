@@ -50,6 +50,7 @@ _MIGRATIONS = (
         begun_at REAL NOT NULL
     ) WITHOUT ROWID;
     """,
+    "ALTER TABLE signatures ADD COLUMN signed BLOB NOT NULL DEFAULT x''",
 )
 """Each entry takes the schema one version further; entries are never changed once released."""
 

@@ -10,13 +10,15 @@ from forester.journal.database import Journal
 class SentTransaction:
     """A signature in base58, what the transaction is for, and the block height after which it cannot land any more.
 
-    ``subject`` is the tree or account that it changes.
+    ``subject`` is the tree or account that it changes, ``signed`` the transaction as it is sent, empty if it was
+    written down by an older release.
     """
 
     signature: str
     purpose: str
     subject: bytes
     last_valid_block_height: int
+    signed: bytes = b""
 
 
 class SignatureStore:
@@ -27,13 +29,13 @@ class SignatureStore:
 
     async def add(self, sent: SentTransaction) -> None:
         """Note a transaction; to be done before it is sent."""
-        row = (sent.signature, sent.purpose, sent.subject, sent.last_valid_block_height, time.time())
-        statement = "INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?)"
+        row = (sent.signature, sent.purpose, sent.subject, sent.last_valid_block_height, time.time(), sent.signed)
+        statement = "INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?, ?)"
         await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
 
     async def pending(self) -> list[SentTransaction]:
         """The transactions whose fate is not known, oldest first."""
-        query = "SELECT signature, purpose, subject, last_valid_block_height FROM signatures ORDER BY sent_at"
+        query = "SELECT signature, purpose, subject, last_valid_block_height, signed FROM signatures ORDER BY sent_at"
         rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
         return [SentTransaction(*row) for row in rows]
 

@@ -1,7 +1,8 @@
 """Transactions whose fate is unknown: their work is not sent in another one while they may still land.
 
-What this process has signed is kept whole, and repeated rather than signed anew. Of what an earlier process has sent
-only the signature is known, from the journal: its fate is waited for.
+What this process has signed is kept whole, and repeated rather than signed anew. What an earlier process has sent is
+known from the journal: its fate is waited for, and it is sent again as it is while the chain has not seen it. Without
+that, what a kill cut off between journal and node would hold its tree until its blockhash expires.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from solders.signature import Signature
 
 from forester.chain.rpc_client import RpcClient, SignatureStatus
-from forester.errors import EndpointError, RequestRefused
+from forester.errors import EndpointError, RequestRefused, TransactionRefused
 from forester.journal.database import JournalError
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.transactions.builder import Built
@@ -66,7 +67,8 @@ class Unsettled:
         await self.inherited()
         signature = str(signed.built.signature)
         await self._expire(signed.last_valid_block_height - _BLOCKHASH_BLOCKS)
-        await self._store.add(SentTransaction(signature, purpose, subject, signed.last_valid_block_height))
+        height, data = signed.last_valid_block_height, signed.built.data
+        await self._store.add(SentTransaction(signature, purpose, subject, height, data))
         now = self._clock()
         self._signed = {work: old for work, old in self._signed.items() if now - old.since < self._kept_s}
         self._signed[signed.work] = signed
@@ -132,13 +134,24 @@ class Unsettled:
         signatures = [Signature.from_string(item.signature) for item in sent]
         statuses = await self._statuses(signatures)
         known: set[str] = set()
+        mine = {str(signed.built.signature) for signed in self._signed.values()}
         for item, status in zip(sent, statuses, strict=True):
             expired = status is None and height > item.last_valid_block_height
             if expired or (status is not None and status.confirmation_status in LANDED):
                 await self._store.settle(item.signature)
                 known.add(item.signature)
+            elif status is None and item.signed and item.signature not in mine:
+                await self._send_again(item)
         self._inherited = [item for item in self._inherited or [] if item.signature not in known]
         self._signed = {
             work: signed for work, signed in self._signed.items() if str(signed.built.signature) not in known
         }
         return len(sent) - len(known)
+
+    async def _send_again(self, item: SentTransaction) -> None:
+        """Send what an earlier process signed: it has the same signature, so it lands once or not at all."""
+        try:
+            # Not simulated: if it is refused, its fate is known.
+            await self._rpc.send_transaction(item.signed, skip_preflight=True)
+        except (EndpointError, TransactionRefused) as error:
+            _log.warning("rebroadcast_refused", signature=item.signature, error=error.detail)
