@@ -47,14 +47,12 @@ def term_slots(need_slots: int, active_slots: int) -> int:
 def may_begin(slot: int, need_slots: int, held: Sequence[SlotRange], active_slots: int) -> bool:
     """Whether a proof that takes so long may be begun at a slot: it can be sent before the run of terms ends.
 
-    A proof that takes longer than an epoch is begun all the same: it may still fit when it is made.
+    A proof that takes longer than half of an epoch is begun in its first half: it may still fit when it is made.
     """
     place = bisect_left(held, slot, key=lambda run: run.last)
     if place == len(held) or slot < held[place].first + GRACE_SLOTS:
         return False
-    if need_slots + GRACE_SLOTS + CONFIRMATION_SLOTS > active_slots:
-        return True
-    return slot + need_slots + CONFIRMATION_SLOTS <= held[place].last
+    return slot + min(need_slots + CONFIRMATION_SLOTS, active_slots // 2) <= held[place].last
 
 
 class Handover:

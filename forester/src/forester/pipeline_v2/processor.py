@@ -289,9 +289,7 @@ class V2Processor:
             self._require_no_older(staged.head.sequence)
             tally.root, tally.sequence = staged.head.root, staged.head.sequence
             tally.provable = self._stager.provable(staged.head)
-            if not self._may_begin(turn, staged=True):
-                return
-            while staged.staging is not None:
+            while staged.staging is not None and self._may_begin(turn, staged=True):
                 batch = await asyncio.to_thread(staged.staging.next)
                 if batch is None:
                     return

@@ -19,7 +19,9 @@ from forester.prover_client.client import FinishedProof, ProverClient
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
-_DURATIONS = 8
+_DURATIONS = 16
+_DURATIONS_KEPT_S = 300.0
+"""A prover that was busy five minutes ago need not be so now."""
 
 Link = tuple[int, str, bytes, bytes]
 """Sequence number, circuit, old and new root: what a proof proves."""
@@ -62,8 +64,8 @@ class ProofLine:
         self._requests = ProofRequests(self._prove, self._keep, permits=permits, window=window)
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
-        self._asked_at: dict[Link, float] = {}
-        self._seconds: deque[float] = deque(maxlen=_DURATIONS)
+        self._asked_at: dict[Link, tuple[float, int]] = {}
+        self._durations: deque[tuple[float, int, float]] = deque(maxlen=_DURATIONS)
         self._failure: ForesterError | None = None
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
@@ -108,8 +110,16 @@ class ProofLine:
 
     @property
     def usual_seconds(self) -> float | None:
-        """How long a proof takes from request to result, the longest of the last few; None if there was none yet."""
-        return max(self._seconds, default=None)
+        """How long a proof takes that is asked for now, from request to result; None if there was none yet.
+
+        The longest of the last few that had no more proofs of the line before them: a prover may make one at a time.
+        """
+        now, before = self._clock(), self.under_way
+        alike = [(at, seconds) for at, waiting, seconds in self._durations if waiting <= before] or [
+            (at, seconds) for at, _, seconds in self._durations
+        ]
+        recent = [seconds for at, seconds in alike if now - at <= _DURATIONS_KEPT_S]
+        return max(recent or [seconds for _, seconds in alike[-1:]], default=None)
 
     def take_failure(self) -> ForesterError | None:
         """Why the last proof that failed did so, told once; raises what was not foreseen."""
@@ -121,8 +131,8 @@ class ProofLine:
 
     async def request(self, batch: StagedBatch) -> None:
         """Ask for the proof of a batch; waits while too many are under way."""
+        self._asked_at[link_of_batch(batch)] = self._clock(), self.under_way
         self._under_way[link_of_batch(batch)] = _placeholder(self._tree, batch)
-        self._asked_at[link_of_batch(batch)] = self._clock()
         try:
             await self._requests.submit(batch)
         except BaseException:
@@ -162,9 +172,10 @@ class ProofLine:
                 result = await self._requests.take()
                 link = link_of_batch(result.batch)
                 self._under_way.pop(link, None)
-                took = self._clock() - self._asked_at.pop(link, self._clock())
+                now = self._clock()
+                asked, waiting = self._asked_at.pop(link, (now, 0))
                 if result.proof is not None:
-                    self._seconds.append(took)
+                    self._durations.append((now, waiting, now - asked))
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure

@@ -1,0 +1,142 @@
+"""Who begins a proof when several foresters share a tree: one at a time, and always somebody in the end."""
+
+from __future__ import annotations
+
+import pytest
+from handover_simulation import Result, Setting, simulate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes, SlotRange
+from forester.epoch.schedule import Share, TreeSchedule
+from forester.epoch.terms import TERM_SLOTS
+from forester.pipeline_v2.handover import FIRST_PROOF_S, GRACE_SLOTS, Handover, may_begin, needed_slots, term_slots
+
+SEEDS = range(3)
+DUPLICATE_SHARE = 0.02
+LONGEST_THAT_FITS = TERM_SLOTS - GRACE_SLOTS - CONFIRMATION_SLOTS
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(1, LONGEST_THAT_FITS)), min_size=1, max_size=5),
+    st.binary(min_size=32, max_size=32),
+    st.sampled_from([5, 10, 25, 60, 100]),
+    st.integers(2 * TERM_SLOTS, 2000),
+)
+def test_may_begin__provers_of_any_speed__one_forester_at_a_time_and_in_every_term_somebody_could(
+    foresters: list[tuple[int, int]], key: bytes, slot_length: int, active: int
+) -> None:
+    phases = ProtocolTimes(0, slot_length, 10, active, 10).phases(0)
+    total, index, allowed = sum(weight for weight, _ in foresters), 0, dict[int, int]()
+    for number, (weight, need) in enumerate(foresters):
+        schedule = TreeSchedule.make(phases, key, Share(index, weight, total), phases.active.first)
+        handover, index = Handover(key, bytes([number])), index + weight
+        for slot in range(phases.active.first + GRACE_SLOTS, phases.active.last + 1, 5):
+            if handover.may_begin(slot, need, phases.active, schedule):
+                assert slot not in allowed, "two may begin at once"
+                allowed[slot] = number
+                assert schedule.next_window(slot + need + CONFIRMATION_SLOTS) is not None, "it can be sent"
+    assert phases.active.first + GRACE_SLOTS in allowed
+
+
+def test_may_begin__proof_longer_than_a_term__terms_grow_and_beyond_an_epoch_it_is_begun_in_its_first_half() -> None:
+    assert term_slots(LONGEST_THAT_FITS, 10_000) == TERM_SLOTS
+    assert term_slots(LONGEST_THAT_FITS + 1, 10_000) == 2 * TERM_SLOTS
+    assert term_slots(9_000, 200) == TERM_SLOTS
+    held = [SlotRange(100, 299)]
+    assert not may_begin(150, 180, held, 1000)
+    assert may_begin(150, 100, held, 1000)
+    assert not may_begin(100 + GRACE_SLOTS - 1, 10, held, 1000), "what was sent last may show up"
+    assert may_begin(199, 1000, held, 200)
+    assert not may_begin(200, 1000, held, 200)
+
+
+def test_needed_slots__no_proof_yet__a_usual_one_is_assumed() -> None:
+    assert needed_slots(None, 0.0) == FIRST_PROOF_S / 0.4
+    assert needed_slots(8.0, 0.8) == 27
+
+
+def test_handover__tree_lies_for_several_terms__is_taken_over_until_somebody_else_moves_it() -> None:
+    phases = ProtocolTimes(0, 10, 10, 20_000, 10).phases(0)
+    nothing = TreeSchedule(phases, ())
+    handover = Handover(bytes(32), b"one")
+    first = phases.active.first
+
+    def ours(slot: int) -> bool:
+        return handover.may_begin(slot, 20, phases.active, nothing)
+
+    def see(slot: int, sequence: int, landed: int = 0, provable: int = 3) -> None:
+        handover.saw(slot, sequence, provable, landed=landed, need_slots=20)
+
+    see(first, 5)
+    see(first + 4 * TERM_SLOTS - 1, 5)
+    assert not ours(first + 4 * TERM_SLOTS - 1)
+    see(first + 16 * TERM_SLOTS, 5)
+    assert ours(first + 16 * TERM_SLOTS)
+    see(first + 17 * TERM_SLOTS, 7, landed=7)
+    assert ours(first + 17 * TERM_SLOTS), "it was us"
+    see(first + 17 * TERM_SLOTS + 10, 8, landed=7)
+    assert not ours(first + 17 * TERM_SLOTS + 10)
+    see(first + 18 * TERM_SLOTS, 8, landed=7, provable=0)
+    see(first + 40 * TERM_SLOTS, 8, landed=7)
+    assert not ours(first + 40 * TERM_SLOTS), "there was nothing to do"
+
+
+def together(setting: Setting) -> Result:
+    """All seeds in one."""
+    results = [simulate(setting, seed) for seed in SEEDS]
+    return Result(
+        sum(item.made for item in results),
+        sum(item.again for item in results),
+        max(item.left for item in results),
+        {number: sum(item.landed_by.get(number, 0) for item in results) for number in range(len(setting.weights))},
+    )
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(Setting((1, 2, 3), (0.5, 0.5, 0.5)), id="proofs much shorter than a light slot"),
+        pytest.param(Setting((1, 2, 3), (6.0, 8.0, 10.0)), id="proofs of two light slots"),
+        pytest.param(Setting((1, 2, 3), (22.0, 22.0, 22.0), batch_every=80.0), id="proofs of five light slots"),
+        pytest.param(Setting((1, 2, 3), (2.0, 10.0, 25.0), batch_every=80.0), id="provers of different speeds"),
+        pytest.param(
+            Setting((1, 2, 3), (15.0, 15.0, 15.0), active=200, epochs=20, batch_every=80.0), id="short epochs"
+        ),
+        pytest.param(
+            Setting((1, 1, 1), (5.0, 20.0, 40.0), slot_length=60, active=4000, batch_every=80.0),
+            id="light slots of 24 seconds, provers of different speeds",
+        ),
+        pytest.param(
+            Setting((1,) * 10, (10.0,) * 10, slot_length=60, active=2000, batch_every=80.0), id="ten foresters"
+        ),
+    ],
+)
+def test_foresters__all_alive__make_hardly_a_proof_twice_and_leave_nothing(setting: Setting) -> None:
+    result = together(setting)
+    assert result.again <= DUPLICATE_SHARE * result.made, result
+    assert result.left == 0, result
+    assert sum(count > 0 for count in result.landed_by.values()) > len(setting.weights) // 2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(Setting((1, 2, 3), (10.0,) * 3, active=6000, epochs=1, dead={2: 300}), id="the heaviest"),
+        pytest.param(Setting((1, 1, 1), (10.0,) * 3, active=6000, epochs=1, dead={0: 300}), id="one of equals"),
+        pytest.param(
+            Setting((1, 2, 3), (10.0,) * 3, active=9000, epochs=1, dead={1: 300, 2: 300}), id="all but the lightest"
+        ),
+        pytest.param(
+            Setting((1, 1, 1), (15.0,) * 3, slot_length=60, active=9000, epochs=1, dead={0: 300}),
+            id="one of equals, light slots of 24 seconds",
+        ),
+    ],
+)
+def test_foresters__some_die__the_others_leave_nothing_and_make_hardly_a_proof_twice(setting: Setting) -> None:
+    setting.batch_every = 120.0
+    result = together(setting)
+    lost = len(setting.dead) * len(SEEDS)
+    assert result.again - lost <= DUPLICATE_SHARE * result.made, result
+    assert result.left == 0, result
