@@ -33,6 +33,8 @@ uint32_t t_cs_digest_bytes(const void *cs, const uint8_t *values, uint32_t row, 
                            uint64_t *used);
 int32_t t_cs_solve(const void *cs, uint32_t choice, uint32_t threads, uint8_t *wires, uint8_t *a, uint8_t *b,
                    uint8_t *c, const uint8_t *inputs, size_t count, const int32_t *cancel, g16_error *error);
+uint64_t t_cs_short_terms(const void *cs);
+uint32_t t_cs_differing_rows(const void *cs, uint32_t choice, uint32_t threads, const uint8_t *inputs, size_t count);
 const char *t_cs_intcomp_u32(uint32_t *values, uint64_t capacity, const uint8_t *data, size_t size, uint64_t *count,
                              uint64_t *bytes, size_t *place);
 const char *t_cs_intcomp_u64(uint64_t *values, uint64_t capacity, const uint8_t *data, size_t size, uint64_t *count,
@@ -215,6 +217,23 @@ class ConstraintSystem:
             digest.update(self._ffi.buffer(out, used[0]))
             row = following
         return digest.hexdigest()
+
+    @property
+    def short_terms(self) -> int:
+        """How many terms the solver evaluates."""
+        return int(self._hooks.library.t_cs_short_terms(self._handle))
+
+    def differing_rows(self, inputs: Iterable[int], backend: str = "portable", threads: int = 1) -> int:
+        """Solves for any inputs, satisfiable or not.
+
+        Gives the number of rows whose sides are not the sums of the file's terms, or that solve a wire and do not hold.
+        """
+        packed = b"".join(value.to_bytes(32, "big") for value in inputs)
+        rows = self._hooks.library.t_cs_differing_rows(
+            self._handle, BACKEND_CHOICES[backend], threads, packed, len(packed) // 32
+        )
+        assert rows != 0xFFFFFFFF, "the solver refused the inputs"
+        return int(rows)
 
     def solve(
         self, inputs: Iterable[int], backend: str = "portable", threads: int = 1, cancelled: bool = False

@@ -318,6 +318,7 @@ void constraint_system_free(constraint_system *cs) {
     free(cs->program);
     free(cs->component_start);
     free(cs->slice_start);
+    cs_short_forms_free(&cs->short_forms);
     memset(cs, 0, sizeof *cs);
 }
 

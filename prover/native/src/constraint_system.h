@@ -40,6 +40,22 @@ typedef struct cs_row {
     uint32_t solves; /* cs_solves; a whole word, so that rows have no padding */
 } cs_row;
 
+/* Terms [start, end). */
+typedef struct cs_span {
+    uint32_t start, end;
+} cs_span;
+
+/* The expressions as the solver evaluates them: the same values, but of fewer terms, because an expression may refer to
+ * others that were evaluated before. A term with wire cs->wires + i means the left side of row i; the solver has its value in
+ * the vector a by then. */
+typedef struct cs_short_forms {
+    uint32_t coefficients_count;
+    uint64_t terms_count;
+    fr *coefficients; /* [coefficients_count] of these terms only; 0, 1, 2, -1, -2 come first here, too */
+    cs_term *terms;   /* [terms_count] in the order of evaluation */
+    cs_span *spans;   /* [expressions] */
+} cs_short_forms;
+
 /* An instruction: a row number, or a hint number with CS_IS_HINT set. */
 #define CS_IS_HINT 0x80000000u
 
@@ -66,6 +82,8 @@ typedef struct constraint_system {
     uint32_t checks_start;      /* program[checks_start ..] are checks */
     uint32_t levels;            /* in the file */
 
+    cs_short_forms short_forms; /* empty until constraint_system_shorten */
+
     /* What the names of the secret inputs at places 3 and 4 say about batch circuits (section 2). */
     uint32_t batch_kind; /* g16_circuit_kind or 0 */
 } constraint_system;
@@ -77,6 +95,13 @@ g16_status constraint_system_read(constraint_system *cs, const uint8_t *data, si
                                   uint64_t base_offset, g16_generation generation,
                                   const g16_cancel *cancel, g16_error *error);
 void constraint_system_free(constraint_system *cs);
+
+/* Makes the short forms, which the witness solver needs; the rest of cs stays as it is and may be read-only. */
+g16_status constraint_system_shorten(constraint_system *cs, const g16_cancel *cancel, g16_error *error);
+void cs_short_forms_free(cs_short_forms *forms);
+uint64_t cs_short_forms_bytes(const cs_short_forms *forms, uint32_t expressions);
+
+/* Of the arrays that a key file determines: all but the short forms. */
 uint64_t constraint_system_bytes(const constraint_system *cs);
 
 #endif

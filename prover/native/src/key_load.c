@@ -185,7 +185,8 @@ void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     uint64_t g1_points = (uint64_t)pk->a_count + pk->b_count + pk->k_count + key->info.domain_size + key->vk.k_count;
     info->resident_bytes = sizeof *key + g1_points * sizeof(g1_affine) + pk->b_count * (uint64_t)sizeof(g2_affine) +
                            ((uint64_t)pk->a_count + pk->b_count) * sizeof(uint32_t) +
-                           info->domain_size * sizeof(fr) + constraint_system_bytes(cs);
+                           info->domain_size * sizeof(fr) + constraint_system_bytes(cs) +
+                           cs_short_forms_bytes(&cs->short_forms, cs->expressions);
 }
 
 static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *data, size_t size,
@@ -207,6 +208,7 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
                                     key->vk.generation, cancel, error);
     if (status == G16_OK) status = check_counts(key, error);
     if (status == G16_OK) status = check_infinity_maps(key, error);
+    if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
     if (status != G16_OK) return status;
     if (cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while loading a key");
 
@@ -236,6 +238,7 @@ g16_status g16_key_load(g16_engine *engine, g16_key **key, const uint8_t *data, 
 void g16_key_destroy(g16_key *key) {
     if (!key) return;
     if (key->is_prepared) {
+        cs_short_forms_free(&key->cs.short_forms);
         free(key);
         return;
     }

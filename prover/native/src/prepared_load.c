@@ -255,9 +255,10 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     if (status == G16_OK) status = bind_arrays(job, error);
     if (status == G16_OK) status = bind_tables(job, error);
     if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
+    if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
     if (status != G16_OK) return status;
     g16_key_fill_info(key, directory.header.source_bytes);
-    key->info.resident_bytes = sizeof *key;
+    key->info.resident_bytes = sizeof *key + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
     key->info.mapped_bytes = size;
     if (key->pk.tables.windows) {
         const msm_table_counts counts = key_table_counts(&key->pk);

@@ -1,9 +1,8 @@
 /* witness_solver_impl.h - runs the program of a constraint system: inputs to all wires and the vectors a, b, c.
  *
  * Slices run one after the other, the components of one in parallel and each in its own order; then the rows that
- * only check, in chunks. A row's two or three
- * expressions are summed as 512-bit products with one reduction at the end; values of expressions that return within
- * a few rows are kept.
+ * only check, in chunks. Expressions are evaluated in their short forms (constraint_system.h), in which long ones refer to
+ * others, as 512-bit sums of products with one reduction at the end; values that return within a few rows are kept.
  *
  * Source: gnark-format.md sections 10, 11, 18.
  */
@@ -129,12 +128,11 @@ static inline __attribute__((always_inline)) void witness_solver_fold(witness_so
 }
 
 /* plain += coefficient * wire for the coefficients 0, 1, 2, -1, -2 (numbers 0 to 4) and for the constant wire. */
-static void witness_solver_add_simple(witness_solver_plain *plain, const constraint_system *cs, const fr *wire,
-                                      cs_term term) {
+static void witness_solver_add_simple(witness_solver_plain *plain, const fr *coefficients, const fr *wire, cs_term term) {
     fr value = *wire;
     if (term.coefficient == 0) return;
     if (term.wire == 0) {
-        value = cs->coefficients[term.coefficient];
+        value = coefficients[term.coefficient];
     } else if (term.coefficient != 1) {
         if (term.coefficient > 2) fr_neg(&value, wire);
         if (term.coefficient != 3) fr_double(&value, &value);
@@ -163,20 +161,27 @@ static inline void witness_solver_reduce(fr *r, witness_solver_plain *plain, wit
     mont256_reduce_once(r->v, reduced, &FR_MODULUS);
 }
 
-static inline void witness_solver_evaluate(fr *r, const constraint_system *cs, const fr *wires, uint32_t expression) {
-    const cs_term *term = cs->terms + cs->expression_start[expression];
-    const cs_term *end = cs->terms + cs->expression_start[expression + 1];
+static inline const fr *witness_solver_operand(const witness_solver_job *job, uint32_t wire) {
+    const uint32_t wires = job->cs->wires;
+    return wire < wires ? &job->wires[wire] : &job->a[wire - wires];
+}
+
+static inline void witness_solver_evaluate(fr *r, const witness_solver_job *job, uint32_t expression) {
+    const cs_short_forms *forms = &job->cs->short_forms;
+    const cs_span span = forms->spans[expression];
+    const cs_term *term = forms->terms + span.start, *end = forms->terms + span.end;
     if (end - term == 1 && term->coefficient == 1) {
-        *r = wires[term->wire];
+        *r = *witness_solver_operand(job, term->wire);
         return;
     }
-    const fr *coefficients = cs->coefficients;
+    const fr *coefficients = forms->coefficients;
     witness_solver_low low = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     witness_solver_plain plain = {0, 0, 0, 0, 0};
     unsigned products = 0; /* in low since the last fold */
     for (; term < end; term++) {
+        const fr *operand = witness_solver_operand(job, term->wire);
         if (term->coefficient < 5 || term->wire == 0) {
-            witness_solver_add_simple(&plain, cs, &wires[term->wire], *term);
+            witness_solver_add_simple(&plain, coefficients, operand, *term);
             continue;
         }
         if (products == WITNESS_SOLVER_PRODUCTS) {
@@ -184,20 +189,23 @@ static inline void witness_solver_evaluate(fr *r, const constraint_system *cs, c
             products = 0;
         }
         products++;
-        witness_solver_accumulate(&low, &wires[term->wire], &coefficients[term->coefficient]);
+        witness_solver_accumulate(&low, operand, &coefficients[term->coefficient]);
     }
     witness_solver_reduce(r, &plain, &low);
 }
 
-/* The same for an expression whose wires are all known. */
-static inline void witness_solver_evaluate_cached(fr *r, const witness_solver_job *job, witness_solver_cache *cache,
-                                                  uint32_t expression) {
+/* The value of an expression whose wires are all known, until the next call. */
+static inline const fr *witness_solver_value(const witness_solver_job *job, witness_solver_cache *cache, uint32_t expression) {
+    const cs_short_forms *forms = &job->cs->short_forms;
+    const cs_span span = forms->spans[expression];
+    const cs_term *term = forms->terms + span.start;
+    if (span.end - span.start == 1 && term->coefficient == 1) return witness_solver_operand(job, term->wire);
     uint32_t slot = expression & (CS_CACHED_EXPRESSIONS - 1);
     if (cache->number[slot] != expression + 1) {
-        witness_solver_evaluate(&cache->value[slot], job->cs, job->wires, expression);
+        witness_solver_evaluate(&cache->value[slot], job, expression);
         cache->number[slot] = expression + 1;
     }
-    *r = cache->value[slot];
+    return &cache->value[slot];
 }
 
 /* ---- instructions ----------------------------------------------------------------------------- */
@@ -215,7 +223,7 @@ static inline void witness_solver_fail(witness_solver_job *job, uint32_t number)
 static inline void witness_solver_hint(const witness_solver_job *job, const cs_hint *hint) {
     fr input;
     fr *outputs = job->wires + hint->first_output;
-    witness_solver_evaluate(&input, job->cs, job->wires, hint->input);
+    witness_solver_evaluate(&input, job, hint->input);
     if (hint->kind == CS_HINT_INVERSE_OR_ZERO) {
         fr_inv(outputs, &input);
         return;
@@ -257,48 +265,40 @@ static inline int witness_solver_divide(fr *term, fr *factor, const fr *part, co
 static inline void witness_solver_row(witness_solver_job *job, witness_solver_cache *cache, uint32_t number) {
     const constraint_system *cs = job->cs;
     const cs_row *row = &cs->rows[number];
-    fr left, right, out, term;
+    fr *left = &job->a[number], *right = &job->b[number], out, term;
     if (row->solves == CS_SOLVES_O) {
-        witness_solver_evaluate_cached(&left, job, cache, row->left);
-        right = left;
-        if (row->right != row->left) witness_solver_evaluate_cached(&right, job, cache, row->right);
-        fr_mul(&out, &left, &right);
+        *left = *witness_solver_value(job, cache, row->left);
+        *right = row->right == row->left ? *left : *witness_solver_value(job, cache, row->right);
+        fr_mul(&out, left, right);
         term = out;
-        if (cs->expression_start[row->out + 1] - cs->expression_start[row->out] > 1) {
+        if (cs->short_forms.spans[row->out].end - cs->short_forms.spans[row->out].start > 1) {
             fr rest;
             job->wires[row->solved_wire] = FR_ZERO; /* so that the sum leaves it out */
-            witness_solver_evaluate(&rest, cs, job->wires, row->out);
+            witness_solver_evaluate(&rest, job, row->out);
             fr_sub(&term, &out, &rest);
         }
-        witness_solver_set(job, row, &term);
     } else {
-        fr part, *factor = row->solves == CS_SOLVES_L ? &left : &right;
+        fr part;
         int unknown_left = row->solves == CS_SOLVES_L;
+        fr *factor = unknown_left ? left : right, *other = unknown_left ? right : left;
         job->wires[row->solved_wire] = FR_ZERO;
-        witness_solver_evaluate(&part, cs, job->wires, unknown_left ? row->left : row->right);
-        witness_solver_evaluate_cached(unknown_left ? &right : &left, job, cache, unknown_left ? row->right : row->left);
-        witness_solver_evaluate_cached(&out, job, cache, row->out);
-        if (!witness_solver_divide(&term, factor, &part, unknown_left ? &right : &left, &out)) {
-            witness_solver_fail(job, number);
-        }
-        witness_solver_set(job, row, &term);
+        witness_solver_evaluate(&part, job, unknown_left ? row->left : row->right);
+        *other = *witness_solver_value(job, cache, unknown_left ? row->right : row->left);
+        out = *witness_solver_value(job, cache, row->out);
+        if (!witness_solver_divide(&term, factor, &part, other, &out)) witness_solver_fail(job, number);
     }
-    job->a[number] = left;
-    job->b[number] = right;
+    witness_solver_set(job, row, &term);
     if (job->c) job->c[number] = out;
 }
 
 static inline void witness_solver_check(witness_solver_job *job, witness_solver_cache *cache, uint32_t number) {
     const cs_row *row = &job->cs->rows[number];
-    fr left, right, out, product;
-    witness_solver_evaluate_cached(&left, job, cache, row->left);
-    right = left;
-    if (row->right != row->left) witness_solver_evaluate_cached(&right, job, cache, row->right);
-    witness_solver_evaluate_cached(&out, job, cache, row->out);
-    fr_mul(&product, &left, &right);
+    fr *left = &job->a[number], *right = &job->b[number], out, product;
+    *left = *witness_solver_value(job, cache, row->left);
+    *right = row->right == row->left ? *left : *witness_solver_value(job, cache, row->right);
+    out = *witness_solver_value(job, cache, row->out);
+    fr_mul(&product, left, right);
     if (!fr_equal(&product, &out)) witness_solver_fail(job, number);
-    job->a[number] = left;
-    job->b[number] = right;
     if (job->c) job->c[number] = out;
 }
 

@@ -51,6 +51,15 @@ static void check_program(const constraint_system *cs) {
     require(!cs->slices || cs->slice_start[cs->slices] == cs->components, "slices cover the components");
 }
 
+static int is_sum(const constraint_system *cs, const fr *wires, uint32_t expression, const fr *value) {
+    fr sum = FR_ZERO, term;
+    for (uint32_t t = cs->expression_start[expression]; t < cs->expression_start[expression + 1]; t++) {
+        fr_mul(&term, &cs->coefficients[cs->terms[t].coefficient], &wires[cs->terms[t].wire]);
+        fr_add(&sum, &sum, &term);
+    }
+    return fr_equal(&sum, value);
+}
+
 static void solve(const constraint_system *cs, const uint8_t *data, size_t size) {
     size_t count = (size_t)cs->public_wires - 1 + cs->secret_wires;
     size_t values = cs->wires + 3 * (size_t)cs->constraints;
@@ -70,6 +79,9 @@ static void solve(const constraint_system *cs, const uint8_t *data, size_t size)
             fr product;
             fr_mul(&product, &a[i], &b[i]);
             require(fr_equal(&product, &c[i]), "a satisfied row");
+            require(is_sum(cs, memory, cs->rows[i].left, &a[i]), "a is the sum of the file's terms");
+            require(is_sum(cs, memory, cs->rows[i].right, &b[i]), "b is the sum of the file's terms");
+            require(is_sum(cs, memory, cs->rows[i].out, &c[i]), "c is the sum of the file's terms");
         }
     }
     thread_pool_destroy(pool);
@@ -89,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     g16_status status = constraint_system_read(&cs, copy, size - 1, 1000, generation, NULL, &error);
     if (status == G16_OK) {
         check_program(&cs);
+        require(constraint_system_shorten(&cs, NULL, &error) == G16_OK, "memory");
         solve(&cs, copy, size - 1);
         constraint_system_free(&cs);
     } else {

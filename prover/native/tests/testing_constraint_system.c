@@ -17,7 +17,9 @@ T_CS constraint_system *t_cs_read(const uint8_t *data, size_t size, uint64_t bas
     constraint_system *cs = malloc(sizeof *cs);
     *status = cs ? (int32_t)constraint_system_read(cs, data, size, base_offset, generation, cancel, error)
                  : (int32_t)G16_OUT_OF_MEMORY;
+    if (*status == G16_OK) *status = (int32_t)constraint_system_shorten(cs, cancel, error);
     if (*status == G16_OK) return cs;
+    if (cs) constraint_system_free(cs);
     free(cs);
     return NULL;
 }
@@ -26,6 +28,18 @@ T_CS void t_cs_free(constraint_system *cs) {
     if (cs) constraint_system_free(cs);
     free(cs);
 }
+
+static fr plain_sum(const constraint_system *cs, const fr *wires, uint32_t expression) {
+    fr sum = FR_ZERO, term;
+    for (uint32_t t = cs->expression_start[expression]; t < cs->expression_start[expression + 1]; t++) {
+        fr_mul(&term, &cs->coefficients[cs->terms[t].coefficient], &wires[cs->terms[t].wire]);
+        fr_add(&sum, &sum, &term);
+    }
+    return sum;
+}
+
+/* Of the terms that the solver evaluates. */
+T_CS uint64_t t_cs_short_terms(const constraint_system *cs) { return cs->short_forms.terms_count; }
 
 /* In the order of the fields of CountsOfConstraintSystem in the tests. */
 T_CS void t_cs_counts(const constraint_system *cs, uint64_t out[18]) {
@@ -104,20 +118,24 @@ T_CS uint32_t t_cs_digest_bytes(const constraint_system *cs, const uint8_t *valu
     return row;
 }
 
-/* backend: a g16_backend_choice. wires, a, b, c may be NULL. */
-T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t threads, uint8_t *wires, uint8_t *a,
-                        uint8_t *b, uint8_t *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
-                        g16_error *error) {
-    const g16_backend *backend = &g16_backend_portable;
+static const g16_backend *chosen_backend(uint32_t choice) {
 #if defined(__x86_64__)
-    if (choice == G16_BACKEND_ADX) backend = &g16_backend_adx;
-    if (choice == G16_BACKEND_AVX512) backend = &g16_backend_avx512;
+    if (choice == G16_BACKEND_ADX) return &g16_backend_adx;
+    if (choice == G16_BACKEND_AVX512) return &g16_backend_avx512;
 #if !defined(G16_WITHOUT_IFMA)
-    if (choice == G16_BACKEND_IFMA) backend = &g16_backend_ifma;
+    if (choice == G16_BACKEND_IFMA) return &g16_backend_ifma;
 #endif
 #else
     (void)choice;
 #endif
+    return &g16_backend_portable;
+}
+
+/* choice: a g16_backend_choice. wires, a, b, c may be NULL. */
+T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t threads, uint8_t *wires, uint8_t *a,
+                        uint8_t *b, uint8_t *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
+                        g16_error *error) {
+    const g16_backend *backend = chosen_backend(choice);
     size_t rows = cs->constraints, all = cs->wires + 3 * rows;
     fr *memory = malloc(all * sizeof *memory);
     thread_pool *pool = NULL;
@@ -135,6 +153,35 @@ T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t t
     }
     free(memory);
     return (int32_t)status;
+}
+
+/* Solves for any inputs, satisfiable or not, and counts the rows whose a, b or c are not the sums of the file's terms over the
+ * wires, or that solve a wire for which a * b is not c. UINT32_MAX when it does not come to that. */
+T_CS uint32_t t_cs_differing_rows(const constraint_system *cs, uint32_t choice, uint32_t threads, const uint8_t *inputs,
+                                  size_t count) {
+    const g16_backend *backend = chosen_backend(choice);
+    const size_t rows = cs->constraints;
+    uint32_t differing = UINT32_MAX;
+    fr *memory = malloc((cs->wires + 3 * rows) * sizeof *memory);
+    thread_pool *pool = NULL;
+    if (memory && thread_pool_create(&pool, threads) == G16_OK) {
+        fr *a = memory + cs->wires, *b = a + rows, *c = b + rows, product;
+        g16_status status = backend->solve(cs, pool, memory, a, b, c, inputs, count, NULL, NULL);
+        if (status == G16_OK || status == G16_UNSATISFIED_CONSTRAINT) {
+            differing = 0;
+            for (uint32_t i = 0; i < rows; i++) {
+                const cs_row *row = &cs->rows[i];
+                const fr left = plain_sum(cs, memory, row->left), right = plain_sum(cs, memory, row->right);
+                const fr out = plain_sum(cs, memory, row->out);
+                fr_mul(&product, &left, &right);
+                differing += !fr_equal(&left, &a[i]) || !fr_equal(&right, &b[i]) || !fr_equal(&out, &c[i]) ||
+                             (row->solves && !fr_equal(&product, &out));
+            }
+        }
+        thread_pool_destroy(pool);
+    }
+    free(memory);
+    return differing;
 }
 
 T_CS const char *t_cs_intcomp_u32(uint32_t *values, uint64_t capacity, const uint8_t *data, size_t size, uint64_t *count,
