@@ -16,6 +16,7 @@ from forester.chain.rpc_transport import RpcEndpoint
 from forester.errors import EndpointError, EndpointTimedOut, MalformedAnswer, RateLimited, RequestRefused
 from forester.limits.backoff import Backoff
 from forester.limits.quiet import Quiet
+from forester.limits.seldom import Seldom
 from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings
 from shared.logs import get_logger
@@ -25,6 +26,7 @@ _log = get_logger(__name__)
 Result = TypeVar("Result")
 
 _PROBE_TIMEOUT_S = 3.0
+_LIMIT_TOLD_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class RpcPool:
         self._endpoints: list[RpcEndpoint] = []
         self._quiet = Quiet(clock)
         self._stack = AsyncExitStack()
+        self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
         self._failures = 0
         self._on_fallback = False
         self._next_probe = 0.0
@@ -184,8 +187,10 @@ class RpcPool:
         return decoded
 
     def _count_failure(self, endpoint: RpcEndpoint, error: EndpointError) -> None:
-        if isinstance(error, RateLimited) and error.retry_after_s is not None:
-            self._quiet.ask(error.retry_after_s)
+        if isinstance(error, RateLimited):
+            self._tell_limit(endpoint, error)
+            if error.retry_after_s is not None:
+                self._quiet.ask(error.retry_after_s)
         if isinstance(error, RequestRefused) or endpoint is not self._endpoints[0]:
             return
         self._failures += 1
@@ -193,6 +198,11 @@ class RpcPool:
             self._on_fallback = True
             self._next_probe = self._clock() + self._fail_over.probe_interval_s
             _log.warning("rpc_fallback_used", node=endpoint.name, failures=self._failures, error=error.detail)
+
+    def _tell_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
+        if times := self._limited.due():
+            hint = "lower --rpc-pool-size and --max-concurrent-sends, or set --rpc-rate-limit and --send-tx-rate-limit"
+            _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, hint=hint)
 
     async def _endpoint(self) -> RpcEndpoint:
         """The node to ask: the first one, or the second until the first one is healthy again."""

@@ -35,6 +35,7 @@ from forester.indexer.types import (
 )
 from forester.limits.backoff import Backoff, read_retry_after
 from forester.limits.quiet import Quiet
+from forester.limits.seldom import Seldom
 from shared.logs import get_logger
 
 REQUEST_ID = "test-account"
@@ -46,6 +47,7 @@ PROBE_S = 30.0
 """After this long on the fallback, one exchange tries the first indexer again."""
 
 _CONNECT_S = 5.0
+_LIMIT_TOLD_S = 30.0
 _LONGEST_ANSWER = 256 << 20
 _LARGE_ANSWER = 1 << 18
 _log = get_logger(__name__)
@@ -127,6 +129,7 @@ class IndexerClient:
         self._quiet = Quiet(clock)
         self._failures = 0
         self._fallback_until = 0.0
+        self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
         self._times = times or IndexerTimes()
         self._admit = admit
 
@@ -270,8 +273,12 @@ class IndexerClient:
         try:
             text = await self._post(method, body, limit_s)
         except EndpointError as error:
-            if isinstance(error, RateLimited) and error.retry_after_s is not None:
-                self._quiet.ask(error.retry_after_s)
+            if isinstance(error, RateLimited):
+                if times := self._limited.due():
+                    hint = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
+                    _log.warning("indexer_rate_limited", error=error.detail, times=times, hint=hint)
+                if error.retry_after_s is not None:
+                    self._quiet.ask(error.retry_after_s)
             self._note(used, error.retryable)
             raise
         self._note(used, False)
