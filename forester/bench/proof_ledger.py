@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -14,6 +16,7 @@ from aiohttp import web
 from forester_fleet import Link
 
 MAX_BODY_BYTES = 64 << 20
+AT_ONCE = 4
 _OF_ONE_CONNECTION = frozenset(
     {"host", "connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 )
@@ -62,8 +65,12 @@ def _hash(text: str) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def running_ledger(ledger: Ledger, prover_url: str) -> AsyncIterator[str]:
-    """Serve on a free port; a forester's prover is the URL that this gives and ``/`` and its number."""
+async def running_ledger(ledger: Ledger, prover_url: str, *, proof_s: float = 0.0) -> AsyncIterator[str]:
+    """Serve on a free port; a forester's prover is the URL that this gives and ``/`` and its number.
+
+    Proofs take about ``proof_s`` seconds more, a few at a time, as those of a prover would that is not simulated.
+    """
+    room = asyncio.Semaphore(AT_ONCE)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
 
@@ -71,6 +78,9 @@ async def running_ledger(ledger: Ledger, prover_url: str) -> AsyncIterator[str]:
             asked, body = time.time(), await request.read()
             rest = request.path_qs.removeprefix(f"/{request.match_info['member']}")
             headers = _passed(request.headers)
+            if request.method == "POST" and proof_s:
+                async with room:
+                    await asyncio.sleep(proof_s * random.uniform(0.6, 1.4))
             try:
                 async with session.request(request.method, prover_url + rest, data=body, headers=headers) as answer:
                     content, status, told = await answer.read(), answer.status, _passed(answer.headers)

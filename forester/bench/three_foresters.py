@@ -227,7 +227,9 @@ async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
         net = processes.enter_context(running_localnet(*words))
         async with AsyncExitStack() as stack:
             pool = await stack.enter_async_context(RpcPool([net.url]))
-            url = await stack.enter_async_context(running_ledger(ledger, net.environment["PROVER_URL"]))
+            url = await stack.enter_async_context(
+                running_ledger(ledger, net.environment["PROVER_URL"], proof_s=options.proof_seconds)
+            )
             members = [
                 Member(number, weight, folder / f"forester-{number}")
                 for number, weight in enumerate(options.weights, start=1)
@@ -272,6 +274,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--traffic-every", type=float, default=8, help="seconds between rounds of users' traffic (8)")
     add("--slot-ms", type=float, default=400, help="milliseconds per slot; a cluster has 400, less hurries all (400)")
     add("--keys-dir", type=Path, help="proving keys of batch size 10: a prover makes real proofs (simulated ones)")
+    add("--proof-seconds", type=float, default=0, help="how much longer proofs take, of a prover of four at a time (0)")
     add("--patience", type=float, default=240, help="seconds to empty the queues when traffic has ended (240)")
     add("--seed", type=int, default=7, help="of the random choices; the network's own timing stays what it is (7)")
     add("--logs", type=Path, help="folder in which logs and journals stay")

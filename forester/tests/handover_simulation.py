@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes
 from forester.epoch.schedule import Share, TreeSchedule
 from forester.pipeline_v2.handover import Handover, needed_slots
+from forester.pipeline_v2.proof_times import FIRST_PROOF_S
 from forester.units import SLOT_SECONDS
 
 MOST_AHEAD = 4
@@ -58,7 +59,7 @@ class _Forester:
     landed: int = 0
 
     def need(self) -> int:
-        return needed_slots(max(self.took[-_REMEMBERED:], default=None), STAGING_S)
+        return needed_slots(max(self.took[-_REMEMBERED:], default=FIRST_PROOF_S), STAGING_S)
 
 
 def simulate(setting: Setting, seed: int) -> Result:

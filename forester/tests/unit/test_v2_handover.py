@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes, SlotRange
 from forester.epoch.schedule import Share, TreeSchedule
 from forester.epoch.terms import TERM_SLOTS
-from forester.pipeline_v2.handover import FIRST_PROOF_S, GRACE_SLOTS, Handover, may_begin, needed_slots, term_slots
+from forester.pipeline_v2.handover import GRACE_SLOTS, Handover, may_begin, needed_slots, term_slots
 
 SEEDS = range(3)
 DUPLICATE_SHARE = 0.02
@@ -52,8 +52,8 @@ def test_may_begin__proof_longer_than_a_term__terms_grow_and_beyond_an_epoch_it_
     assert not may_begin(200, 1000, held, 200)
 
 
-def test_needed_slots__no_proof_yet__a_usual_one_is_assumed() -> None:
-    assert needed_slots(None, 0.0) == FIRST_PROOF_S / 0.4
+def test_needed_slots__usual_time__has_a_margin() -> None:
+    assert needed_slots(8.0, 0.0) == 25
     assert needed_slots(8.0, 0.8) == 27
 
 

@@ -182,7 +182,7 @@ async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proo
     bench.world.slot_now = 95
     assert await processor.work(bench.world.turn(last_slot=100)) == Round()
     assert bench.world.begun == []
-    assert await processor.work(bench.world.turn(last_slot=130)) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=140)) == Round(elements=ZKP, transactions=1)
 
 
 async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench: Bench) -> None:

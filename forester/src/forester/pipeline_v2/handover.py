@@ -16,11 +16,8 @@ from forester.epoch.schedule import TreeSchedule
 from forester.epoch.terms import TERM_SLOTS, held_terms
 from forester.units import SLOT_SECONDS
 
-FIRST_PROOF_S = 10.0
-"""What the first proof is taken to need."""
-
 _PROOF_MARGIN = 1.25
-"""A proof may take so much longer than the longest of the last few."""
+"""A proof may take so much longer than usual."""
 
 GRACE_SLOTS = CONFIRMATION_SLOTS
 """So long after a handover the last transaction of the holder before may show up."""
@@ -30,10 +27,9 @@ _SPREAD_TERMS = 12
 """After so many terms without movement a tree counts as abandoned, up to so many later lest two take over at once."""
 
 
-def needed_slots(usual_s: float | None, staging_s: float) -> int:
-    """The time of a proof, by the longest of the last few (None if there was none), and of what comes before it."""
-    proof_s = FIRST_PROOF_S if usual_s is None else usual_s * _PROOF_MARGIN
-    return math.ceil((proof_s + staging_s) / SLOT_SECONDS)
+def needed_slots(usual_s: float, staging_s: float) -> int:
+    """The time of a proof and of what comes before it."""
+    return math.ceil((usual_s * _PROOF_MARGIN + staging_s) / SLOT_SECONDS)
 
 
 def term_slots(need_slots: int, active_slots: int) -> int:

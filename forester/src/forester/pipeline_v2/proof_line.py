@@ -7,22 +7,18 @@ and are in the journal as soon as they are there.
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 
 from forester.errors import ForesterError
 from forester.journal.proofs import ProofStore, StoredProof
 from forester.pipeline_v2.proof_cache import select_proofs, stored_proof
 from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests
+from forester.pipeline_v2.proof_times import ProofTimes
 from forester.pipeline_v2.staging import StagedBatch
 from forester.prover_client.client import FinishedProof, ProverClient
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
-_DURATIONS = 16
-_DURATIONS_KEPT_S = 300.0
-"""A prover that was busy five minutes ago need not be so now."""
-
 Link = tuple[int, str, bytes, bytes]
 """Sequence number, circuit, old and new root: what a proof proves."""
 
@@ -65,7 +61,7 @@ class ProofLine:
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
         self._asked_at: dict[Link, tuple[float, int]] = {}
-        self._durations: deque[tuple[float, int, float]] = deque(maxlen=_DURATIONS)
+        self._times = ProofTimes(clock)
         self._failure: ForesterError | None = None
         self._bug: Exception | None = None
         self._changed = asyncio.Event()
@@ -109,17 +105,9 @@ class ProofLine:
         return len(self._under_way)
 
     @property
-    def usual_seconds(self) -> float | None:
-        """How long a proof takes that is asked for now, from request to result; None if there was none yet.
-
-        The longest of the last few that had no more proofs of the line before them: a prover may make one at a time.
-        """
-        now, before = self._clock(), self.under_way
-        alike = [(at, seconds) for at, waiting, seconds in self._durations if waiting <= before] or [
-            (at, seconds) for at, _, seconds in self._durations
-        ]
-        recent = [seconds for at, seconds in alike if now - at <= _DURATIONS_KEPT_S]
-        return max(recent or [seconds for _, seconds in alike[-1:]], default=None)
+    def usual_seconds(self) -> float:
+        """How long a proof takes that is asked for now, from request to result."""
+        return self._times.usual(self.under_way)
 
     def take_failure(self) -> ForesterError | None:
         """Why the last proof that failed did so, told once; raises what was not foreseen."""
@@ -172,10 +160,9 @@ class ProofLine:
                 result = await self._requests.take()
                 link = link_of_batch(result.batch)
                 self._under_way.pop(link, None)
-                now = self._clock()
-                asked, waiting = self._asked_at.pop(link, (now, 0))
+                asked, before = self._asked_at.pop(link, (self._clock(), 0))
                 if result.proof is not None:
-                    self._durations.append((now, waiting, now - asked))
+                    self._times.add(before, self._clock() - asked)
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure

@@ -1,0 +1,38 @@
+"""How long a proof of a line takes, learned from those before it; no I/O."""
+
+from collections import deque
+from collections.abc import Callable
+
+FIRST_PROOF_S = 10.0
+"""What a proof is taken to need before there was one."""
+
+_REMEMBERED = 16
+_REMEMBERED_S = 300.0
+"""A prover that was busy five minutes ago need not be so now."""
+
+
+class ProofTimes:
+    """Seconds from request to result, each with the number of proofs of the line that were under way before it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int, float]] = deque(maxlen=_REMEMBERED)
+
+    def add(self, before: int, seconds: float) -> None:
+        """Take in a proof that was made."""
+        self._seen.append((self._clock(), before, seconds))
+
+    def usual(self, before: int) -> float:
+        """How long a proof takes that is asked for while so many are under way.
+
+        The longest of the last few that had no more before them; where none had as many, the prover is taken to make
+        one after another.
+        """
+        now = self._clock()
+        recent = [item for item in self._seen if now - item[0] <= _REMEMBERED_S] or list(self._seen)[-1:]
+        if not recent:
+            return FIRST_PROOF_S * (before + 1)
+        alike = max(before, min(item[1] for item in recent))
+        longest = max(seconds for _, waiting, seconds in recent if waiting <= alike)
+        most = max(item[1] for item in recent)
+        return longest * max(1.0, (before + 1) / (most + 1))
