@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from localnet_process import Localnet, running_localnet
+from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import REGISTERED_PROGRAM
@@ -109,6 +112,58 @@ def test_health__identity_of_the_command_line__is_the_one_that_is_checked(net: L
     code, text = run(net, "health", *words, "--check-balance", "--min-balance", "0.5", **nothing)
     assert code == 0, text
     assert "registration" not in json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "failed"),
+    [
+        ("--indexer-url", NOWHERE, {"indexer"}),
+        ("--prover-url", NOWHERE, {"prover"}),
+        ("--prover-append-url", NOWHERE, {"prover"}),
+        ("--prover-update-url", NOWHERE, {"prover"}),
+        ("--prover-address-append-url", NOWHERE, {"prover"}),
+        ("--fallback-rpc-url", NOWHERE, {"fallback_rpc"}),
+        ("--payer", str(Keypair.from_seed(bytes([8]) * 32)), {"admission", "balance"}),
+        ("--derivation", str(STRANGER), {"admission"}),
+        ("--min-balance", "1000000", {"balance"}),
+        ("--tree-id", str(STRANGER), {"trees"}),
+    ],
+)
+def test_check__one_option_with_a_value_that_does_not_fit__fails_the_check_that_it_is_for(
+    net: Localnet, option: str, value: str, failed: set[str]
+) -> None:
+    code, text = run(net, "check", option, value, "--output", "json")
+    found = {check["name"]: check["success"] for check in json.loads(text)["checks"]}
+    assert {name for name, success in found.items() if not success} == failed
+    assert code == bool(failed)
+
+
+def test_check__rpc_url_gone__fails_within_its_limit_whatever_needs_it(net: Localnet) -> None:
+    code, text = run(net, "check", "--rpc-url", NOWHERE, "--timeout", "3", "--output", "json")
+    found = {check["name"]: check["success"] for check in json.loads(text)["checks"]}
+    assert code == 1
+    assert {name for name, success in found.items() if success} == {"settings", "prover", "fallback_rpc"}
+
+
+def test_check__prover_api_key__is_what_the_provers_are_asked_with(net: Localnet) -> None:
+    keys: list[str | None] = []
+
+    class Prover(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.append(self.headers["X-API-Key"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Prover) as server:
+        for key in ("first-key", "second-key"):
+            threading.Thread(target=server.handle_request, daemon=True).start()
+            url = f"http://127.0.0.1:{server.server_port}"
+            code, text = run(net, "check", "--prover-url", url, "--prover-api-key", key)
+            assert code == 0, text
+    assert keys == ["first-key", "second-key"]
 
 
 def test_commands__first_node_gone__go_on_with_the_fallback(net: Localnet) -> None:

@@ -19,6 +19,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from start_options import chosen
 
+from forester.cli.check import check
 from forester.cli.health import health
 from forester.cli.main import cli
 from forester.cli.start import start
@@ -29,7 +30,7 @@ from forester.settings.sources import flag, variable
 
 TESTS = Path(__file__).parents[1]
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((TESTS / "vectors" / "command_options.json").read_text())
-COMMANDS: dict[str, click.Command] = {"start": start, "health": health, "status": status}
+COMMANDS: dict[str, click.Command] = {"start": start, "health": health, "status": status, "check": check}
 ROWS = [(command, row) for command in COMMANDS for row in TABLE[command]]
 TAKEN = [(command, row) for command, row in ROWS if not row.get("refused")]
 REFUSED = [(command, row) for command, row in ROWS if row.get("refused")]

@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -32,19 +33,29 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of commands that may raise ForesterError.
 
-    ``modules`` maps their names to ``module`` or ``module:name``, and their summaries.
+    ``modules`` maps their names to ``module`` or ``module:name``, and their summaries; ``refused`` maps names that are
+    no commands here to what to do instead.
     """
 
-    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, tuple[str, str]],
+        refused: Mapping[str, str] = MappingProxyType({}),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.modules = modules
+        self.refused = refused
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, in the order of the table."""
         return list(self.modules)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a command."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; a usage error that says what to do for one that is refused."""
+        if cmd_name in self.refused:
+            raise click.UsageError(self.refused[cmd_name], ctx)
         if cmd_name not in self.modules:
             return None
         module, _, name = self.modules[cmd_name][0].partition(":")

@@ -17,6 +17,10 @@ COMMANDS = {
 @click.group(
     cls=Group,
     modules=COMMANDS,
+    refused={
+        "dashboard": "dashboard is a command of the reference only: forester start serves the same API with "
+        "--api-server-port, forester status prints it; start one of them instead"
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 fine, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
     "70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
