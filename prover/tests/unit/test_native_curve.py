@@ -1,4 +1,4 @@
-"""G1 and G2 in XYZZ coordinates against py_ecc, in both backends."""
+"""G1 and G2 in XYZZ coordinates against py_ecc, in all backends and in the device code of CUDA."""
 
 from __future__ import annotations
 
@@ -51,6 +51,12 @@ def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithme
     return Arithmetic(testing_library, request.param)
 
 
+@pytest.fixture(scope="module", params=[*BACKENDS, "cuda"])
+def shared_arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithmetic:
+    """Of what the device has, too: its code compiled for the host."""
+    return Arithmetic(testing_library, request.param)
+
+
 def draw_scale(data: st.DataObject, group: Group) -> bytes:
     """A non-zero field element."""
     first = data.draw(st.integers(1, P - 1))
@@ -61,14 +67,14 @@ def draw_scale(data: st.DataObject, group: Group) -> bytes:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), m=SCALARS, n=SCALARS, relation=st.sampled_from(["any", "equal", "opposite"]))
 def test_addition__of_any_two_points__equals_py_ecc(
-    arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int, n: int, relation: str
+    shared_arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int, n: int, relation: str
 ) -> None:
     p = multiply(group.generator, m)
     q = {"any": lambda: multiply(group.generator, n), "equal": lambda: p, "opposite": lambda: negate(p)}[relation]()
     operands = [group.encode(p), group.encode(q), draw_scale(data, group), draw_scale(data, group)]
     size = len(operands[0])
     for hook in ("add", "add_affine"):
-        out = arithmetic.compute(f"field_{group.name}_{hook}", *operands, out_bytes=size)
+        out = shared_arithmetic.compute(f"field_{group.name}_{hook}", *operands, out_bytes=size)
         assert group.decode(out) == add(p, q), hook
 
 
@@ -76,23 +82,23 @@ def test_addition__of_any_two_points__equals_py_ecc(
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), m=SCALARS)
 def test_doubling_and_negation__of_any_point__equal_py_ecc(
-    arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int
+    shared_arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int
 ) -> None:
     p = multiply(group.generator, m)
     operands = [group.encode(p), group.encode(p), draw_scale(data, group), draw_scale(data, group)]
     size = len(operands[0])
-    assert group.decode(arithmetic.compute(f"field_{group.name}_double", *operands, out_bytes=size)) == add(p, p)
-    assert group.decode(arithmetic.compute(f"field_{group.name}_neg", *operands, out_bytes=size)) == negate(p)
+    assert group.decode(shared_arithmetic.compute(f"field_{group.name}_double", *operands, out_bytes=size)) == add(p, p)
+    assert group.decode(shared_arithmetic.compute(f"field_{group.name}_neg", *operands, out_bytes=size)) == negate(p)
 
 
 @any_group
 @settings(max_examples=30, deadline=None)
 @given(m=SCALARS, n=st.one_of(SCALARS, st.sampled_from([R, R + 1, 2**255, 2**256 - 1])))
 def test_multiplication__by_scalars_up_to_256_bits__equals_py_ecc(
-    arithmetic: Arithmetic, group: Group, m: int, n: int
+    shared_arithmetic: Arithmetic, group: Group, m: int, n: int
 ) -> None:
     p = group.encode(multiply(group.generator, m))
-    out = arithmetic.compute(f"field_{group.name}_mul", p, word(n), out_bytes=len(p))
+    out = shared_arithmetic.compute(f"field_{group.name}_mul", p, word(n), out_bytes=len(p))
     assert group.decode(out) == multiply(group.generator, m * n % R)
 
 

@@ -1,4 +1,4 @@
-"""Fr, Fp and the tower over Fp against Python's integers and py_ecc, in both backends."""
+"""Fr, Fp and the tower over Fp against Python's integers and py_ecc, in all backends and in the device code of CUDA."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithme
     return Arithmetic(testing_library, request.param)
 
 
+@pytest.fixture(scope="module", params=[*BACKENDS, "cuda"])
+def shared_arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithmetic:
+    """Of what the device has, too: its code compiled for the host."""
+    return Arithmetic(testing_library, request.param)
+
+
 def values(modulus: int) -> st.SearchStrategy[int]:
     """Canonical values with those that stress carries and reductions."""
     edges = [0, 1, 2, 3, modulus - 1, modulus - 2, (modulus - 1) // 2, (modulus + 1) // 2, 2**64 - 1, 2**64]
@@ -52,46 +58,50 @@ any_field = pytest.mark.parametrize("field", ["fr", "fp"])
 @any_field
 @settings(deadline=None)
 @given(data=st.data())
-def test_prime_field__two_operands__equal_integers(arithmetic: Arithmetic, field: str, data: st.DataObject) -> None:
+def test_prime_field__two_operands__equal_integers(
+    shared_arithmetic: Arithmetic, field: str, data: st.DataObject
+) -> None:
     modulus = MODULI[field]
     a, b = data.draw(values(modulus)), data.draw(values(modulus))
 
     def result(name: str) -> int:
-        return words(arithmetic.compute(f"field_{field}_{name}", word(a), word(b), out_bytes=32))[0]
+        return words(shared_arithmetic.compute(f"field_{field}_{name}", word(a), word(b), out_bytes=32))[0]
 
     assert result("add") == (a + b) % modulus
     assert result("sub") == (a - b) % modulus
     assert result("mul") == a * b % modulus
     assert result("pow") == pow(a, b, modulus)
-    assert arithmetic.predicate(f"field_{field}_equal", word(a), word(b)) == (a == b)
+    assert shared_arithmetic.predicate(f"field_{field}_equal", word(a), word(b)) == (a == b)
 
 
 @any_field
 @settings(deadline=None)
 @given(data=st.data())
-def test_prime_field__one_operand__equals_integers(arithmetic: Arithmetic, field: str, data: st.DataObject) -> None:
+def test_prime_field__one_operand__equals_integers(
+    shared_arithmetic: Arithmetic, field: str, data: st.DataObject
+) -> None:
     modulus = MODULI[field]
     a = data.draw(values(modulus))
 
     def result(name: str) -> int:
-        return words(arithmetic.compute(f"field_{field}_{name}", word(a), out_bytes=32))[0]
+        return words(shared_arithmetic.compute(f"field_{field}_{name}", word(a), out_bytes=32))[0]
 
     assert result("sqr") == a * a % modulus
     assert result("neg") == -a % modulus
     assert result("double") == 2 * a % modulus
     assert result("inv") == pow(a, modulus - 2, modulus)
-    assert arithmetic.predicate(f"field_{field}_is_zero", word(a)) == (a == 0)
-    assert arithmetic.predicate(f"field_{field}_equal", word(a), word(a))
+    assert shared_arithmetic.predicate(f"field_{field}_is_zero", word(a)) == (a == 0)
+    assert shared_arithmetic.predicate(f"field_{field}_equal", word(a), word(a))
 
 
 @any_field
 @pytest.mark.parametrize("excess", [0, 1, 2**64])
 def test_prime_field__value_at_or_above_the_modulus__is_refused(
-    arithmetic: Arithmetic, field: str, excess: int
+    shared_arithmetic: Arithmetic, field: str, excess: int
 ) -> None:
     for value in (MODULI[field] + excess, 2**256 - 1 - excess):
         with pytest.raises(NotCanonical):
-            arithmetic.compute(f"field_{field}_neg", word(value), out_bytes=32)
+            shared_arithmetic.compute(f"field_{field}_neg", word(value), out_bytes=32)
 
 
 @settings(deadline=None)
@@ -127,28 +137,35 @@ def test_fp__several_roots_at_once__are_the_power_of_each(arithmetic: Arithmetic
     assert words(out) == [pow(a, (P + 1) // 4, P) for a in batch]
 
 
-@settings(deadline=None)
-@given(a=FP2, b=FP2, c=FP)
-def test_fp2__operations__equal_integers(arithmetic: Arithmetic, a: Fp2, b: Fp2, c: int) -> None:
-    def result(name: str, *operands: bytes) -> Fp2:
-        c0, c1 = words(arithmetic.compute(f"field_fp2_{name}", *operands, out_bytes=64))
-        return (c0, c1)
+def fp2_result(arithmetic: Arithmetic, name: str, *operands: bytes) -> Fp2:
+    c0, c1 = words(arithmetic.compute(f"field_fp2_{name}", *operands, out_bytes=64))
+    return (c0, c1)
 
+
+@settings(deadline=None)
+@given(a=FP2, b=FP2)
+def test_fp2__field_operations__equal_integers(shared_arithmetic: Arithmetic, a: Fp2, b: Fp2) -> None:
     x, y = fp2_bytes(a), fp2_bytes(b)
+    assert fp2_result(shared_arithmetic, "add", x, y) == fp2_add(a, b)
+    assert fp2_result(shared_arithmetic, "sub", x, y) == fp2_sub(a, b)
+    assert fp2_result(shared_arithmetic, "mul", x, y) == fp2_mul(a, b)
+    assert fp2_result(shared_arithmetic, "sqr", x) == fp2_mul(a, a)
+    assert fp2_result(shared_arithmetic, "neg", x) == fp2_sub((0, 0), a)
+    assert fp2_result(shared_arithmetic, "double", x) == fp2_add(a, a)
+    assert fp2_result(shared_arithmetic, "inv", x) == fp2_inverse(a)
+    assert shared_arithmetic.predicate("field_fp2_is_zero", x) == (a == (0, 0))
+    assert shared_arithmetic.predicate("field_fp2_equal", x, y) == (a == b)
+
+
+@settings(deadline=None)
+@given(a=FP2, c=FP)
+def test_fp2__operations_of_the_host__equal_integers(arithmetic: Arithmetic, a: Fp2, c: int) -> None:
+    x = fp2_bytes(a)
     half = pow(2, -1, P)
-    assert result("add", x, y) == fp2_add(a, b)
-    assert result("sub", x, y) == fp2_sub(a, b)
-    assert result("mul", x, y) == fp2_mul(a, b)
-    assert result("sqr", x) == fp2_mul(a, a)
-    assert result("neg", x) == fp2_sub((0, 0), a)
-    assert result("double", x) == fp2_add(a, a)
-    assert result("halve", x) == fp2_mul(a, (half, 0))
-    assert result("conj", x) == (a[0], -a[1] % P)
-    assert result("inv", x) == fp2_inverse(a)
-    assert result("mul_xi", x) == fp2_mul(a, (9, 1))
-    assert result("mul_fp", x, word(c)) == fp2_mul(a, (c, 0))
-    assert arithmetic.predicate("field_fp2_is_zero", x) == (a == (0, 0))
-    assert arithmetic.predicate("field_fp2_equal", x, y) == (a == b)
+    assert fp2_result(arithmetic, "halve", x) == fp2_mul(a, (half, 0))
+    assert fp2_result(arithmetic, "conj", x) == (a[0], -a[1] % P)
+    assert fp2_result(arithmetic, "mul_xi", x) == fp2_mul(a, (9, 1))
+    assert fp2_result(arithmetic, "mul_fp", x, word(c)) == fp2_mul(a, (c, 0))
     assert arithmetic.predicate("field_fp2_is_larger_half", x) == ((a[1] or a[0]) > (P - 1) // 2)
 
 
