@@ -1,0 +1,241 @@
+/* gpu_bench.cu - rates and times of the CUDA code on one GPU.
+ *
+ * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS]]] prints one JSON object: the median of REPEATS timings by events after
+ * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
+ * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "device_msm.h"
+#include "gpu_generators.h"
+
+#define REPEATS 10
+#define DISCARDED 3
+#define BENCH_THREADS 128
+#define PRODUCT_STEPS 128.0 /* wide multiply-adds of a Montgomery product */
+
+static device_queue queue = {0, DEVICE_OK, cudaSuccess};
+
+static void stop_on_failure(void) {
+    device_note(&queue, cudaStreamSynchronize(queue.stream));
+    if (queue.status == DEVICE_OK) return;
+    fprintf(stderr, "gpu_bench: %s\n", cudaGetErrorString(queue.error));
+    exit(1);
+}
+
+static int ascending(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median milliseconds of what `work` launches. */
+template <typename Work> static double median_ms(Work work) {
+    cudaEvent_t begin, end;
+    float times[REPEATS];
+    cudaEventCreate(&begin);
+    cudaEventCreate(&end);
+    for (int i = -DISCARDED; i < REPEATS; i++) {
+        cudaEventRecord(begin, queue.stream);
+        work();
+        cudaEventRecord(end, queue.stream);
+        stop_on_failure();
+        if (i >= 0) cudaEventElapsedTime(&times[i], begin, end);
+    }
+    qsort(times, REPEATS, sizeof *times, ascending);
+    return times[REPEATS / 2];
+}
+
+static uint32_t grid_that_fills(uint32_t blocks_per_sm) {
+    cudaDeviceProp properties;
+    device_note(&queue, cudaGetDeviceProperties(&properties, 0));
+    stop_on_failure();
+    return (uint32_t)properties.multiProcessorCount * blocks_per_sm;
+}
+
+/* ---- rates -------------------------------------------------------------------------------------- */
+
+#define RATE_CHAINS 8
+#define RATE_STEPS 4096
+
+__global__ void __launch_bounds__(BENCH_THREADS) imad_wide_kernel(uint64_t *out, uint32_t x, uint32_t y) {
+    uint64_t sums[RATE_CHAINS];
+    for (int i = 0; i < RATE_CHAINS; i++) sums[i] = threadIdx.x + i;
+    for (int k = 0; k < RATE_STEPS; k++) {
+#pragma unroll
+        for (int i = 0; i < RATE_CHAINS; i++) {
+            /* A factor that depends on the chain, or the product would be taken out of the loop. */
+            asm volatile("mad.wide.u32 %0, %1, %2, %0;" : "+l"(sums[i]) : "r"(x + i), "r"(y));
+        }
+    }
+    uint64_t sum = 0;
+    for (int i = 0; i < RATE_CHAINS; i++) sum ^= sums[i];
+    out[blockIdx.x * (uint64_t)blockDim.x + threadIdx.x] = sum;
+}
+
+/* Wide multiply-adds per second. */
+static double imad_wide_rate(void) {
+    const uint32_t blocks = grid_that_fills(16);
+    uint64_t *out = (uint64_t *)device_allocate(&queue, (size_t)blocks * BENCH_THREADS * sizeof *out);
+    const double ms = median_ms([&] { imad_wide_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(out, 12345, 67891); });
+    device_release(out);
+    return (double)blocks * BENCH_THREADS * RATE_CHAINS * RATE_STEPS / ms * 1e3;
+}
+
+#define MUL_STEPS 1024
+
+__global__ void __launch_bounds__(BENCH_THREADS, 4) mul_kernel(fp *values) {
+    fp *own = values + 3 * (blockIdx.x * (uint64_t)blockDim.x + threadIdx.x);
+    fp a = own[0], b = own[1];
+    const fp factor = own[2];
+    for (int k = 0; k < MUL_STEPS; k++) {
+        fp_mul(&a, &a, &factor);
+        fp_mul(&b, &b, &factor);
+    }
+    own[0] = a;
+    own[1] = b;
+}
+
+static double mul_rate(void) {
+    const uint32_t blocks = grid_that_fills(8);
+    const size_t bytes = (size_t)blocks * BENCH_THREADS * 3 * sizeof(fp);
+    fp *values = (fp *)device_allocate(&queue, bytes);
+    if (values) device_note(&queue, cudaMemsetAsync(values, 0x17, bytes, queue.stream));
+    const double ms = median_ms([&] { mul_kernel<<<blocks, BENCH_THREADS, 0, queue.stream>>>(values); });
+    device_release(values);
+    return (double)blocks * BENCH_THREADS * 2 * MUL_STEPS / ms * 1e3;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------- */
+
+/* Values below 2^252, which are good as scalars. */
+__global__ void random_values_kernel(fr *values, uint32_t count) {
+    const uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x;
+    uint64_t state = (i + 1) * 0x9e3779b97f4a7c15u;
+    if (i >= count) return;
+    for (int j = 0; j < LIMBS; j++) {
+        state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64, Steele 2014 */
+        state = (state ^ state >> 27) * 0x94d049bb133111ebu;
+        values[i].v[j] = (uint32_t)(state >> 32);
+    }
+    values[i].v[LIMBS - 1] &= 0x0fffffff;
+}
+
+#define MADD_STEPS 512
+#define MADD_BASES 4096
+
+#define GROUP_BENCH(group, blocks_per_sm)                                                                       \
+    __global__ void group##_multiples_kernel(group##_affine *out, group##_affine generator, uint32_t count) {   \
+        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, scalar = i + 1;                               \
+        group##_affine point = generator;                                                                       \
+        group##_xyzz sum;                                                                                       \
+        if (i >= count) return;                                                                                 \
+        group##_xyzz_mul_bits(&sum, &point, &scalar, 32);                                                       \
+        group##_xyzz_to_affine(&point, &sum);                                                                   \
+        out[i] = point;                                                                                         \
+    }                                                                                                           \
+    __global__ void __launch_bounds__(MSM_THREADS, blocks_per_sm)                                               \
+        group##_madd_kernel(group##_xyzz *out, const group##_affine *bases) {                                   \
+        const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;                                               \
+        group##_affine base = bases[i % MADD_BASES], next;                                                      \
+        group##_xyzz sum;                                                                                       \
+        group##_xyzz_from_affine(&sum, &base);                                                                  \
+        next = bases[(i + 1) % MADD_BASES];                                                                     \
+        for (uint32_t k = 2; k < MADD_STEPS + 2; k++) {                                                         \
+            base = next;                                                                                        \
+            next = bases[(i + k * k) % MADD_BASES];                                                             \
+            group##_xyzz_add_affine(&sum, &sum, &base);                                                         \
+        }                                                                                                       \
+        out[i] = sum;                                                                                           \
+    }                                                                                                           \
+    static group##_affine *group##_bases(uint32_t count, uint32_t rows, const uint64_t *generator) {            \
+        group##_affine *bases = (group##_affine *)device_allocate(&queue, (size_t)rows * count * sizeof *bases); \
+        group##_affine point;                                                                                   \
+        memcpy(&point, generator, sizeof point);                                                                \
+        stop_on_failure();                                                                                      \
+        group##_multiples_kernel<<<(count + 63) / 64, 64, 0, queue.stream>>>(bases, point, count);              \
+        stop_on_failure();                                                                                      \
+        return bases;                                                                                           \
+    }                                                                                                           \
+    static double group##_madd_rate(const uint64_t *generator) {                                                \
+        const uint32_t blocks = grid_that_fills(blocks_per_sm);                                                 \
+        group##_affine *bases = group##_bases(MADD_BASES, 1, generator);                                        \
+        group##_xyzz *out =                                                                                     \
+            (group##_xyzz *)device_allocate(&queue, (size_t)blocks * MSM_THREADS * sizeof *out);                \
+        const double ms =                                                                                       \
+            median_ms([&] { group##_madd_kernel<<<blocks, MSM_THREADS, 0, queue.stream>>>(out, bases); });      \
+        device_release(bases);                                                                                  \
+        device_release(out);                                                                                    \
+        return (double)blocks * MSM_THREADS * MADD_STEPS / ms * 1e3;                                            \
+    }                                                                                                           \
+    static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, double products,         \
+                                  const uint64_t *generator) {                                                  \
+        const device_msm_plan plan =                                                                            \
+            window_bits ? device_msm_plan_of(count, window_bits, sets) : device_msm_plan_for(count, sets);      \
+        msm_sort_arguments sort;                                                                                \
+        group##_msm_memory memory;                                                                              \
+        memset(&sort, 0, sizeof sort);                                                                          \
+        memset(&memory, 0, sizeof memory);                                                                      \
+        if (!device_msm_fits(&plan)) {                                                                          \
+            fprintf(stderr, "gpu_bench: no plan fits\n");                                                       \
+            exit(1);                                                                                            \
+        }                                                                                                       \
+        group##_affine *bases = group##_bases(count, plan.shifts, generator);                                   \
+        fr *values = (fr *)device_allocate(&queue, count * sizeof *values);                                     \
+        int32_t *digits = (int32_t *)device_allocate(&queue, device_msm_entries(&plan) * sizeof *digits);       \
+        sort.plan = plan;                                                                                       \
+        msm_sort_allocate(&queue, &sort.memory, &plan);                                                         \
+        group##_msm_allocate(&queue, &memory, &plan);                                                           \
+        stop_on_failure();                                                                                      \
+        group##_msm_table_run(&queue, bases, &plan);                                                            \
+        random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(values, count);                     \
+        const msm_recode_arguments recode = {digits, values, {1}, count, plan.window_bits, plan.windows};       \
+        const msm_list list = {digits, count, NULL, count};                                                     \
+        sort.lists[0] = list;                                                                                   \
+        const double sorting = median_ms([&] {                                                                  \
+            msm_recode_run(&queue, &recode);                                                                    \
+            msm_sort_run(&queue, &sort);                                                                        \
+        });                                                                                                     \
+        const double all = median_ms([&] {                                                                      \
+            msm_recode_run(&queue, &recode);                                                                    \
+            group##_msm_run(&queue, &sort, bases, &memory);                                                     \
+        });                                                                                                     \
+        const double bound = (double)device_msm_entries(&plan) * products * PRODUCT_STEPS / imad_wide_rate() * 1e3; \
+        printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"window_bits\": %u, \"sets\": %u, "          \
+               "\"ms\": %.4f, \"sort_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",                    \
+               count, plan.window_bits, plan.sets, all, sorting, bound, bound / all);                           \
+    }
+
+GROUP_BENCH(g1, 4)
+GROUP_BENCH(g2, 2)
+
+static void print_rate(const char *name, double rate, double bound) {
+    printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate, bound,
+           rate / bound);
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    const uint32_t log2 = argc > 2 ? (uint32_t)atoi(argv[2]) : 20, sets = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
+    const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
+    device_note(&queue, cudaStreamCreate(&queue.stream));
+    stop_on_failure();
+    if (!strcmp(name, "imad_wide_rate")) {
+        const double rate = imad_wide_rate();
+        print_rate(name, rate, 32.0 * grid_that_fills(1) * 1.98e9); /* per clock and multiprocessor; an H200's clock */
+    } else if (!strcmp(name, "mul_imad")) {
+        print_rate(name, mul_rate(), imad_wide_rate() / PRODUCT_STEPS);
+    } else if (!strcmp(name, "madd_g1")) {
+        print_rate(name, g1_madd_rate(G1_GENERATOR), imad_wide_rate() / (10 * PRODUCT_STEPS));
+    } else if (!strcmp(name, "madd_g2")) {
+        print_rate(name, g2_madd_rate(G2_GENERATOR), imad_wide_rate() / (28 * PRODUCT_STEPS));
+    } else if (!strcmp(name, "msm_g1")) {
+        g1_msm_times(1u << log2, sets, window_bits, 10, G1_GENERATOR);
+    } else if (!strcmp(name, "msm_g2")) {
+        g2_msm_times(1u << log2, sets, window_bits, 28, G2_GENERATOR);
+    } else {
+        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2 [log2 [sets [window_bits]]]\n");
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* device_msm_plan.h - sizes of a multi-scalar multiplication on the device; plain numbers, decided on the host.
+ *
+ * Scalars are cut into signed digits of window_bits bits, -2^(window_bits - 1) .. 2^(window_bits - 1) - 1, as by the host's
+ * msm_table_recode(). Window w belongs to bucket set w mod sets and takes its bases from row w / sets of a table of shifted
+ * bases (msm_table.h); without a table there are as many sets as windows, and the only row is the bases themselves.
+ * Every choice gives the same sum.
+ */
+#ifndef G16_DEVICE_MSM_PLAN_H
+#define G16_DEVICE_MSM_PLAN_H
+
+#include <stdint.h>
+
+#define DEVICE_MSM_SCALAR_BITS 255 /* 254, and one for the sign of the last digit */
+#define DEVICE_MSM_MIN_WINDOW 2
+#define DEVICE_MSM_MAX_WINDOW 23
+#define DEVICE_MSM_MAX_LOW_BITS 11    /* counters of a partition lie in shared memory */
+#define DEVICE_MSM_MIN_PARTITION_BITS 8 /* blocks that sort at the same time */
+#define DEVICE_MSM_TILE 8192          /* digits of a block of the first sorting pass */
+#define DEVICE_MSM_MIN_PIECE 8
+#define DEVICE_MSM_MAX_PIECE 256
+#define DEVICE_MSM_FULL_GPU 65536 /* threads below which multiprocessors stand idle */
+
+typedef struct device_msm_plan {
+    uint32_t window_bits, windows, sets, shifts;
+    uint32_t buckets;    /* of a set */
+    uint32_t partitions; /* of a set: buckets with equal high bits, sorted by one block */
+    uint32_t low_bits;   /* of a bucket's number: its place in the partition */
+    uint32_t count;      /* bases in a row of the table */
+    uint32_t tiles;      /* blocks of the first sorting pass per window */
+    uint32_t piece;      /* additions of one thread at most; longer buckets are cut */
+} device_msm_plan;
+
+static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
+    return value < limit ? (uint32_t)value : limit;
+}
+
+/* sets 0: no table. */
+static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window_bits, uint32_t sets) {
+    device_msm_plan plan;
+    plan.window_bits = window_bits;
+    plan.windows = (DEVICE_MSM_SCALAR_BITS + window_bits - 1) / window_bits;
+    plan.sets = sets && sets < plan.windows ? sets : plan.windows;
+    plan.shifts = (plan.windows + plan.sets - 1) / plan.sets;
+    plan.buckets = 1u << (window_bits - 1);
+    plan.low_bits = window_bits - 1 > DEVICE_MSM_MIN_PARTITION_BITS ? window_bits - 1 - DEVICE_MSM_MIN_PARTITION_BITS : 0;
+    if (plan.low_bits > DEVICE_MSM_MAX_LOW_BITS) plan.low_bits = DEVICE_MSM_MAX_LOW_BITS;
+    plan.partitions = plan.buckets >> plan.low_bits;
+    plan.count = count;
+    plan.tiles = count ? (count + DEVICE_MSM_TILE - 1) / DEVICE_MSM_TILE : 1;
+    const uint64_t entries = (uint64_t)plan.windows * count, keys = (uint64_t)plan.sets * plan.buckets;
+    const uint64_t filling = entries / DEVICE_MSM_FULL_GPU, unsplit = 4 * (entries / keys);
+    plan.piece = device_msm_at_most(filling < unsplit ? filling : unsplit, DEVICE_MSM_MAX_PIECE);
+    if (plan.piece < DEVICE_MSM_MIN_PIECE) plan.piece = DEVICE_MSM_MIN_PIECE;
+    return plan;
+}
+
+/* Buckets of all sets. */
+static inline uint64_t device_msm_keys(const device_msm_plan *plan) { return (uint64_t)plan->sets * plan->buckets; }
+/* Digits that are not zero, at most. */
+static inline uint64_t device_msm_entries(const device_msm_plan *plan) { return (uint64_t)plan->windows * plan->count; }
+/* Counters of the first sorting pass. */
+static inline uint64_t device_msm_counters(const device_msm_plan *plan) {
+    return (uint64_t)plan->sets * plan->partitions * plan->shifts * plan->tiles;
+}
+/* Runs of entries that one thread sums, at most. */
+static inline uint64_t device_msm_pieces(const device_msm_plan *plan) {
+    const uint64_t keys = device_msm_keys(plan), entries = device_msm_entries(plan);
+    return (keys < entries ? keys : entries) + entries / plan->piece;
+}
+/* Pieces of buckets that have several, at most, and such buckets. */
+static inline uint64_t device_msm_partials(const device_msm_plan *plan) {
+    return 2 * (device_msm_entries(plan) / plan->piece);
+}
+static inline uint64_t device_msm_longs(const device_msm_plan *plan) { return device_msm_entries(plan) / plan->piece; }
+
+/* Whether all numbers of places fit 31 bits, next to a sign. */
+static inline int device_msm_fits(const device_msm_plan *plan) {
+    return (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 && device_msm_entries(plan) < (uint64_t)1 << 32 &&
+           device_msm_keys(plan) + device_msm_partials(plan) < (uint64_t)1 << 32;
+}
+
+/* The window with the fewest products: ten per entry; 28 per bucket, which is met twice by complete additions. */
+static inline device_msm_plan device_msm_plan_for(uint32_t count, uint32_t sets) {
+    device_msm_plan best = device_msm_plan_of(count, DEVICE_MSM_MIN_WINDOW, sets);
+    double best_cost = 0;
+    for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
+        const device_msm_plan plan = device_msm_plan_of(count, bits, sets);
+        const double cost = 10.0 * (double)device_msm_entries(&plan) + 28.0 * (double)device_msm_keys(&plan);
+        if (bits == DEVICE_MSM_MIN_WINDOW || (cost < best_cost && device_msm_fits(&plan))) {
+            best = plan;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+#endif

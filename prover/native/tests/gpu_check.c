@@ -1,0 +1,150 @@
+/* gpu_check.c - the GPU against the host: the same text compiled for both must give the same bytes, and large sums must be the
+ * multiple of the generator that the scalars say. Prints one JSON object per check; exit code 1 when one failed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fr.h"
+#include "gpu_generators.h"
+
+typedef struct t_msm_shape {
+    uint32_t count, first_list, window_bits, sets, order;
+} t_msm_shape;
+
+#define DECLARE(side)                                                                                         \
+    int32_t t_##side##_fp_results(uint8_t *out, const uint8_t *in, uint32_t count);                           \
+    int32_t t_##side##_fr_results(uint8_t *out, const uint8_t *in, uint32_t count);                           \
+    int32_t t_##side##_multiples_g1(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
+    int32_t t_##side##_multiples_g2(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
+    int32_t t_##side##_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape); \
+    int32_t t_##side##_msm_g2(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
+DECLARE(cuda)
+DECLARE(gpu)
+
+typedef struct group {
+    const char *name;
+    const uint64_t *generator;
+    size_t bytes; /* of a point */
+    int32_t (*multiples[2])(uint8_t *, const uint8_t *, uint32_t, uint32_t);
+    int32_t (*msm[2])(uint8_t *, const uint8_t *, const uint8_t *, const t_msm_shape *);
+} group;
+
+static const group GROUPS[2] = {
+    {"g1", G1_GENERATOR, 64, {t_cuda_multiples_g1, t_gpu_multiples_g1}, {t_cuda_msm_g1, t_gpu_msm_g1}},
+    {"g2", G2_GENERATOR, 128, {t_cuda_multiples_g2, t_gpu_multiples_g2}, {t_cuda_msm_g2, t_gpu_msm_g2}}};
+
+static int failures;
+
+static void report(const char *name, const char *detail, uint32_t count, int ok) {
+    printf("{\"check\": \"%s\", \"detail\": \"%s\", \"count\": %u, \"ok\": %s}\n", name, detail, count, ok ? "true" : "false");
+    fflush(stdout);
+    failures += !ok;
+}
+
+static void *take(size_t bytes) {
+    void *memory = malloc(bytes + 1);
+    if (!memory) {
+        fprintf(stderr, "gpu_check: no memory\n");
+        exit(2);
+    }
+    return memory;
+}
+
+static uint64_t random_word(void) {
+    static uint64_t state = 0x9e3779b97f4a7c15u; /* xorshift64*, Vigna 2016 */
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1du;
+}
+
+/* A number below 2^253, or, one time in eight, one with few bits. */
+static void random_value(uint64_t v[4]) {
+    for (int i = 0; i < 4; i++) v[i] = random_word();
+    v[3] >>= 11;
+    if (random_word() % 8 == 0) {
+        v[1] = v[2] = v[3] = 0;
+        v[0] %= 3;
+    }
+}
+
+static void check_field(const char *name, int32_t (*host)(uint8_t *, const uint8_t *, uint32_t),
+                        int32_t (*gpu)(uint8_t *, const uint8_t *, uint32_t), uint32_t count) {
+    const size_t bytes = (size_t)6 * 32 * count;
+    uint64_t *in = take((size_t)64 * count);
+    uint8_t *expected = take(bytes), *got = take(bytes);
+    for (size_t i = 0; i < (size_t)2 * count; i++) random_value(in + 4 * i);
+    int ok = host(expected, (uint8_t *)in, count) == 0 && gpu(got, (uint8_t *)in, count) == 0;
+    report(name, "add, sub, mul, neg, inv, mul_plain", count, ok && !memcmp(expected, got, bytes));
+    free(in), free(expected), free(got);
+}
+
+static void check_multiples(const group *g, uint32_t count) {
+    uint8_t *expected = take(g->bytes * count), *got = take(g->bytes * count);
+    int ok = g->multiples[0](expected, (const uint8_t *)g->generator, 0, count) == 0 &&
+             g->multiples[1](got, (const uint8_t *)g->generator, 0, count) == 0;
+    report(g->name, "multiples of the generator", count, ok && !memcmp(expected, got, g->bytes * count));
+    free(expected), free(got);
+}
+
+/* kind: 0 random scalars, 1 equal ones, 2 zeros */
+static void check_msm(const group *g, uint32_t count, uint32_t window_bits, uint32_t sets, int kind) {
+    uint8_t *points = take(g->bytes * count), expected[128] = {0}, got[128] = {1};
+    uint64_t *values = take((size_t)32 * count);
+    const t_msm_shape shape = {count, count / 3, window_bits, sets, 0};
+    char detail[64];
+    snprintf(detail, sizeof detail, "msm, window %u, sets %u, kind %d", window_bits, sets, kind);
+    int ok = g->multiples[0](points, (const uint8_t *)g->generator, 0, count) == 0;
+    for (size_t i = 0; i < count; i++) {
+        random_value(values + 4 * i);
+        if (kind == 1) memcpy(values + 4 * i, FR_ONE.v, 32);
+        if (kind == 2) memset(values + 4 * i, 0, 32);
+    }
+    ok = ok && g->msm[0](expected, points, (uint8_t *)values, &shape) == 0 &&
+         g->msm[1](got, points, (uint8_t *)values, &shape) == 0;
+    report(g->name, detail, count, ok && !memcmp(expected, got, g->bytes));
+    free(points), free(values);
+}
+
+/* Bases (i + 1) G: the sum is (sum of scalar * (i + 1)) G. */
+static void check_large_msm(const group *g, uint32_t count, uint32_t window_bits, uint32_t sets) {
+    uint8_t *points = take(g->bytes * count), expected[128] = {0}, got[128] = {1};
+    fr *values = take(sizeof(fr) * count), sum = FR_ZERO;
+    const t_msm_shape shape = {count, count, window_bits, sets, 0}, one = {1, 1, 8, 0, 0};
+    char detail[64];
+    snprintf(detail, sizeof detail, "large msm, window %u, sets %u", window_bits, sets);
+    for (size_t i = 0; i < count; i++) {
+        fr factor, term;
+        random_value(values[i].v);
+        fr_from_u64(&factor, i + 1);
+        fr_mul(&term, &values[i], &factor);
+        fr_add(&sum, &sum, &term);
+    }
+    int ok = g->multiples[1](points, (const uint8_t *)g->generator, 1, count) == 0 &&
+             g->msm[1](got, points, (uint8_t *)values, &shape) == 0 &&
+             g->msm[0](expected, (const uint8_t *)g->generator, (uint8_t *)sum.v, &one) == 0;
+    report(g->name, detail, count, ok && !memcmp(expected, got, g->bytes));
+    free(points), free(values);
+}
+
+int main(int argc, char **argv) {
+    const int small = argc > 1 && !strcmp(argv[1], "small"); /* what a sanitizer can do in minutes */
+    static const uint32_t shapes[][2] = {{2, 0}, {7, 1}, {11, 0}, {13, 1}, {16, 3}, {0, 0}};
+    check_field("fp", t_cuda_fp_results, t_gpu_fp_results, small ? 256 : 20000);
+    check_field("fr", t_cuda_fr_results, t_gpu_fr_results, small ? 256 : 20000);
+    for (int i = 0; i < 2; i++) {
+        const group *g = &GROUPS[i];
+        check_multiples(g, small ? 65 : 300);
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            for (int kind = 0; kind < 3; kind++) {
+                if (small && (s % 2 || kind == 2)) continue;
+                check_msm(g, small ? 300 : 9000, shapes[s][0], shapes[s][1], kind);
+            }
+        }
+        if (small) continue;
+        check_large_msm(g, i ? 1u << 16 : 1u << 18, 0, 0);
+        check_large_msm(g, i ? 1u << 18 : 1u << 20, 0, 0);
+        check_large_msm(g, i ? 1u << 14 : 1u << 16, 15, 1);
+    }
+    return failures != 0;
+}

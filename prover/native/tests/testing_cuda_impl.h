@@ -1,0 +1,199 @@
+/* testing_cuda_impl.h - hooks over whole computations of the device: compiled for the host by testing_cuda_runs.c and for the GPU by
+ * gpu_hooks.cu, which define T(name). Values cross as device memory holds them: 32 bytes, little-endian, Montgomery form; points
+ * are x | y with the coefficient of 1 first, infinity all zero. Hooks return a device_status, or T_REFUSED for a shape that no plan
+ * fits.
+ */
+#include "../cuda/device_msm.h"
+
+#define T_REFUSED (-1)
+#define T_THREADS 64
+
+/* ---- fields: what every thread computes of a and b -------------------------------------------- */
+
+#define T_FIELD_RESULTS 6
+
+#define T_FIELD_KERNEL(field)                                                                                   \
+    typedef struct field##_results_arguments {                                                                  \
+        field *out;                                                                                             \
+        const field *in;                                                                                        \
+        uint32_t count; /* pairs */                                                                             \
+    } field##_results_arguments;                                                                                \
+    DEVICE void field##_results(grid_place place, const field##_results_arguments *arguments, void *shared,     \
+                                uint32_t phase) {                                                               \
+        const uint64_t i = device_index(place);                                                                 \
+        (void)shared;                                                                                           \
+        (void)phase;                                                                                            \
+        if (i >= arguments->count) return;                                                                      \
+        const field a = arguments->in[2 * i], b = arguments->in[2 * i + 1];                                     \
+        field *out = arguments->out + T_FIELD_RESULTS * i;                                                      \
+        field r;                                                                                                \
+        field##_add(&r, &a, &b);                                                                                \
+        out[0] = r;                                                                                             \
+        field##_sub(&r, &a, &b);                                                                                \
+        out[1] = r;                                                                                             \
+        field##_mul(&r, &a, &b);                                                                                \
+        out[2] = r;                                                                                             \
+        field##_neg(&r, &a);                                                                                    \
+        out[3] = r;                                                                                             \
+        field##_inv(&r, &a);                                                                                    \
+        out[4] = r;                                                                                             \
+        field##_mul_plain(r.v, &a, b.v);                                                                        \
+        out[5] = r;                                                                                             \
+    }                                                                                                           \
+    KERNEL(field##_results, field##_results_arguments, T_THREADS, 1, 1)                                         \
+    int32_t T(field##_results)(uint8_t *out, const uint8_t *in, uint32_t count) {                               \
+        device_queue queue = T_QUEUE(0);                                                                        \
+        field *given = (field *)device_allocate(&queue, 2 * count * sizeof(field));                             \
+        field *results = (field *)device_allocate(&queue, T_FIELD_RESULTS * count * sizeof(field));             \
+        const field##_results_arguments arguments = {results, given, count};                                    \
+        device_write(&queue, given, in, 2 * count * sizeof(field));                                             \
+        LAUNCH(&queue, field##_results, device_blocks(count, T_THREADS), T_THREADS, 0, &arguments);             \
+        device_read(&queue, out, results, T_FIELD_RESULTS * count * sizeof(field));                             \
+        device_release(given);                                                                                  \
+        device_release(results);                                                                                \
+        return (int32_t)queue.status;                                                                           \
+    }
+
+T_FIELD_KERNEL(fp)
+T_FIELD_KERNEL(fr)
+
+/* ---- groups ----------------------------------------------------------------------------------- */
+
+/* Points (first + i) * generator, and sums of a multi-scalar multiplication in affine form. */
+#define T_GROUP_KERNELS(group)                                                                                  \
+    typedef struct group##_multiples_arguments {                                                                \
+        group##_affine *out, generator;                                                                         \
+        uint32_t first, count;                                                                                  \
+    } group##_multiples_arguments;                                                                              \
+    DEVICE void group##_multiples(grid_place place, const group##_multiples_arguments *arguments, void *shared, \
+                                  uint32_t phase) {                                                             \
+        const uint64_t i = device_index(place);                                                                 \
+        (void)shared;                                                                                           \
+        (void)phase;                                                                                            \
+        if (i >= arguments->count) return;                                                                      \
+        const uint32_t scalar = arguments->first + (uint32_t)i;                                                 \
+        group##_affine point = arguments->generator;                                                            \
+        group##_xyzz sum;                                                                                       \
+        group##_xyzz_mul_bits(&sum, &point, &scalar, 32);                                                       \
+        group##_xyzz_to_affine(&point, &sum);                                                                   \
+        arguments->out[i] = point;                                                                              \
+    }                                                                                                           \
+    KERNEL(group##_multiples, group##_multiples_arguments, T_THREADS, 1, 1)                                     \
+    typedef struct group##_normal_arguments {                                                                   \
+        group##_affine *out;                                                                                    \
+        const group##_xyzz *in;                                                                                 \
+    } group##_normal_arguments;                                                                                 \
+    DEVICE void group##_normal(grid_place place, const group##_normal_arguments *arguments, void *shared,       \
+                               uint32_t phase) {                                                                \
+        const group##_xyzz sum = *arguments->in;                                                                \
+        group##_affine point;                                                                                   \
+        (void)place;                                                                                            \
+        (void)shared;                                                                                           \
+        (void)phase;                                                                                            \
+        group##_xyzz_to_affine(&point, &sum);                                                                   \
+        *arguments->out = point;                                                                                \
+    }                                                                                                           \
+    KERNEL(group##_normal, group##_normal_arguments, 1, 1, 1)                                                   \
+    int32_t T(multiples_##group)(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count) {      \
+        device_queue queue = T_QUEUE(0);                                                                        \
+        group##_multiples_arguments arguments;                                                                  \
+        arguments.out = (group##_affine *)device_allocate(&queue, count * sizeof(group##_affine));              \
+        arguments.first = first;                                                                                \
+        arguments.count = count;                                                                                \
+        memcpy(&arguments.generator, generator, sizeof arguments.generator);                                    \
+        LAUNCH(&queue, group##_multiples, device_blocks(count, T_THREADS), T_THREADS, 0, &arguments);           \
+        device_read(&queue, out, arguments.out, count * sizeof(group##_affine));                                \
+        device_release(arguments.out);                                                                          \
+        return (int32_t)queue.status;                                                                           \
+    }                                                                                                           \
+    int32_t T(msm_##group)(uint8_t *out, const uint8_t *points, const uint8_t *values,                          \
+                           const t_msm_shape *shape) {                                                          \
+        device_queue queue = T_QUEUE(shape->order);                                                             \
+        t_msm msm;                                                                                              \
+        group##_msm_memory memory;                                                                              \
+        const device_msm_plan plan = t_plan(shape);                                                             \
+        const size_t points_bytes = plan.count * sizeof(group##_affine);                                        \
+        if (!device_msm_fits(&plan)) return T_REFUSED;                                                          \
+        memset(&memory, 0, sizeof memory);                                                                      \
+        t_msm_begin(&queue, &msm, &plan, values, shape->first_list);                                            \
+        group##_msm_allocate(&queue, &memory, &plan);                                                           \
+        group##_affine *table = (group##_affine *)device_allocate(&queue, plan.shifts * points_bytes);          \
+        group##_affine *sum = (group##_affine *)device_allocate(&queue, sizeof(group##_affine));                \
+        const group##_normal_arguments normal = {sum, memory.result};                                           \
+        device_write(&queue, table, points, points_bytes);                                                      \
+        group##_msm_table_run(&queue, table, &plan);                                                            \
+        group##_msm_run(&queue, &msm.sort, table, &memory);                                                     \
+        LAUNCH(&queue, group##_normal, 1, 1, 0, &normal);                                                       \
+        device_read(&queue, out, sum, sizeof(group##_affine));                                                  \
+        t_msm_end(&msm);                                                                                        \
+        group##_msm_release(&memory);                                                                           \
+        device_release(table);                                                                                  \
+        device_release(sum);                                                                                    \
+        return (int32_t)queue.status;                                                                           \
+    }
+
+typedef struct t_msm_shape {
+    uint32_t count, first_list; /* bases, and how many of them are in the first of two lists */
+    uint32_t window_bits, sets; /* 0: the plan's choice; 0: no table */
+    uint32_t order;             /* device_order, on the host */
+} t_msm_shape;
+
+static device_msm_plan t_plan(const t_msm_shape *shape) {
+    return shape->window_bits ? device_msm_plan_of(shape->count, shape->window_bits, shape->sets)
+                              : device_msm_plan_for(shape->count, shape->sets);
+}
+
+typedef struct t_msm {
+    msm_sort_arguments sort;
+    fr *scalars;
+    int32_t *digits;
+    uint32_t *index;
+} t_msm;
+
+/* Digits of the scalars; the second list takes them from the last one backwards. */
+static void t_msm_begin(device_queue *queue, t_msm *msm, const device_msm_plan *plan, const uint8_t *values,
+                        uint32_t first_list) {
+    const uint32_t count = plan->count, second = count - first_list;
+    uint32_t *backwards = (uint32_t *)malloc((second + 1) * sizeof(uint32_t));
+    memset(msm, 0, sizeof *msm);
+    msm->sort.plan = *plan;
+    msm_sort_allocate(queue, &msm->sort.memory, plan);
+    msm->scalars = (fr *)device_allocate(queue, count * sizeof(fr));
+    msm->digits = (int32_t *)device_allocate(queue, device_msm_entries(plan) * sizeof(int32_t));
+    msm->index = (uint32_t *)device_allocate(queue, second * sizeof(uint32_t));
+    for (uint32_t i = 0; backwards && i < second; i++) backwards[i] = count - 1 - i;
+    if (!backwards) queue->status = DEVICE_OUT_OF_MEMORY;
+    device_write(queue, msm->index, backwards, second * sizeof(uint32_t));
+    device_write(queue, msm->scalars, values, count * sizeof(fr));
+    const msm_recode_arguments recode = {msm->digits, msm->scalars, {1}, count, plan->window_bits, plan->windows};
+    const msm_list first = {msm->digits, count, NULL, first_list}, rest = {msm->digits, count, msm->index, second};
+    msm->sort.lists[0] = first;
+    msm->sort.lists[1] = rest;
+    msm_recode_run(queue, &recode);
+    free(backwards);
+}
+
+static void t_msm_end(t_msm *msm) {
+    msm_sort_release(&msm->sort.memory);
+    device_release(msm->scalars);
+    device_release(msm->digits);
+    device_release(msm->index);
+}
+
+T_GROUP_KERNELS(g1)
+T_GROUP_KERNELS(g2)
+
+/* Digits of scalar i in window w at digits[w * count + i]; returns the number of windows. */
+int32_t T(digits)(int32_t *digits, const uint8_t *values, uint32_t count, uint32_t window_bits) {
+    device_queue queue = T_QUEUE(0);
+    const device_msm_plan plan = device_msm_plan_of(count, window_bits, 0);
+    fr *scalars = (fr *)device_allocate(&queue, count * sizeof(fr));
+    int32_t *out = (int32_t *)device_allocate(&queue, device_msm_entries(&plan) * sizeof(int32_t));
+    const msm_recode_arguments arguments = {out, scalars, {1}, count, window_bits, plan.windows};
+    device_write(&queue, scalars, values, count * sizeof(fr));
+    msm_recode_run(&queue, &arguments);
+    device_read(&queue, digits, out, device_msm_entries(&plan) * sizeof(int32_t));
+    device_release(scalars);
+    device_release(out);
+    return queue.status == DEVICE_OK ? (int32_t)plan.windows : T_REFUSED;
+}

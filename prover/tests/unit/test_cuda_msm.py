@@ -1,0 +1,130 @@
+"""Multi-scalar multiplications of the device, run by the host, against py_ecc: points are known multiples."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import cffi
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_library import P, R
+from reference_curve import G1, G2, multiply
+
+FORWARDS, BACKWARDS = 0, 1
+MONTGOMERY = 1 << 256
+# Equal, opposite and repeated bases make buckets double and cancel; 0 is infinity.
+EXPONENTS = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7, 0]
+EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, 2**127, 2**128 - 1, 2**253, 2**253 + 1, 0x8000, 3]
+# Window bits, bucket sets (0: no table), threads' order.
+SHAPES = [(2, 0, 0), (3, 1, 1), (5, 7, 0), (9, 3, 1), (11, 0, 0), (0, 0, 1)]
+
+ffi = cffi.FFI()
+ffi.cdef("""
+typedef struct { uint32_t count, first_list, window_bits, sets, order; } t_msm_shape;
+int32_t t_cuda_digits(int32_t *digits, const uint8_t *values, uint32_t count, uint32_t window_bits);
+int32_t t_cuda_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
+int32_t t_cuda_msm_g2(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
+""")
+
+
+@pytest.fixture(scope="module")
+def hooks(testing_library: Path) -> Any:
+    return ffi.dlopen(str(testing_library))
+
+
+def montgomery(value: int, modulus: int) -> bytes:
+    """A value as device memory holds it."""
+    return (value * MONTGOMERY % modulus).to_bytes(32, "little")
+
+
+class Group:
+    def __init__(self, name: str, generator: Any, width: int) -> None:
+        self.name, self.generator, self.width = name, generator, width
+        self.cache: dict[int, bytes] = {}
+
+    def point(self, exponent: int) -> bytes:
+        if exponent not in self.cache:
+            point = multiply(self.generator, exponent % R)
+            coordinates: list[Any] = [0] * (self.width // 32) if point is None else list(point)
+            flat = [c for value in coordinates for c in (value if isinstance(value, tuple) else (value,))]
+            self.cache[exponent] = b"".join(montgomery(c, P) for c in flat)
+        return self.cache[exponent]
+
+
+GROUPS = [Group("g1", G1, 64), Group("g2", G2, 128)]
+any_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+
+
+def scalar_bytes(scalars: list[int]) -> bytes:
+    return b"".join(montgomery(s, R) for s in scalars)
+
+
+def sum_on_device(
+    hooks: Any, group: Group, exponents: list[int], scalars: list[int], shape: tuple[int, int, int], first_list: int
+) -> bytes:
+    out = ffi.new("uint8_t[]", group.width)
+    points = b"".join(group.point(e) for e in exponents)
+    sizes = ffi.new("t_msm_shape *", (len(exponents), first_list, *shape))
+    assert getattr(hooks, f"t_cuda_msm_{group.name}")(out, points, scalar_bytes(scalars), sizes) == 0
+    return bytes(ffi.buffer(out))
+
+
+def expected(group: Group, exponents: list[int], scalars: list[int], first_list: int) -> bytes:
+    """The hook turns the order of the second list's scalars around."""
+    count = len(scalars)
+    taken = scalars[:first_list] + [scalars[count - 1 - i] for i in range(count - first_list)]
+    return group.point(sum(e * s for e, s in zip(exponents, taken, strict=True)) % R)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scalars=st.lists(st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)), min_size=1, max_size=5),
+    bits=st.integers(2, 23),
+)
+def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalars: list[int], bits: int) -> None:
+    count = len(scalars)
+    digits = ffi.new("int32_t[]", 128 * count)
+    windows = hooks.t_cuda_digits(digits, scalar_bytes(scalars), count, bits)
+    assert windows == -(-255 // bits)
+    for i, scalar in enumerate(scalars):
+        own = [int(digits[w * count + i]) for w in range(windows)]
+        assert all(-(2 ** (bits - 1)) <= digit < 2 ** (bits - 1) for digit in own)
+        assert sum(digit << (bits * w) for w, digit in enumerate(own)) == scalar
+
+
+@any_group
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_msm__every_shape_and_edge_scalars__equals_py_ecc(
+    hooks: Any, group: Group, shape: tuple[int, int, int]
+) -> None:
+    count = len(EXPONENTS)
+    for scalars in (EDGE_SCALARS, [1] * count, [R - 1] * count, [0] * count):
+        for first_list in (0, 5):
+            answer = sum_on_device(hooks, group, EXPONENTS, scalars, shape, first_list)
+            assert answer == expected(group, EXPONENTS, scalars, first_list)
+
+
+@any_group
+@pytest.mark.parametrize("count", [0, 1, 2, 129])
+def test_msm__odd_counts__equals_py_ecc(hooks: Any, group: Group, count: int) -> None:
+    generator = random.Random(count)
+    exponents = [1 + i % 40 for i in range(count)]
+    scalars = [generator.randrange(R) for _ in range(count)]
+    for shape in ((0, 0, FORWARDS), (6, 1, BACKWARDS)):
+        answer = sum_on_device(hooks, group, exponents, scalars, shape, count // 3)
+        assert answer == expected(group, exponents, scalars, count // 3)
+
+
+@pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
+@pytest.mark.parametrize(("count", "sets"), [(8192 + 90, 0), (300, 13)])
+def test_msm__more_bases_than_a_tile_or_few_buckets__joins_the_pieces_of_long_ones(
+    hooks: Any, order: int, count: int, sets: int
+) -> None:
+    group, first_list = GROUPS[0], count - 50
+    exponents = [1 + i % 7 for i in range(count)]
+    scalars = [(1, 1, 1, R - 5, 2**200)[i % 5] for i in range(count)]
+    answer = sum_on_device(hooks, group, exponents, scalars, (10, sets, order), first_list)
+    assert answer == expected(group, exponents, scalars, first_list)
