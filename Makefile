@@ -118,7 +118,8 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-load bench-compare bench-service bench-queue bench-forester soak forester-soak
+.PHONY: bench bench-load bench-compare bench-service bench-queue bench-forester soak
+.PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
@@ -141,8 +142,19 @@ soak: native reference-batch-keys redis-server ## 10,000 good and broken request
 	@$(PYTHON_BIN) prover/bench/soak_http.py
 	@$(PYTHON_BIN) prover/bench/chaos_queue.py
 
-forester-soak: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (FORESTER_SOAK=--help)
-	@$(PYTHON_BIN) forester/bench/three_foresters.py $(FORESTER_SOAK)
+forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
+	@$(PYTHON_BIN) forester/bench/three_foresters.py --kills 100 --epochs 8
+	@$(PYTHON_BIN) forester/bench/fault_runs.py
+	@$(PYTHON_BIN) forester/bench/long_run.py
+
+forester-shared: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (OPTIONS=--help)
+	@$(PYTHON_BIN) forester/bench/three_foresters.py $(OPTIONS)
+
+forester-faults: native reference-fixtures ## One fault after another before a forester: calls, log lines, recovery (OPTIONS=--help)
+	@$(PYTHON_BIN) forester/bench/fault_runs.py $(OPTIONS)
+
+forester-day: native reference-fixtures ## 24 simulated hours of a forester: memory, threads, files, journal (OPTIONS="--chart memory.svg")
+	@$(PYTHON_BIN) forester/bench/long_run.py $(OPTIONS)
 
 ##@ Keys
 

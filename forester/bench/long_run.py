@@ -207,7 +207,8 @@ def _unreported(day: Day, state: NetworkState, epochs: range) -> list[int]:
 def judge(day: Day, state: NetworkState, epochs: range) -> Verdict:
     """Compare what happened with what must be."""
     verdict = Verdict()
-    steady = [sample for sample in day.samples[int(len(day.samples) * _WARM_UP) :] if sample.tasks]
+    warm = day.samples[int(len(day.samples) * _WARM_UP) :]
+    steady = [sample for sample in warm if sample.tasks] or warm
     edge = max(1, len(steady) // _EDGE)
     early, late = steady[:edge], steady[-edge:]
 
