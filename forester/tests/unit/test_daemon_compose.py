@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chain_accounts import TreeAccount
 from pydantic import SecretStr
 from solders.keypair import Keypair
 
+from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import heartbeat as heartbeat_module
 from forester.daemon.clock import SlotClock
 from forester.daemon.compose import Daemon
@@ -18,7 +20,8 @@ from forester.daemon.funds import Funds
 from forester.daemon.heartbeat import SLOT_STALE_S, Heartbeat
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.turn import Round
+from forester.epoch.phases import SlotRange
+from forester.epoch.turn import Round, Turn
 from forester.errors import EndpointUnreachable
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
@@ -69,6 +72,21 @@ async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_
         daemon._funds.available = True
         daemon._funds_changed()
         assert conditions(board) == {}
+
+
+async def test_daemon__round_that_moved_elements_and_failed__counts_what_it_moved(tmp_path: Path) -> None:
+    metrics = Metrics()
+    told: list[Round] = []
+    async with open_services(settings(tmp_path), metrics) as services:
+        daemon = Daemon(services, HealthBoard(), lambda _tree, done: told.append(done))
+        turn = Turn(7, SlotRange(0, 100), lambda: 10)
+        for kind in (TreeKind.STATE_V1, TreeKind.STATE_V2):
+            account = TreeAccount(kind, 1)
+            tree = decode_tree_metadata(account.address, account.accounts()[0].data)
+            daemon._progress(tree, turn, Round(3, 3, failure=EndpointUnreachable()), 1.5)
+    assert len(told) == 2
+    name = "forester_transactions_processed_total"
+    assert metrics.registry.get_sample_value(name, {"epoch": "7"}) == 3, "those of V2 are counted as they land"
 
 
 class Log:
