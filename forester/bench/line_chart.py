@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from xml.sax.saxutils import escape
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 300, 60, 45, 30
 _TICKS = 6
+_STEP = 10
+"""Numbers beside the lines are multiples of this."""
 _FONT = 'font-family="sans-serif" font-size="12"'
 
 
@@ -25,7 +28,7 @@ class Series:
 def write_chart(path: Path, series: Series) -> None:
     """Draw the series."""
     most_x = max(x for x, _ in series.points)
-    most_y = 1.2 * max(y for _, y in series.points)
+    most_y = _TICKS * _STEP * math.ceil(1.1 * max(y for _, y in series.points) / _TICKS / _STEP)
 
     def place(x: float, y: float) -> tuple[float, float]:
         width, height = _WIDTH - _LEFT - 15, _HEIGHT - _TOP - _BOTTOM
