@@ -10,7 +10,7 @@ from scripted_node import ScriptedNode, result, serving, status
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
-from forester.daemon.clock import FASTEST_SLOT_S, IMPLAUSIBLE_SLOTS, SlotClock, poll_slots
+from forester.daemon.clock import FASTEST_SLOT_S, IMPLAUSIBLE_SLOTS, STANDING_S, SlotClock, poll_slots
 
 
 @dataclass
@@ -138,6 +138,24 @@ async def test_reach__slots_pass_or_are_read__wakes_exactly_who_waited_for_them(
     assert given_up.cancelled()
     await asyncio.wait_for(clock.reach(1_000), 60)
     assert clock._waiting == {}
+
+
+async def test_poll_slots__node_stands__is_left_for_the_second_one() -> None:
+    time = Time()
+    first, second = ScriptedNode(usual=result(500)), ScriptedNode(usual=result(900))
+    clock = SlotClock(silence_s=1, now=lambda: time.now)
+    async with serving(first, second), RpcPool([first.url, second.url], retry=RetryPolicy(0)) as pool:
+        task = asyncio.create_task(poll_slots(clock, RpcClient(pool), 0.01))
+        async with asyncio.timeout(60):
+            while len(first.asked) < 3:  # noqa: ASYNC110 - what is played has no events
+                await asyncio.sleep(0.01)
+            assert (clock.standing_s, pool.on_fallback) == (0.0, False)
+            time.now += STANDING_S + 1
+            await clock.reach(900)
+        assert pool.on_fallback
+        task.cancel()
+        await asyncio.wait([task])
+    assert clock.standing_s == 0.0
 
 
 async def test_poll_slots__failures_between__reads_on() -> None:

@@ -13,7 +13,7 @@ from solders.keypair import Keypair
 
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import heartbeat as heartbeat_module
-from forester.daemon.clock import SlotClock
+from forester.daemon.clock import STANDING_S, SlotClock
 from forester.daemon.compose import Daemon
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
@@ -123,6 +123,13 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         tasks = len(asyncio.all_tasks())
         heartbeat.beat()
         assert conditions(board) == {}
+        now += STANDING_S + 1
+        clock.read(600)
+        heartbeat.beat()
+        assert conditions(board) == {"slots": "the node tells the same slot for 61 s"}
+        clock.read(601)
+        heartbeat.beat()
+        assert conditions(board) == {}
     told = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
-    assert told == [(7, 1), (0, 0), (0, 0)], "counted from line to line"
+    assert told == [(7, 1), *((0, 0) for _ in range(4))], "counted from line to line"
     assert log.lines[-1]["tasks"] == tasks

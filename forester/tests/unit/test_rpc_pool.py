@@ -159,6 +159,31 @@ async def test_pool__first_node_fails__second_takes_over_until_the_first_is_heal
             assert not pool.on_fallback
 
 
+async def test_pool__first_node_answers_and_stands__is_left_until_it_is_as_far_as_the_second() -> None:
+    clock = Clock()
+    first, second = ScriptedNode(usual=result(100)), ScriptedNode(usual=result(5000))
+    async with serving(first, second):
+        async with RpcPool([first.url, second.url], retry=NO_RETRY, clock=clock) as pool:
+            assert await pool.call("getSlot", [], int) == 100
+            pool.leave_standing_node()
+            assert await pool.call("getSlot", [], int) == 5000
+            clock.now += 31
+            assert await pool.call("getSlot", [], int) == 5000, "healthy, and far behind"
+            assert first.asked[1:] == ["getHealth", "getSlot"]
+            clock.now += 31
+            second.usual = status(503)
+            assert await pool.call("getSlot", [], int) == 100, "there is nothing better"
+            second.usual = result(5000)
+            pool.leave_standing_node()
+            first.usual = result(4990)
+            clock.now += 31
+            assert await pool.call("getSlot", [], int) == 4990
+            assert not pool.on_fallback
+        async with RpcPool([first.url], retry=NO_RETRY) as pool:
+            pool.leave_standing_node()
+            assert await pool.call("getSlot", [], int) == 4990, "there is no other"
+
+
 async def test_pool__refusals__do_not_count_as_failures_of_the_node() -> None:
     first, second = ScriptedNode(usual=failure(-32602, "Invalid params")), ScriptedNode()
     async with serving(first, second), RpcPool([first.url, second.url], retry=NO_RETRY) as pool:

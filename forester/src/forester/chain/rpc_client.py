@@ -91,6 +91,10 @@ class RpcClient:
         """Return `ok`; a node that is behind raises."""
         return await self._pool.call("getHealth", [], str)
 
+    def leave_standing_node(self) -> None:
+        """Take in that the node's slot does not move: ask the second one, if there is one, until it moves again."""
+        self._pool.leave_standing_node()
+
     async def slot(self, commitment: str | None = None) -> int:
         """Return the current slot."""
         return await self._pool.call("getSlot", [{"commitment": commitment or self._commitment}], int)

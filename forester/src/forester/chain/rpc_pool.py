@@ -13,7 +13,14 @@ import aiohttp
 import msgspec
 
 from forester.chain.rpc_transport import RpcEndpoint
-from forester.errors import EndpointError, EndpointTimedOut, MalformedAnswer, RateLimited, RequestRefused
+from forester.errors import (
+    EndpointError,
+    EndpointTimedOut,
+    EndpointUnreachable,
+    MalformedAnswer,
+    RateLimited,
+    RequestRefused,
+)
 from forester.limits.backoff import Backoff
 from forester.limits.quiet import Quiet
 from forester.limits.seldom import Seldom
@@ -27,6 +34,8 @@ Result = TypeVar("Result")
 
 _PROBE_TIMEOUT_S = 3.0
 _LIMIT_TOLD_S = 30.0
+_SLOTS_APART = 50
+"""Nodes of one cluster differ by a few slots; one that is farther behind stands or catches up."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,7 @@ class RpcPool:
         self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
         self._failures = 0
         self._on_fallback = False
+        self._behind = False
         self._next_probe = 0.0
         self._probing = False
 
@@ -131,6 +141,12 @@ class RpcPool:
     def on_fallback(self) -> bool:
         """Whether calls go to the second node."""
         return self._on_fallback
+
+    def leave_standing_node(self) -> None:
+        """Take in that the first node answers and stands: use the second one until the first is as far as that."""
+        if len(self._endpoints) > 1 and not self._on_fallback:
+            self._behind = True
+            self._go_to_fallback(f"{self._endpoints[0].name} tells the same slot again and again")
 
     async def call(
         self,
@@ -195,9 +211,26 @@ class RpcPool:
             return
         self._failures += 1
         if len(self._endpoints) > 1 and not self._on_fallback and self._failures >= self._fail_over.failure_threshold:
-            self._on_fallback = True
-            self._next_probe = self._clock() + self._fail_over.probe_interval_s
-            _log.warning("rpc_fallback_used", node=endpoint.name, failures=self._failures, error=error.detail)
+            self._go_to_fallback(error.detail)
+
+    def _go_to_fallback(self, reason: str) -> None:
+        self._on_fallback = True
+        self._next_probe = self._clock() + self._fail_over.probe_interval_s
+        _log.warning("rpc_fallback_used", node=self._endpoints[0].name, failures=self._failures, error=reason)
+
+    async def _require_progress(self) -> None:
+        """Raise EndpointError unless the first node is as far as the second, or the second cannot be asked."""
+        first = await self._slot_of(self._endpoints[0])
+        try:
+            second = await self._slot_of(self._endpoints[1])
+        except EndpointError:
+            return
+        if first + _SLOTS_APART < second:
+            raise EndpointUnreachable(f"{self._endpoints[0].name} is {second - first} slots behind the second one")
+
+    async def _slot_of(self, endpoint: RpcEndpoint) -> int:
+        raw = await endpoint.call("getSlot", [{"commitment": "processed"}], timeout_s=_PROBE_TIMEOUT_S)
+        return self._decoded(endpoint, "getSlot", raw, int)
 
     def _tell_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
         if times := self._limited.due():
@@ -212,10 +245,13 @@ class RpcPool:
             self._probing = True
             try:
                 await self._endpoints[0].call("getHealth", [], timeout_s=_PROBE_TIMEOUT_S)
+                if self._behind:
+                    await self._require_progress()
             except EndpointError:
                 self._next_probe = self._clock() + self._fail_over.probe_interval_s
             else:
-                self._on_fallback, self._failures = False, 0
+                self._on_fallback = self._behind = False
+                self._failures = 0
                 _log.info("rpc_primary_recovered", node=self._endpoints[0].name)
                 return self._endpoints[0]
             finally:

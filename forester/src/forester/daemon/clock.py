@@ -33,6 +33,9 @@ _BURST_SLOTS = 8
 _JUMPS_BELIEVED = 3
 """So many jumps in a row are no jumps: the chain is that quick."""
 
+STANDING_S = 60.0
+"""A slot that is the current one for so long is that of a node that stands, or of a chain that does."""
+
 _WINDOW_S = 60.0
 _LEAST_SPACING_S = 1.0
 _UNCONFIRMED_AGAIN_S = 0.5
@@ -46,6 +49,7 @@ class SlotClock:
         self._now = now
         self._reading: tuple[float, int] | None = None
         self._told = 0
+        self._advanced_at: float | None = None
         self._unconfirmed: int | None = None
         self._measured: deque[tuple[float, int]] = deque()
         self._jumps = 0
@@ -69,6 +73,11 @@ class SlotClock:
         """Seconds since the last reading; None before the first."""
         return None if self._reading is None else self._now() - self._reading[0]
 
+    @property
+    def standing_s(self) -> float:
+        """Seconds since a reading was the first of its slot; 0 before the first reading."""
+        return 0.0 if self._advanced_at is None else self._now() - self._advanced_at
+
     def slot(self) -> int:
         """The current slot; RuntimeError before the first reading."""
         if self._reading is None:
@@ -87,6 +96,8 @@ class SlotClock:
         self._unconfirmed = None
         if self._reading is None or slot >= self._reading[1]:
             self._measure(now, slot)
+            if self._reading is None or slot > self._reading[1]:
+                self._advanced_at = now
             self._reading = (now, slot)
         self._release()
         return True
@@ -156,12 +167,17 @@ class SlotClock:
 
 
 async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
-    """Read the slot every ``interval_s`` seconds for ever; failures are logged, and tried again at the same pace."""
+    """Read the slot every ``interval_s`` seconds for ever; failures are logged, and tried again at the same pace.
+
+    A node that tells the same slot for STANDING_S is left for the second one, if there is one.
+    """
     while True:
         pause_s = interval_s
         try:
             if not clock.read(await rpc.slot("processed")):
                 pause_s = min(_UNCONFIRMED_AGAIN_S, interval_s)
+            if clock.standing_s > STANDING_S:
+                rpc.leave_standing_node()
         except EndpointError as error:
             _log.warning("slot_unknown", error=error.detail)
         await asyncio.sleep(pause_s)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from forester.daemon.clock import SlotClock
+from forester.daemon.clock import STANDING_S, SlotClock
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
 from forester.daemon.supervisor import Supervisor
@@ -42,11 +42,18 @@ class Heartbeat:
             await asyncio.sleep(EVERY_S)
             self.beat()
 
+    def _stale(self, age_s: float | None) -> str | None:
+        """What is wrong with the readings of the slot."""
+        if age_s is not None and age_s > SLOT_STALE_S:
+            return f"the node has told no slot for {age_s:.0f} s"
+        if self._clock.standing_s > STANDING_S:
+            return f"the node tells the same slot for {self._clock.standing_s:.0f} s"
+        return None
+
     def beat(self) -> None:
         """Write the line once."""
         age_s = self._clock.reading_age_s
-        stale = age_s is not None and age_s > SLOT_STALE_S
-        self._board.set("slots", f"the node has told no slot for {age_s:.0f} s" if stale and age_s else None)
+        self._board.set("slots", self._stale(age_s))
         _log.info(
             "heartbeat",
             slot=self._clock.slot(),
