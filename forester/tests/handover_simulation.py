@@ -129,7 +129,7 @@ def _begin(
     sequence, filled = view
     forester.made_at = {batch: at for batch, at in forester.made_at.items() if batch >= sequence}
     need = forester.need()
-    forester.handover.saw(slot, sequence, filled - sequence, landed=forester.landed, need_slots=need)
+    forester.handover.saw(slot, sequence, filled - sequence, landed=forester.landed, need_slots=need, schedule=schedule)
     batch = sequence
     while batch in forester.made_at:
         batch += 1

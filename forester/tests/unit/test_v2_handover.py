@@ -57,30 +57,34 @@ def test_needed_slots__usual_time__has_a_margin() -> None:
     assert needed_slots(8.0, 0.8) == 27
 
 
-def test_handover__tree_lies_for_several_terms__is_taken_over_until_somebody_else_moves_it() -> None:
-    phases = ProtocolTimes(0, 10, 10, 20_000, 10).phases(0)
-    nothing = TreeSchedule(phases, ())
+def test_handover__nobody_else_moves_a_tree__is_taken_over_until_somebody_does() -> None:
+    phases = ProtocolTimes(0, 10, 10, 100_000, 10).phases(0)
+    mine = TreeSchedule(phases, (45,))
     handover = Handover(bytes(32), b"one")
-    first = phases.active.first
+    first, sequence = phases.active.first, 5
 
     def ours(slot: int) -> bool:
-        return handover.may_begin(slot, 20, phases.active, nothing)
+        return handover.may_begin(slot, 20, phases.active, mine)
 
-    def see(slot: int, sequence: int, landed: int = 0, provable: int = 3) -> None:
-        handover.saw(slot, sequence, provable, landed=landed, need_slots=20)
+    def see(slots: range, *, landed: int = 0, provable: int = 3) -> int:
+        for slot in slots:
+            handover.saw(slot, sequence, provable, landed=landed, need_slots=20, schedule=mine)
+        return slots[-1]
 
-    see(first, 5)
-    see(first + 4 * TERM_SLOTS - 1, 5)
-    assert not ours(first + 4 * TERM_SLOTS - 1)
-    see(first + 16 * TERM_SLOTS, 5)
-    assert ours(first + 16 * TERM_SLOTS)
-    see(first + 17 * TERM_SLOTS, 7, landed=7)
-    assert ours(first + 17 * TERM_SLOTS), "it was us"
-    see(first + 17 * TERM_SLOTS + 10, 8, landed=7)
-    assert not ours(first + 17 * TERM_SLOTS + 10)
-    see(first + 18 * TERM_SLOTS, 8, landed=7, provable=0)
-    see(first + 40 * TERM_SLOTS, 8, landed=7)
-    assert not ours(first + 40 * TERM_SLOTS), "there was nothing to do"
+    last = see(range(first, first + 4 * TERM_SLOTS, 25))
+    assert not ours(last), "four terms, of which one is ours"
+    sequence = 6
+    last = see(range(last, last + 2 * TERM_SLOTS, 25), landed=6)
+    last = see(range(last, last + 40 * TERM_SLOTS, 25), landed=6, provable=0)
+    assert not ours(last), "there was nothing to do"
+    last = see(range(last, last + 12 * TERM_SLOTS, 25), landed=6)
+    assert ours(last), "that it was us who moved it once says nothing about others"
+    sequence = 7
+    last = see(range(last, last + 25), landed=7)
+    assert ours(last)
+    sequence = 8
+    last = see(range(last, last + 25), landed=7)
+    assert not ours(last), "somebody else is there"
 
 
 def together(setting: Setting) -> Result:

@@ -2,8 +2,8 @@
 
 A proof is begun in a term of ours (``epoch.terms``) if it will be made and can be sent before the term ends: whoever
 holds the next term begins with what is then left. Nobody needs to know how fast the others are, nor whether they live:
-a dead holder costs its term. What lies through several terms of others is taken over by somebody who then goes on
-until somebody else moves the tree.
+a dead holder costs its term. A tree that nobody else has moved through several terms is taken over by somebody who then
+goes on until somebody else moves it.
 """
 
 import hashlib
@@ -24,7 +24,11 @@ GRACE_SLOTS = CONFIRMATION_SLOTS
 
 _ABANDONED_TERMS = 4
 _SPREAD_TERMS = 12
-"""After so many terms without movement a tree counts as abandoned, up to so many later lest two take over at once."""
+"""A tree that nobody else has moved is abandoned when work has lain in so many terms of others together, and up to so
+many more lest two foresters take over at once."""
+
+_LONGEST_LOOK_SLOTS = 75
+"""Between two looks that are further apart nobody knows what happened."""
 
 
 def needed_slots(usual_s: float, staging_s: float) -> int:
@@ -60,29 +64,33 @@ class Handover:
     def __init__(self, tree: bytes, forester: bytes) -> None:
         lot = int.from_bytes(hashlib.sha256(tree + forester).digest()[:8], "big") / 2**64
         self._patience_terms = _ABANDONED_TERMS + _SPREAD_TERMS * lot
-        self._lying: tuple[int, int] | None = None
-        self._sequence = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._unmoved_slots = 0
         self._abandoned = False
         self._held: tuple[TreeSchedule, int, tuple[SlotRange, ...]] | None = None
 
-    @property
-    def abandoned(self) -> bool:
-        """Whether nobody else seems to work on the tree."""
-        return self._abandoned
-
-    def saw(self, slot: int, sequence: int, provable: int, *, landed: int, need_slots: int) -> None:
+    def saw(
+        self,
+        slot: int,
+        sequence: int,
+        provable: int,
+        *,
+        landed: int,
+        need_slots: int,
+        schedule: TreeSchedule | None,
+    ) -> None:
         """Take in where the tree stands, and the sequence number up to which our transactions moved it.
 
         ``need_slots`` is the usual time of a proof: slow provers are given more time before one takes over.
         """
-        if sequence > max(self._sequence, landed) and self._sequence:
-            self._abandoned = False
-        self._sequence = sequence
-        if not provable:
-            self._lying = None
-        elif self._lying is None or self._lying[0] != sequence:
-            self._lying = sequence, slot
-        elif slot - self._lying[1] >= self._patience_terms * max(TERM_SLOTS, 2 * need_slots):
+        before, self._seen = self._seen, (slot, sequence, provable)
+        if schedule is None or before is None:
+            return
+        if sequence > max(before[1], landed):
+            self._abandoned, self._unmoved_slots = False, 0
+        elif sequence == before[1] and before[2] and not self._holds(slot, schedule):
+            self._unmoved_slots += max(0, min(slot - before[0], _LONGEST_LOOK_SLOTS))
+        if self._unmoved_slots >= self._patience_terms * max(TERM_SLOTS, 2 * need_slots):
             self._abandoned = True
 
     def may_begin(self, slot: int, need_slots: int, window: SlotRange, schedule: TreeSchedule | None) -> bool:
@@ -92,6 +100,11 @@ class Handover:
         active = schedule.phases.active
         held = [active] if self._abandoned else self._terms(schedule, term_slots(need_slots, active.length))
         return may_begin(slot, need_slots, held, active.length)
+
+    def _holds(self, slot: int, schedule: TreeSchedule) -> bool:
+        held = self._terms(schedule, TERM_SLOTS)
+        place = bisect_left(held, slot, key=lambda run: run.last)
+        return place < len(held) and slot in held[place]
 
     def _terms(self, schedule: TreeSchedule, least_slots: int) -> tuple[SlotRange, ...]:
         if self._held is None or self._held[0] is not schedule or self._held[1] != least_slots:

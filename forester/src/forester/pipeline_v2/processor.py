@@ -179,7 +179,10 @@ class V2Processor:
         await self._line.forget_before(outline.sequence)
         landed = self._landed[0] if self._landed is not None else 0
         self._handover.saw(
-            turn.slot(), outline.sequence, outline.provable, landed=landed, need_slots=self._need_slots()
+            *(turn.slot(), outline.sequence, outline.provable),
+            landed=landed,
+            need_slots=self._need_slots(),
+            schedule=turn.schedule,
         )
         return tally
 
