@@ -123,6 +123,10 @@ def test_health__identity_of_the_command_line__is_the_one_that_is_checked(net: L
         ("--prover-update-url", NOWHERE, {"prover"}),
         ("--prover-address-append-url", NOWHERE, {"prover"}),
         ("--fallback-rpc-url", NOWHERE, {"fallback_rpc"}),
+        ("--fallback-indexer-url", NOWHERE, {"fallback_indexer"}),
+        ("--ws-rpc-url", "ws://127.0.0.1:1", {"websocket"}),
+        ("--journal", "/dev/null/journal.sqlite", {"journal"}),
+        ("--journal", "/dev", {"journal"}),
         ("--payer", str(Keypair.from_seed(bytes([8]) * 32)), {"admission", "balance"}),
         ("--derivation", str(STRANGER), {"admission"}),
         ("--min-balance", "1000000", {"balance"}),
@@ -142,7 +146,9 @@ def test_check__rpc_url_gone__fails_within_its_limit_whatever_needs_it(net: Loca
     code, text = run(net, "check", "--rpc-url", NOWHERE, "--timeout", "3", "--output", "json")
     found = {check["name"]: check["success"] for check in json.loads(text)["checks"]}
     assert code == 1
-    assert {name for name, success in found.items() if success} == {"settings", "prover", "fallback_rpc"}
+    assert {name for name, success in found.items() if not success} == {
+        *("rpc", "protocol", "balance", "admission", "trees", "indexer")
+    }
 
 
 def test_check__prover_api_key__is_what_the_provers_are_asked_with(net: Localnet) -> None:

@@ -1,4 +1,4 @@
-"""Whether indexer and provers answer."""
+"""Whether indexer, provers and the node's WebSocket answer."""
 
 import aiohttp
 
@@ -39,3 +39,12 @@ async def check_prover(urls: list[str], api_key: str | None) -> str:
             if status != 200:
                 raise EndpointUnreachable(f"the prover {mask(url)} answered /health with {status}")
     return f"{', '.join(mask(url) for url in urls)} healthy"
+
+
+async def check_websocket(url: str) -> str:
+    """Connect once; CheckFailed if that fails."""
+    try:
+        async with aiohttp.ClientSession() as session, session.ws_connect(url):
+            return "connected"
+    except (aiohttp.ClientError, OSError) as error:
+        raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {mask(str(error))}") from None

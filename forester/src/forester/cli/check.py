@@ -11,19 +11,22 @@ from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
+from forester.checks.places import check_journal
 from forester.checks.result import CheckFailed
-from forester.checks.services import check_indexer, check_prover
+from forester.checks.services import check_indexer, check_prover, check_websocket
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
 from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
+from forester.daemon.services import journal_path
 from forester.errors import SettingsInvalid
 from forester.settings import Settings, given, load_settings
 from forester.settings.sources import unknown_variables
 
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
 _OPTIONS = (
-    *("rpc_url", "fallback_rpc_url", "indexer_url", *_PROVERS, "prover_api_key", "payer", "derivation", "tree_ids"),
+    *("rpc_url", "ws_rpc_url", "fallback_rpc_url", "indexer_url", "fallback_indexer_url", *_PROVERS, "prover_api_key"),
+    *("payer", "derivation", "tree_ids", "journal_path"),
 )
 
 
@@ -37,7 +40,7 @@ _OPTIONS = (
 @limit_option
 @output_option
 def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None:
-    """Check settings, nodes, protocol, payer, admission, trees, indexer and provers; nothing is sent."""
+    """Check settings, nodes, protocol, payer, admission, trees, indexers, provers, journal; send and write nothing."""
     run_checks(_checks(flags, min_balance), limit_s=limit_s, output=output, exit_on_failure=True)
 
 
@@ -80,6 +83,19 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
         async with connected(flags, "indexer_url") as (client, settings):
             return await check_indexer(client, given(settings.indexer_url).get_secret_value())
 
+    async def fallback_indexer_check() -> str:
+        async with connected(flags, optional=("fallback_indexer_url",)) as (client, settings):
+            if settings.fallback_indexer_url is None:
+                return "no fallback indexer is set"
+            return await check_indexer(client, settings.fallback_indexer_url.get_secret_value())
+
+    async def websocket_check() -> str:
+        url = load_settings(flags, only=("ws_rpc_url",)).settings.ws_rpc_url
+        return "not set; slots and queues are polled" if url is None else await check_websocket(url.get_secret_value())
+
+    async def journal_check() -> str:
+        return check_journal(journal_path(load_settings(flags, only=("journal_path",)).settings))
+
     async def prover_check() -> str:
         settings = load_settings(flags, only=(*_PROVERS, "prover_api_key")).settings
         return await check_prover(_prover_urls(settings), _text(settings.prover_api_key))
@@ -87,13 +103,16 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     return {
         "settings": settings_check,
         "rpc": node_check,
+        "websocket": websocket_check,
         "fallback_rpc": fallback_check,
         "protocol": protocol_check,
         "balance": balance_check,
         "admission": admission_check,
         "trees": trees_check,
         "indexer": indexer_check,
+        "fallback_indexer": fallback_indexer_check,
         "prover": prover_check,
+        "journal": journal_check,
     }
 
 

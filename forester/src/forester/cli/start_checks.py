@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import aiohttp
-
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.result import CheckFailed
-from forester.checks.services import check_indexer, check_prover
+from forester.checks.services import check_indexer, check_prover, check_websocket
 from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import prover_endpoints
@@ -39,14 +37,12 @@ class StartCheck:
 
 async def run_start_checks(settings: Settings) -> list[StartCheck]:
     """Run all checks that the settings give cause for; nothing is sent, and no failure is raised."""
-    async with RpcPool.from_settings(settings, retry=RETRY) as pool, aiohttp.ClientSession() as session:
-        checks = _checks(settings, RpcClient(pool), session)
+    async with RpcPool.from_settings(settings, retry=RETRY) as pool:
+        checks = _checks(settings, RpcClient(pool))
         return list(await asyncio.gather(*(_run(name, check) for name, check in checks.items())))
 
 
-def _checks(
-    settings: Settings, client: RpcClient, session: aiohttp.ClientSession
-) -> dict[str, Callable[[], Awaitable[str]]]:
+def _checks(settings: Settings, client: RpcClient) -> dict[str, Callable[[], Awaitable[str]]]:
     payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
     checks: dict[str, Callable[[], Awaitable[str]]] = {
         "rpc": lambda: check_node(client),
@@ -64,7 +60,7 @@ def _checks(
         key = settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None
         checks["prover"] = lambda: check_prover(_prover_urls(settings), key)
     if settings.ws_rpc_url is not None:
-        checks["websocket"] = lambda: _web_socket(session, given(settings.ws_rpc_url).get_secret_value())
+        checks["websocket"] = lambda: check_websocket(given(settings.ws_rpc_url).get_secret_value())
     return checks
 
 
@@ -104,11 +100,3 @@ async def _chosen(client: RpcClient, settings: Settings) -> str:
 def _prover_urls(settings: Settings) -> list[str]:
     endpoints = prover_endpoints(settings)
     return list(dict.fromkeys([*endpoints.by_circuit.values(), *([endpoints.base] if settings.prover_url else [])]))
-
-
-async def _web_socket(session: aiohttp.ClientSession, url: str) -> str:
-    try:
-        async with session.ws_connect(url):
-            return "connected"
-    except (aiohttp.ClientError, OSError) as error:
-        raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {error}") from None
