@@ -1,20 +1,22 @@
 """Throughput and latency of the HTTP service beside the reference prover, with 1, 2, 4 and 8 clients at once.
 
 Starts both servers on the published keys and lets closed-loop clients send to one after the other in turn: each round
-is the same number of proofs from the same number of clients. Every request has other bytes, so that nothing is shared
-or replayed. Prints proofs per second and latencies, and appends them to a JSON-lines history: `make bench-service`.
+is the same number of proofs from the same number of clients. ``--before`` adds another build of ours, to compare. Every
+request has other bytes, so that nothing is shared or replayed. Prints proofs per second and latencies, and
+appends them to a JSON-lines history: `make bench-service`.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -83,12 +85,14 @@ async def one_round(port: int, clients: int, proofs: int, source: Iterator[bytes
         return time.perf_counter() - started, latencies, refused
 
 
-def measure(ports: dict[str, int], rounds: int, proofs: int, source: Iterator[bytes]) -> list[Load]:
-    """Interleave the servers: same clients, same number of proofs, in turn."""
+def measure(
+    ports: dict[str, int], numbers: Sequence[int], rounds: int, proofs: int, source: Iterator[bytes]
+) -> list[Load]:
+    """Interleave the servers: same numbers of clients, same number of proofs, in turn."""
     loads = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("rounds", total=len(CLIENTS) * (rounds + 1) * len(ports))
-        for clients in CLIENTS:
+        bar = progress.add_task("rounds", total=len(numbers) * (rounds + 1) * len(ports))
+        for clients in numbers:
             results: dict[str, list[tuple[float, list[float], int]]] = {name: [] for name in ports}
             for number in range(rounds + 1):
                 for name, port in ports.items():
@@ -123,14 +127,14 @@ def percentile(values: list[float], percent: int) -> float:
 def show(loads: list[Load]) -> None:
     """Print the table."""
     table = Table(title="POST /prove, closed loop, keys resident; the reference is gnark 0.8 in Go (0.27.0)")
-    for heading in ("clients", "server", "proofs/s", "p50 s", "p95 s", "p99 s", "refused", "rate, ours / reference"):
+    for heading in ("clients", "server", "proofs/s", "p50 s", "p95 s", "p99 s", "refused", "rate / reference"):
         table.add_column(heading, justify="left" if heading == "server" else "right")
     for clients, group in itertools.groupby(loads, key=lambda load: load.clients):
         found = list(group)
-        ratio = found[1].per_second / found[0].per_second if found[0].per_second else 0
         for load in found:
+            ratio = load.per_second / found[0].per_second if found[0].per_second else 0
             times = (f"{value:.3f}" for value in (load.p50_s, load.p95_s, load.p99_s))
-            tail = f"{ratio:.2f}" if load is found[-1] else ""
+            tail = f"{ratio:.2f}" if load is not found[0] else ""
             table.add_row(str(clients), load.server, f"{load.per_second:.2f}", *times, str(load.refused), tail)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
@@ -141,15 +145,19 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds for each number of clients (default 5)")
     parser.add_argument("--proofs", type=int, default=16, help="proofs in a round (default 16)")
     parser.add_argument("--request", default="v2_inclusion_32_1.json", help="golden request (default %(default)s)")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="numbers of clients (default 1 2 4 8)")
+    parser.add_argument("--before", type=Path, help="the prover command of another build, which takes its turns, too")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
     options = parser.parse_args()
     keys_dir = reference_fixtures.proving_keys_dir()
-    with (
-        running(str(reference_fixtures.prover_binary()), keys_dir, "--run-mode", "local-rpc") as theirs,
-        running(OURS, keys_dir) as ours,
-    ):
-        ports = {"reference": theirs.port, "ours": ours.port}
-        loads = measure(ports, options.rounds, options.proofs, bodies(options.request))
+    binary = str(reference_fixtures.prover_binary())
+    with contextlib.ExitStack() as servers:
+        started = {"reference": running(binary, keys_dir, "--run-mode", "local-rpc")}
+        if options.before:
+            started["before"] = running(str(options.before), keys_dir)
+        started["ours"] = running(OURS, keys_dir)
+        ports = {name: servers.enter_context(server).port for name, server in started.items()}
+        loads = measure(ports, options.clients, options.rounds, options.proofs, bodies(options.request))
     show(loads)
     record = {**machine_facts(), "request": options.request, "loads": [asdict(load) for load in loads]}
     with options.history.open("a") as out:

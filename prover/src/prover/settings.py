@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, m
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.errors import SettingsInvalid
+from prover.processors import available_processors
 
 PREFIX = "PROVER_"
 REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
@@ -125,7 +126,7 @@ class ProvingSettings(_Group):
     @property
     def permits(self) -> int:
         """Proofs computed at once, with 0 resolved for this machine."""
-        return self.max_concurrency or max(2, len(os.sched_getaffinity(0)) // 2)
+        return self.max_concurrency or max(2, available_processors() // 2)
 
 
 class QueueSettings(_Group):

@@ -19,7 +19,6 @@ from prover.cli.machine_checks import (
     check_gpu,
     check_memory,
     check_rotation,
-    cpu_quota,
     machine_checks,
 )
 from prover.keys.selection import CircuitSelection
@@ -33,22 +32,6 @@ SMALL = CircuitId(CircuitKind.INCLUSION, 2, (32,), (1,))
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def test_quota__of_a_parent_group__counts(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "0::/system.slice/prover.service\n")
-    write(tmp_path / "sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n")
-    write(tmp_path / "sys/fs/cgroup/system.slice/prover.service/cpu.max", "max 100000\n")
-    assert cpu_quota(tmp_path) == 1.5
-
-
-def test_quota__of_the_earlier_control_groups__counts(tmp_path: Path) -> None:
-    write(tmp_path / "proc/self/cgroup", "4:memory:/x\n3:cpu,cpuacct:/x\n")
-    write(tmp_path / "sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "400000\n")
-    write(tmp_path / "sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n")
-    assert cpu_quota(tmp_path) == 4
-    write(tmp_path / "sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n")
-    assert cpu_quota(tmp_path) is None
 
 
 def test_cores__below_the_minimum_or_throttled__are_a_warning_with_the_number(

@@ -14,6 +14,7 @@ from prover.http.app import split_address
 from prover.kernel.engine import Engine
 from prover.keys.memory import gibibytes
 from prover.observability.memory import memory_limit_bytes
+from prover.processors import cpu_quota
 
 LEAST_MEMORY_BYTES = 32 * 10**9
 LEAST_CORES = 16
@@ -157,46 +158,9 @@ def check_address(name: str, address: str, option: str, *, must_be_free: bool = 
     return Check(name, Status.OK, f"{address} is free")
 
 
-def cpu_quota(root: Path = _ROOT) -> float | None:
-    """Return the processors that control groups of either version grant, None without a limit."""
-    quotas = list(_quotas(root))
-    return min(quotas) if quotas else None
-
-
 def existing_parent(path: Path) -> Path:
     """Return the nearest folder of a path that exists."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
     return path
-
-
-def _quotas(root: Path) -> Iterator[float]:
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in groups:
-        number, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if number == "0" and not controllers:
-            base = root / "sys/fs/cgroup"
-        elif "cpu" in controllers.split(","):
-            base = root / "sys/fs/cgroup/cpu"
-        else:
-            continue
-        folder = base / path.lstrip("/")
-        while folder.is_relative_to(base):
-            yield from _quota_of(folder)
-            folder = folder.parent
-
-
-def _quota_of(folder: Path) -> Iterator[float]:
-    texts = []
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            texts = [word for name in names for word in (folder / name).read_text().split()]
-        except OSError:
-            continue
-        break
-    if len(texts) == 2 and all(text.isdigit() for text in texts) and int(texts[1]):
-        yield int(texts[0]) / int(texts[1])

@@ -47,8 +47,8 @@ _MACHINE = (
         type=click.IntRange(0, 1024),
         envvar="PROVER_PROVING__THREADS",
         show_envvar=True,
-        show_default="one per processor",
-        help="Kernel threads.",
+        show_default="one per processor that affinity and quota grant",
+        help="Kernel threads; a single proof uses all.",
     ),
     click.option(
         "--max-concurrency",

@@ -16,6 +16,7 @@ from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.handles import Handle
 from prover.kernel.status import check, new_error
+from prover.processors import available_processors
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
@@ -111,7 +112,7 @@ class Engine:
         """Start ``threads`` workers, 0 for one per available processor."""
         out = ffi.new("g16_engine **")
         error = new_error()
-        check(lib.g16_engine_create(out, threads, backend.value, error), error)
+        check(lib.g16_engine_create(out, threads or available_processors(), backend.value, error), error)
         self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
         self._scratch = ScratchPool()
 
