@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from handover_simulation import Result, Setting, simulate
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes, SlotRange
@@ -14,10 +14,11 @@ from forester.pipeline_v2.handover import GRACE_SLOTS, Handover, may_begin, need
 
 SEEDS = range(3)
 DUPLICATE_SHARE = 0.02
-LONGEST_THAT_FITS = TERM_SLOTS - GRACE_SLOTS - CONFIRMATION_SLOTS
+LONGEST_THAT_FITS = TERM_SLOTS - GRACE_SLOTS - CONFIRMATION_SLOTS - 1
 
 
 @settings(deadline=None, max_examples=20)
+@example([(1, LONGEST_THAT_FITS)] * 2, bytes(32), 25, 2 * TERM_SLOTS)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, LONGEST_THAT_FITS)), min_size=1, max_size=5),
     st.binary(min_size=32, max_size=32),

@@ -39,7 +39,7 @@ def needed_slots(usual_s: float, staging_s: float) -> int:
 def term_slots(need_slots: int, active_slots: int) -> int:
     """The least length of terms for proofs that take so long: the usual one, doubled until a proof fits."""
     length = TERM_SLOTS
-    while length < min(need_slots + GRACE_SLOTS + CONFIRMATION_SLOTS, active_slots):
+    while length <= min(GRACE_SLOTS + need_slots + CONFIRMATION_SLOTS, active_slots):
         length *= 2
     return length
 
