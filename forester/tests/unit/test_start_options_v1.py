@@ -9,6 +9,8 @@ from start_options import chosen
 from v1_world import World, leaf
 
 from forester.chain.tree_metadata import TreeKind
+from forester.epoch.phases import SlotRange
+from forester.epoch.turn import Turn
 from forester.pipeline_v1.processor import V1Options, V1Processor
 from forester.transactions.confirm import Fate, Outcome
 
@@ -60,7 +62,8 @@ async def test_cache_ttls__of_elements_still_in_the_queue__are_how_long_they_are
     for clock, proved in ((0, 1), (ttl - 1, 1), (ttl + 1, 2)):
         world.clock = clock
         world.queue(1)  # a node that lags shows what has left the queue, too
-        await tested.work(world.turn(first=50 + clock))
+        # In another epoch the transaction of an element is another one, too.
+        await tested.work(Turn(8 if clock else 7, SlotRange(50, 1000), lambda: world.slot))
         assert len(world.asked) == proved, clock
 
 
