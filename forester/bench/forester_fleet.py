@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -137,11 +138,19 @@ class Member:
 
     def recoveries(self) -> list[float]:
         """Seconds from each new start after a kill until it knew again what there is to do in its epoch."""
+        return [at - life.began for life, at in self._ready() if life is not self.lives[0]]
+
+    def ready_seconds(self, span: tuple[float, float]) -> float:
+        """How long in a span, Unix seconds, some process of it knew what there is to do."""
+        ends = [(at, life.killed or math.inf) for life, at in self._ready()]
+        return sum(max(0.0, min(killed, span[1]) - max(at, span[0])) for at, killed in ends)
+
+    def _ready(self) -> list[tuple[Life, float]]:
         ready = [moment(line) for line in self.lines() if line["event"] == "epoch_state"]
         found = []
-        for life in self.lives[1:]:
+        for life in self.lives:
             after = [at for at in ready if at >= life.began and (life.killed is None or at <= life.killed)]
-            found += [min(after) - life.began] if after else []
+            found += [(life, min(after))] if after else []
         return found
 
 

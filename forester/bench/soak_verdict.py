@@ -14,6 +14,7 @@ from proof_ledger import Entry, Ledger
 from rich.console import Console
 from rich.table import Table
 
+from forester.epoch.phases import ProtocolTimes, SlotRange
 from forester.network_status.state import NetworkState, TreeState
 
 DUPLICATE_PERCENT = 2.0
@@ -24,6 +25,23 @@ _WORK = frozenset({"v2_batches", "nullify", "update_address"})
 
 Span = tuple[float, float]
 """From when to when, Unix seconds."""
+
+
+REACTION_S = 10.0
+"""Who was ready for less of a phase than this cannot be blamed for what it did not send in it."""
+
+
+@dataclass(frozen=True)
+class SlotTimes:
+    """The phases of epochs, and when slots were seen, Unix seconds, in their order."""
+
+    times: ProtocolTimes
+    seen: Sequence[tuple[float, int]]
+
+    def span(self, slots: SlotRange) -> Span:
+        """From when to when the slots passed."""
+        inside = [at for at, slot in self.seen if slot in slots]
+        return (inside[0], inside[-1]) if inside else (0.0, 0.0)
 
 
 @dataclass
@@ -102,6 +120,7 @@ def judge(
     roots: dict[str, tuple[str, str]],
     epochs: list[int],
     troubles: list[Span],
+    slots: SlotTimes,
 ) -> Verdict:
     """Compare what happened with what must be; ``troubles`` are the times in which faults were shown."""
     verdict = Verdict()
@@ -113,7 +132,7 @@ def judge(
     _duplicate_transactions(verdict, members)
     _duplicate_proofs(verdict, members, ledger, troubles)
     _after_restarts(verdict, members, ledger)
-    _reports(verdict, members, state, epochs)
+    _reports(verdict, members, state, epochs, slots)
     crashes = sum(line["event"] == "task_crashed" for member in members for line in member.lines())
     verdict.require("no task crashed", crashes == 0, str(crashes))
     _recovery(verdict, members)
@@ -177,18 +196,22 @@ def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> 
     verdict.require("kept proofs computed again after a restart", again == 0, str(again))
 
 
-def _reports(verdict: Verdict, members: list[Member], state: NetworkState, epochs: list[int]) -> None:
+def _reports(verdict: Verdict, members: list[Member], state: NetworkState, epochs: list[int], slots: SlotTimes) -> None:
+    excused = 0
     for epoch in epochs:
         registered = {item.authority: item for item in state.registrations.get(epoch, ())}
         mine = [registered.get(member.payer.pubkey()) for member in members]
-        missing = [
-            member.name
-            for member, item in zip(members, mine, strict=True)
-            if item is None or not item.has_reported_work
-        ]
+        missing, down, phases = list[str](), list[str](), slots.times.phases(epoch)
+        for member, item in zip(members, mine, strict=True):
+            if item is None or not item.has_reported_work:
+                phase = slots.span(phases.registration if item is None else phases.report_work)
+                (missing if member.ready_seconds(phase) >= REACTION_S else down).append(member.name)
+        excused += len(down)
         work = " + ".join(str(item.work_counter) if item is not None else "-" for item in mine)
         found = f"no report of {', '.join(missing)}" if missing else f"work {work}"
+        found += f"; hardly ready in the phase: {', '.join(down)}" if down else ""
         verdict.require(f"epoch {epoch} reported by every forester", not missing, found)
+    verdict.figures["reports_missed_by_foresters_that_were_hardly_ready"] = excused
 
 
 def _recovery(verdict: Verdict, members: list[Member]) -> None:

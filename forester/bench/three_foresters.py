@@ -9,7 +9,8 @@ status 1 if a bound is missed:
   - at most 2 % of the transactions were for work that was done already, by another forester or the same one
   - at most 2 % of the proofs were made again though nobody was killed and nothing failed since the first time
   - no proof that was in a journal when its process was killed was computed again
-  - every forester reported its work for every epoch
+  - every forester reported its work for every epoch, unless it was being started, killed and started again for
+    nearly all of the registration or the report phase
   - no task crashed
 
 Proofs are counted between the foresters and the prover, by what they prove; transactions by the foresters' logs.
@@ -42,12 +43,13 @@ from proof_ledger import Ledger, running_ledger  # noqa: E402
 from rich.console import Console  # noqa: E402
 from soak_prover import ProverUnusable, running_prover  # noqa: E402
 from soak_roots import compared_roots  # noqa: E402
-from soak_verdict import Span, Verdict, judge, show, waiting  # noqa: E402
+from soak_verdict import SlotTimes, Span, Verdict, judge, show, waiting  # noqa: E402
 
 from forester.chain.programs.addresses import PROTOCOL_CONFIG  # noqa: E402
 from forester.chain.registry_accounts import decode_protocol_config  # noqa: E402
 from forester.chain.rpc_client import RpcClient  # noqa: E402
 from forester.chain.rpc_pool import RpcPool  # noqa: E402
+from forester.epoch.phases import ProtocolTimes  # noqa: E402
 from forester.errors import ForesterError  # noqa: E402
 from forester.network_status.epochs import protocol_times  # noqa: E402
 from forester.network_status.reader import read_network  # noqa: E402
@@ -99,6 +101,9 @@ class Run:
     refused: int = 0
     over: bool = False
     troubles: list[Span] = field(default_factory=list)
+    times: ProtocolTimes = field(init=False)
+    seen: list[tuple[float, int]] = field(default_factory=list)
+    """When slots were seen, Unix seconds."""
 
     async def call(self, method: str, *params: Any) -> Any:
         """A method of the network's own."""
@@ -160,9 +165,14 @@ class Run:
                 await self.call("localnet_faults", WELL)
                 self.troubles.append((began, time.time()))
 
+    async def _slot(self) -> int:
+        slot = await self.rpc.slot()
+        self.seen.append((time.time(), slot))
+        return slot
+
     async def reach(self, slot: int) -> None:
         """Wait for a slot; a process that ended by itself ends the run."""
-        while await self.rpc.slot() < slot:
+        while await self._slot() < slot:
             for member in self.members:
                 if member.process is not None and (status := member.process.poll()) is not None:
                     raise RunFailed(f"{member.name} ended with {status}: {member.log.read_text()[-2000:]}")
@@ -181,7 +191,7 @@ def say(text: str) -> None:
 async def run_through(run: Run, epochs: list[int]) -> NetworkState:
     """Epochs under traffic and faults, then peace; returns the state when all is done or the patience ends."""
     config = await run.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
-    times = protocol_times(decode_protocol_config(config.data).config)
+    times = run.times = protocol_times(decode_protocol_config(config.data).config)
     first, last = times.phases(epochs[0]).active.first, times.phases(epochs[-1]).active.last
     await run.seed(BEGINNING)
     for member in run.members:
@@ -205,6 +215,7 @@ async def drained(run: Run, epochs: list[int], last_report: int) -> NetworkState
     ends = time.monotonic() + run.options.patience
     while True:
         state = await read_network(run.rpc, all_epochs=True)
+        run.seen.append((time.time(), state.slot))
         reports = [item.has_reported_work for epoch in epochs for item in state.registrations.get(epoch, ())]
         left = waiting(state)
         reported = sum(reports) == len(epochs) * len(run.members) or state.slot > last_report
@@ -246,7 +257,7 @@ async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
                 run.over = True
                 alive = [member for member in members if member.process is not None]
                 statuses = await asyncio.gather(*(asyncio.to_thread(member.stop) for member in alive))
-            verdict = judge(members, ledger, state, roots, epochs, run.troubles)
+            verdict = judge(members, ledger, state, roots, epochs, run.troubles, SlotTimes(run.times, run.seen))
     verdict.require("every forester ends with status 0", set(statuses) <= {0}, str(statuses))
     verdict.figures["traffic"] = dict(run.made)
     verdict.figures["faults"] = dict(run.faults)
