@@ -67,6 +67,7 @@ stage_bench() {
     for name in imad_wide_rate mul_imad madd_g1 madd_g2; do measure "gpu_$name" "$name"; done
     for log2 in 15 16 18 20 22 23; do measure "gpu_msm_g1_$log2" msm_g1 "$log2"; done
     for log2 in 15 16 18 20 22; do measure "gpu_msm_g2_$log2" msm_g2 "$log2"; done
+    for log2 in 14 15 16 18 19 20 22 23 24; do measure "gpu_ntt_$log2" ntt "$log2"; done
     # With tables of shifted bases: one bucket set.
     for log2 in 15 18 20 22; do measure "gpu_msm_g1_table_$log2" msm_g1 "$log2" 1; done
     for log2 in 15 18 20; do measure "gpu_msm_g2_table_$log2" msm_g2 "$log2" 1; done

@@ -2,12 +2,13 @@
  *
  * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS]]] prints one JSON object: the median of REPEATS timings by events after
  * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
- * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2.
+ * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "device_msm.h"
+#include "device_ntt.h"
 #include "gpu_generators.h"
 
 #define REPEATS 10
@@ -209,6 +210,23 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
 GROUP_BENCH(g1, 4)
 GROUP_BENCH(g2, 2)
 
+static void ntt_times(uint32_t log2) {
+    const uint32_t count = 1u << log2;
+    const ntt_plan plan = ntt_plan_for(log2);
+    const ntt_ends ends = ntt_plain_ends();
+    fr *values = (fr *)device_allocate(&queue, (size_t)count * sizeof(fr));
+    fr *table = (fr *)device_allocate(&queue, (size_t)count * sizeof(fr)); /* times do not depend on what it holds */
+    stop_on_failure();
+    random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(values, count);
+    random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(table, count);
+    const double inverse = median_ms([&] { ntt_run(&queue, values, table, &plan, 0, &ends); });
+    const double forward = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, &ends); });
+    const double bound = 0.5 * count * log2 * PRODUCT_STEPS / imad_wide_rate() * 1e3;
+    printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"bound_ms\": %.4f, "
+           "\"fraction\": %.3f}\n",
+           log2, plan.passes, inverse, forward, bound, 2 * bound / (inverse + forward));
+}
+
 static void print_rate(const char *name, double rate, double bound) {
     printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate, bound,
            rate / bound);
@@ -233,8 +251,10 @@ int main(int argc, char **argv) {
         g1_msm_times(1u << log2, sets, window_bits, 10, G1_GENERATOR);
     } else if (!strcmp(name, "msm_g2")) {
         g2_msm_times(1u << log2, sets, window_bits, 28, G2_GENERATOR);
+    } else if (!strcmp(name, "ntt") && log2 <= 27) {
+        ntt_times(log2);
     } else {
-        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2 [log2 [sets [window_bits]]]\n");
+        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt [log2 [sets [window_bits]]]\n");
         return 2;
     }
     return 0;

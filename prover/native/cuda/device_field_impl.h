@@ -62,7 +62,7 @@ DEVICE void G(double)(FIELD *r, const FIELD *a) { G(add)(r, a, a); }
 /* r = a + b below twice the modulus, good as a factor only. */
 DEVICE void G(add_lazy)(FIELD *r, const FIELD *a, const FIELD *b) { limbs_add(r->v, a->v, b->v); }
 
-DEVICE void G(mul)(FIELD *r, const FIELD *a, const FIELD *b) {
+DEVICE_PRODUCT void G(mul)(FIELD *r, const FIELD *a, const FIELD *b) {
     const uint32_t m[LIMBS] = FIELD_MODULUS;
     limbs_montgomery(r->v, a->v, b->v, m, FIELD_INVERSE);
 }

@@ -11,8 +11,15 @@ typedef struct t_msm_shape {
     uint32_t count, first_list, window_bits, sets, order;
 } t_msm_shape;
 
+typedef struct t_ntt_shape {
+    uint32_t log2, last_levels, levels, order;
+} t_ntt_shape;
+
 #define DECLARE(side)                                                                                         \
     int32_t t_##side##_fp_results(uint8_t *out, const uint8_t *in, uint32_t count);                           \
+    int32_t t_##side##_ntt(uint8_t *values, const uint8_t *table, const t_ntt_shape *shape, uint32_t step);   \
+    int32_t t_##side##_quotient(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale, \
+                                const t_ntt_shape *shape);                                                     \
     int32_t t_##side##_fr_results(uint8_t *out, const uint8_t *in, uint32_t count);                           \
     int32_t t_##side##_multiples_g1(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
     int32_t t_##side##_multiples_g2(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
@@ -127,6 +134,57 @@ static void check_large_msm(const group *g, uint32_t count, uint32_t window_bits
     free(points), free(values);
 }
 
+/* psi^bitrev(i), psi of order 2n. */
+static fr *table_of(uint32_t log2) {
+    fr *table = take(sizeof(fr) << log2);
+    table[0] = FR_ONE;
+    for (uint32_t s = 0; s < log2; s++) {
+        fr step = FR_ROOT_28;
+        for (uint32_t i = s + 2; i < FR_TWO_ADICITY; i++) fr_sqr(&step, &step);
+        for (size_t i = 0; i < (size_t)1 << s; i++) fr_mul(&table[((size_t)1 << s) + i], &table[i], &step);
+    }
+    return table;
+}
+
+/* Every step against the host, and the quotient. */
+static void check_ntt(uint32_t log2) {
+    const size_t n = (size_t)1 << log2, bytes = n * sizeof(fr);
+    const t_ntt_shape shape = {log2, 0, 0, 0};
+    fr *table = table_of(log2), *in = take(3 * bytes), scale;
+    uint8_t *expected = take(bytes), *got = take(bytes);
+    for (size_t i = 0; i < 3 * n; i++) random_value(in[i].v);
+    for (uint32_t step = 0; step < 3; step++) {
+        static const char *const names[] = {"inverse", "forward", "forward to the coset"};
+        memcpy(expected, in, bytes);
+        memcpy(got, in, bytes);
+        int ok = t_cuda_ntt(expected, (uint8_t *)table, &shape, step) == 0 && t_gpu_ntt(got, (uint8_t *)table, &shape, step) == 0;
+        report("ntt", names[step], (uint32_t)n, ok && !memcmp(expected, got, bytes));
+    }
+    fr_from_u64(&scale, (uint64_t)n * n);
+    fr_inv(&scale, &scale);
+    int ok = t_cuda_quotient(expected, (uint8_t *)in, (uint8_t *)table, (uint8_t *)&scale, &shape) == 0 &&
+             t_gpu_quotient(got, (uint8_t *)in, (uint8_t *)table, (uint8_t *)&scale, &shape) == 0;
+    report("ntt", "quotient", (uint32_t)n, ok && !memcmp(expected, got, bytes));
+    free(table), free(in), free(expected), free(got);
+}
+
+/* A forward transform after an inverse one multiplies by n. */
+static void check_large_ntt(uint32_t log2) {
+    const size_t n = (size_t)1 << log2, bytes = n * sizeof(fr);
+    const t_ntt_shape shape = {log2, 0, 0, 0};
+    fr *table = table_of(log2), *in = take(bytes), *got = take(bytes), factor;
+    for (size_t i = 0; i < n; i++) random_value(in[i].v);
+    memcpy(got, in, bytes);
+    int ok = t_gpu_ntt((uint8_t *)got, (uint8_t *)table, &shape, 0) == 0 && t_gpu_ntt((uint8_t *)got, (uint8_t *)table, &shape, 1) == 0;
+    fr_from_u64(&factor, n);
+    for (size_t i = 0; i < n && ok; i++) {
+        fr_mul(&in[i], &in[i], &factor);
+        ok = fr_equal(&in[i], &got[i]);
+    }
+    report("ntt", "there and back", (uint32_t)n, ok);
+    free(table), free(in), free(got);
+}
+
 int main(int argc, char **argv) {
     const int small = argc > 1 && !strcmp(argv[1], "small"); /* what a sanitizer can do in minutes */
     static const uint32_t shapes[][2] = {{2, 0}, {7, 1}, {11, 0}, {13, 1}, {16, 3}, {0, 0}};
@@ -146,5 +204,7 @@ int main(int argc, char **argv) {
         check_large_msm(g, i ? 1u << 18 : 1u << 20, 0, 0);
         check_large_msm(g, i ? 1u << 14 : 1u << 16, 15, 1);
     }
+    for (uint32_t log2 = 0; log2 <= (small ? 11 : 19); log2 += small ? 11 : 1) check_ntt(log2);
+    for (uint32_t log2 = 20; log2 <= 24 && !small; log2++) check_large_ntt(log2);
     return failures != 0;
 }

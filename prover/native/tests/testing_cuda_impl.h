@@ -4,6 +4,7 @@
  * fits.
  */
 #include "../cuda/device_msm.h"
+#include "../cuda/device_ntt.h"
 
 #define T_REFUSED (-1)
 #define T_THREADS 64
@@ -196,4 +197,50 @@ int32_t T(digits)(int32_t *digits, const uint8_t *values, uint32_t count, uint32
     device_release(scalars);
     device_release(out);
     return queue.status == DEVICE_OK ? (int32_t)plan.windows : T_REFUSED;
+}
+
+/* ---- transforms ---------------------------------------------------------------------------------- */
+
+typedef struct t_ntt_shape {
+    uint32_t log2, last_levels, levels; /* levels 0: the plan's choice */
+    uint32_t order;
+} t_ntt_shape;
+
+static ntt_plan t_ntt_plan(const t_ntt_shape *shape) {
+    return shape->levels ? ntt_plan_of(shape->log2, shape->last_levels, shape->levels) : ntt_plan_for(shape->log2);
+}
+
+/* step: 0 inverse, 1 forward, 2 forward to the coset; values in place. */
+int32_t T(ntt)(uint8_t *values, const uint8_t *table, const t_ntt_shape *shape, uint32_t step) {
+    device_queue queue = T_QUEUE(shape->order);
+    const size_t bytes = sizeof(fr) << shape->log2;
+    const ntt_plan plan = t_ntt_plan(shape);
+    fr *a = (fr *)device_allocate(&queue, bytes), *roots = (fr *)device_allocate(&queue, bytes);
+    ntt_ends ends = ntt_plain_ends();
+    if (step == 2) ends.read = NTT_READ_TO_COSET;
+    device_write(&queue, a, values, bytes);
+    device_write(&queue, roots, table, bytes);
+    ntt_run(&queue, a, roots, &plan, step > 0, &ends);
+    device_read(&queue, values, a, bytes);
+    device_release(a);
+    device_release(roots);
+    return (int32_t)queue.status;
+}
+
+/* h: 2n times the coefficients, bit-reversed; values: a, b and c; scale: 1/n^2. */
+int32_t T(quotient)(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale,
+                    const t_ntt_shape *shape) {
+    device_queue queue = T_QUEUE(shape->order);
+    const size_t bytes = sizeof(fr) << shape->log2;
+    const ntt_plan plan = t_ntt_plan(shape);
+    fr *lists[4], factor;
+    memcpy(&factor, scale, sizeof factor);
+    for (int i = 0; i < 4; i++) {
+        lists[i] = (fr *)device_allocate(&queue, bytes);
+        device_write(&queue, lists[i], i < 3 ? values + (size_t)i * bytes : table, bytes);
+    }
+    ntt_quotient_run(&queue, lists[0], lists[1], lists[2], lists[3], &plan, &factor);
+    device_read(&queue, h, lists[0], bytes);
+    for (int i = 0; i < 4; i++) device_release(lists[i]);
+    return (int32_t)queue.status;
 }
