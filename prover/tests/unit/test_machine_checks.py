@@ -135,7 +135,7 @@ def test_keys__too_large_for_memory__are_a_failure_and_together_a_warning(tmp_pa
     )
     some = checks_of(production, KeySettings(directory=tmp_path, memory_gib=5))["memory for keys"]
     assert some.status is Status.WARNING
-    assert "batch_update_32_500 takes about 4.1 GiB" in some.detail
+    assert "batch_update_32_500 takes about 4.4 GiB" in some.detail
     assert checks_of(production, KeySettings(directory=tmp_path, memory_gib=32))["memory for keys"].status is Status.OK
     little = key_checks(KeySettings(directory=tmp_path), ProvingSettings(working_memory_bytes=GIB), production)
     assert {check.name: check for check in little}["memory for proofs"].status is Status.FAILURE
