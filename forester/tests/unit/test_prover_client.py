@@ -267,6 +267,15 @@ async def test_submission__prover_is_busy_for_long__is_warned_of_once(
     assert warned == ["proof_submission_failed"]
 
 
+@pytest.mark.parametrize(("status", "is_outage"), [(429, False), (503, True)])
+async def test_proof__after_an_outage_of_the_prover__tells_how_long_that_was(
+    start: Start, status: int, is_outage: bool
+) -> None:
+    prover = await start([error(status, "no"), error(status, "no", headers={"Retry-After": "1"}), (200, PROOF)])
+    outage_s = (await prove(prover.url)).outage_s
+    assert (outage_s >= 1) if is_outage else (outage_s == 0)
+
+
 async def test_prove__no_prover__is_unreachable_after_three_tries(unused_tcp_port: int) -> None:
     with pytest.raises(
         EndpointUnreachable, match=f"prover http://127.0.0.1:{unused_tcp_port}/ is unreachable"

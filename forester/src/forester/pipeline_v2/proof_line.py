@@ -162,7 +162,7 @@ class ProofLine:
                 self._under_way.pop(link, None)
                 asked, before = self._asked_at.pop(link, (self._clock(), 0))
                 if result.proof is not None:
-                    self._times.add(before, self._clock() - asked)
+                    self._times.add(before, self._clock() - asked - result.proof.outage_s)
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure

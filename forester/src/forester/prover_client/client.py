@@ -28,6 +28,7 @@ from shared.proof_wire import ProofRequest, encode_request
 
 _LONGEST_ANSWER = 1 << 20
 _BUSY = (429, 503)
+_TOO_MANY_REQUESTS = 429
 _CONNECT_S = 5.0
 _POLL_S = 10.0
 _log = get_logger(__name__)
@@ -52,10 +53,14 @@ class ProverTimes:
 
 @dataclass(frozen=True)
 class FinishedProof:
-    """A proof as instructions carry it; ``duration_ms`` is the prover's figure, 0 if it gave none."""
+    """A proof as instructions carry it; ``duration_ms`` is the prover's figure, 0 if it gave none.
+
+    ``outage_s`` of the time that it took went by while the prover could not be reached or was out of order.
+    """
 
     proof: CompressedProof
     duration_ms: int
+    outage_s: float = 0.0
 
 
 class ProverClient:
@@ -92,7 +97,7 @@ class ProverClient:
                 "s; raise --prover-max-wait-time-secs, and check the health and the capacity of the prover"
             ) from error
         try:
-            return FinishedProof(compress_proof(proved.proof), proved.duration_ms)
+            return FinishedProof(compress_proof(proved.proof), proved.duration_ms, call.outage_s)
         except ProofUnusable as error:
             raise AnswerUnusable(f"a proof of {call.shown}", error.field, str(error)) from error
 
@@ -111,6 +116,7 @@ class _Call:
     def __init__(self, client: ProverClient, kind: CircuitKind, body: bytes) -> None:
         self.kind = kind
         self.shown = client._endpoints.shown(kind)
+        self.outage_s = 0.0
         self._endpoints = client._endpoints
         self._session = client._session
         self._times = client._times
@@ -132,8 +138,9 @@ class _Call:
 
     async def _submit(self) -> Proved | Accepted:
         url, failures, faults = self._endpoints.prove_url(self.kind), 0, 0
-        headers = {**self._headers, "Content-Type": "application/json"}
+        headers, clock = {**self._headers, "Content-Type": "application/json"}, asyncio.get_running_loop().time
         while True:
+            asked = clock()
             try:
                 # A prover without a queue answers when the proof is made: only the deadline of the call ends this.
                 status, body, wait_s = await self._exchange("POST", url, headers, None)
@@ -144,6 +151,8 @@ class _Call:
                 if not error.retryable or faults >= self._times.submit_attempts:
                     raise
                 await self._pause(error, failures, "proof_submission_failed")
+                if not (isinstance(error, ProverRefused) and error.status == _TOO_MANY_REQUESTS):
+                    self.outage_s += clock() - asked
 
     async def _poll(self, job_id: str) -> Proved:
         interval_s, clock = self._times.polling_interval_s, asyncio.get_running_loop().time
