@@ -47,7 +47,7 @@ typedef struct {
     uint32_t kind, version, generation, header[4], header_words, constraints, wires, public_inputs, secret_inputs,
         internal_wires, coefficients, instructions, hints;
     uint64_t terms, domain_size, points_a, points_b, points_k, points_z, proving_key_offset, verifying_key_offset,
-        constraint_system_offset, file_bytes, resident_bytes, mapped_bytes, table_bytes;
+        constraint_system_offset, file_bytes, resident_bytes, mapped_bytes, table_bytes, fold_bytes;
 } g16_key_info;
 int g16_engine_create(void **engine, uint32_t threads, int backend, g16_error *error);
 void g16_engine_destroy(void *engine);
@@ -56,8 +56,8 @@ int g16_key_load(void *engine, void **key, const uint8_t *data, size_t size, con
 void g16_key_destroy(void *key);
 void g16_key_describe(void *key, g16_key_info *info);
 void *g16_key_verifying_key(void *key);
-size_t g16_prepared_bytes(void *key, uint64_t table_bytes);
-int g16_prepared_write(void *engine, void *key, uint8_t *out, size_t size, uint64_t table_bytes,
+size_t g16_prepared_bytes(void *key, uint64_t table_bytes, int fold);
+int g16_prepared_write(void *engine, void *key, uint8_t *out, size_t size, uint64_t table_bytes, int fold,
                        const uint8_t *sha256, uint32_t *progress, const int32_t *cancel, g16_error *error);
 int g16_prepared_load(void *engine, void **key, const uint8_t *data, size_t size, int check_points,
                       const int32_t *cancel, g16_error *error);
@@ -221,12 +221,12 @@ class Key:
     def __init__(self, kernel: Kernel, handle: Any, memory: Any = None) -> None:
         self._kernel, self._handle, self._memory = kernel, handle, memory
 
-    def prepared(self, source_sha256: bytes = bytes(32), table_bytes: int = 0) -> bytes:
+    def prepared(self, source_sha256: bytes = bytes(32), table_bytes: int = 0, fold: bool = False) -> bytes:
         """The prepared form of the key."""
         kernel = self._kernel
-        size = int(kernel._library.g16_prepared_bytes(self._handle, table_bytes))
+        size = int(kernel._library.g16_prepared_bytes(self._handle, table_bytes, fold))
         out = kernel._ffi.new("uint8_t[]", size)
-        rest = (out, size, table_bytes, source_sha256, kernel._ffi.NULL, kernel._ffi.NULL)
+        rest = (out, size, table_bytes, fold, source_sha256, kernel._ffi.NULL, kernel._ffi.NULL)
         outcome = kernel._call(kernel._library.g16_prepared_write, kernel._engine, self._handle, *rest)
         assert outcome.status == "ok", outcome.message
         return bytes(kernel._ffi.buffer(out))

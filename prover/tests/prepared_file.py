@@ -66,6 +66,7 @@ TYPES = {
     "slice_start": 0x37,
 }
 TABLES = {"table_a": 0x40, "table_kz": 0x41, "table_b2": 0x42}
+FOLDS = {"fold_k": 0x50, "fold_t": 0x51, "fold_wires": 0x52}
 """Sections that a file may lack."""
 UNCHECKED = ("points_a", "points_b1", "points_k", "points_z", "points_b2", "twiddles")
 """Sections whose checksums a load need not compare."""
@@ -180,7 +181,7 @@ class PreparedFile:
 
     def section(self, name: str) -> Section:
         """The section of a type."""
-        return next(section for section in self.sections if section.type == {**TYPES, **TABLES}[name])
+        return next(section for section in self.sections if section.type == {**TYPES, **TABLES, **FOLDS}[name])
 
     def write(self, **entries: int) -> bytes:
         """The whole file, placed and sealed anew. ``entries`` then overwrite header fields, under a right checksum."""

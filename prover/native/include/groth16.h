@@ -133,6 +133,7 @@ typedef struct g16_key_info {
     uint64_t resident_bytes;             /* memory this handle owns */
     uint64_t mapped_bytes;               /* of a prepared file that it reads, else 0; file_bytes is its source's */
     uint64_t table_bytes;                /* of these, of precomputed tables */
+    uint64_t fold_bytes;                 /* of these, of folded bases; 0: the key is not folded */
 } g16_key_info;
 
 /* Reads a whole key file from memory (map the file; it is read once and may be unmapped
@@ -174,13 +175,14 @@ typedef struct g16_prepared_info {
 } g16_prepared_info;
 
 /* Bytes that g16_prepared_write() produces. table_bytes: room for tables of precomputed bases, which make proofs faster; the
- * best that fit are made, 0 for none. */
-G16_API size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes);
+ * best that fit are made, 0 for none. fold: not 0 for folded bases, with which the quotient takes less work. */
+G16_API size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes, int fold);
 
-/* Writes the prepared form, the same bytes for the same key and table_bytes. source_sha256: 32 bytes, the digest of the
- * file that the key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory. */
+/* Writes the prepared form, the same bytes for the same key, table_bytes and fold. source_sha256: 32 bytes, the digest of the
+ * file that the key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory but
+ * for folding: 450 bytes for each place of the domain and 128 for each wire. */
 G16_API g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                                      uint64_t table_bytes, const uint8_t *source_sha256, uint32_t *progress,
+                                      uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
                                       const g16_cancel *cancel, g16_error *error);
 
 /* Reads header and directory. data of this and the next two: aligned to 64 bytes. */

@@ -40,6 +40,7 @@
 #include "witness_solver_impl.h"
 #include "msm_impl.h"
 #include "groth16_tables_impl.h"
+#include "fold_impl.h"
 #include "groth16_prove_impl.h"
 #include "groth16_verify_impl.h"
 #include "groth16_setup_impl.h"
@@ -53,6 +54,7 @@ const g16_backend G16_BACKEND_TABLE = {
     .write_verifying_key = key_points_write_verifying_key,
     .prepare_key = groth16_prepare_key,
     .fill_tables = groth16_fill_tables,
+    .fold = groth16_fold,
     .solve = witness_solver_solve,
     .prove_scratch_bytes = groth16_prove_scratch_bytes,
     .prove = groth16_prove,

@@ -23,11 +23,16 @@ typedef struct byte_reader {
     size_t offset; /* next byte */
 } byte_reader;
 
-/* Bytes of a file that are done, of all, for the reader of *permille (NULL: nobody). */
+/* Work that is done, of all, for the reader of *permille (NULL: nobody). */
 typedef struct table_progress {
     uint32_t *permille;
     uint64_t done, all;
 } table_progress;
+
+static inline void table_progress_add(table_progress *progress, uint64_t amount) {
+    const uint64_t done = __atomic_add_fetch(&progress->done, amount, __ATOMIC_RELAXED);
+    if (progress->permille) __atomic_store_n(progress->permille, (uint32_t)(done < progress->all ? done * 1000 / progress->all : 1000), __ATOMIC_RELAXED);
+}
 
 typedef struct g16_backend {
     const char *name;
@@ -50,6 +55,12 @@ typedef struct g16_backend {
      * in G2. G16_CANCELLED when the flag was raised. */
     g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],
                               const struct msm_table_shape *shape, table_progress *progress, const g16_cancel *cancel);
+
+    /* fold_impl.h: makes the bases of a folded key (g1_affine in the key's point form): of `count` wires, and at
+     * fold_shape_for(constraints, log2 n).points points. G16_CANCELLED, G16_OUT_OF_MEMORY, or G16_UNSUPPORTED_KEY where a
+     * base would be infinity. */
+    g16_status (*fold)(const struct g16_key *key, thread_pool *pool, void *k, void *t, const uint32_t *wires,
+                       uint32_t count, table_progress *progress, const g16_cancel *cancel);
 
     /* witness_solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
      * in Montgomery form (c may be NULL). */

@@ -9,6 +9,7 @@
  * which needs no Bs1 and so no multiplication over B in G1.
  * The witness is solved first; then one job of tasks does the rest: digits of w, quotient, digits of h, and one
  * task per multi-scalar multiplication and window. w has one digit table, shared by A, B, B1 and K.
+ * Under a folded key (fold.h) K covers all wires and h_j Z_j is a sum over products of A and B at points.
  * Where the key has tables of its bases (msm_table.h), A, B in G2, and K together with Z are sums over those instead: their
  * entries are sorted in one task per bucket set, and then a task sums one part of the buckets.
  */
@@ -56,6 +57,8 @@ typedef struct prove_sorted {
 /* Everything a running proof touches; arrays lie in the caller's scratch memory. */
 typedef struct prove_state {
     const struct g16_key *key;
+    int folded; /* the quotient is summed at the points of `shape`, and c is not needed */
+    fold_shape shape;
     g16_blinding form;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
@@ -84,7 +87,9 @@ static void prove_add_time(prove_state *p, g16_stage stage, uint64_t since) {
     if (p->stage_ns) __atomic_fetch_add(&p->stage_ns[stage], prove_now_ns() - since, __ATOMIC_RELAXED);
 }
 
-static inline size_t prove_h_count(const struct g16_key *key) { return key->pk.z_count; }
+static inline size_t prove_h_count(const struct g16_key *key) {
+    return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
+}
 
 static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
     size_t size = (count + PROVE_RECODE_TASKS - 1) / PROVE_RECODE_TASKS;
@@ -115,7 +120,7 @@ static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     p->parts_plan = msm_plan_of_window(shape->window_bits);
     p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
     p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
-    p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, pk->z_count));
+    p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
     prove_place_sorted(&p->sorted_a, a, shape, counts.a);
     prove_place_sorted(&p->sorted_kz, a, shape, counts.kz);
     prove_place_sorted(&p->sorted_b2, a, shape, counts.b2);
@@ -194,7 +199,10 @@ static void prove_task_transform(void *argument, uint32_t index, uint32_t worker
     const uint64_t start = prove_now_ns();
     const uint32_t log2 = p->key->pk.domain_log2;
     (void)worker;
-    if (index == 2) {
+    if (p->folded) {
+        quotient_to_parts(index == 0 ? p->a : p->b, index == 0 ? p->c : p->c + ((size_t)1 << log2) / 2, log2, &p->shape,
+                          p->key->pk.twiddles);
+    } else if (index == 2) {
         ntt_inverse(p->c, log2, p->key->pk.twiddles);
     } else {
         quotient_to_coset(index == 0 ? p->a : p->b, log2, p->key->pk.twiddles);
@@ -207,7 +215,11 @@ static void prove_task_combine(void *argument, uint32_t index, uint32_t worker) 
     const uint64_t start = prove_now_ns();
     (void)index;
     (void)worker;
-    quotient_combine(p->a, p->b, p->c, p->key->pk.domain_log2, p->key->pk.twiddles);
+    if (p->folded) {
+        quotient_multiply_parts(p->a, p->b, p->key->pk.domain_log2, &p->shape);
+    } else {
+        quotient_combine(p->a, p->b, p->c, p->key->pk.domain_log2, p->key->pk.twiddles);
+    }
     prove_add_time(p, G16_STAGE_QUOTIENT, start);
 }
 
@@ -256,8 +268,13 @@ static void prove_task_k(void *argument, uint32_t window, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     const proving_key *pk = &p->key->pk;
-    prove_window_g1(p, p->sums->k, &p->w_plan, pk->k, NULL, pk->k_count, p->w_digits, p->key->cs.wires,
-                    p->key->cs.public_wires, window, worker);
+    if (p->folded) {
+        prove_window_g1(p, p->sums->k, &p->w_plan, pk->fold_k, pk->fold_wires, pk->fold_k_count, p->w_digits,
+                        p->key->cs.wires, 0, window, worker);
+    } else {
+        prove_window_g1(p, p->sums->k, &p->w_plan, pk->k, NULL, pk->k_count, p->w_digits, p->key->cs.wires,
+                        p->key->cs.public_wires, window, worker);
+    }
     prove_add_time(p, G16_STAGE_MSM_K, start);
 }
 
@@ -265,7 +282,8 @@ static void prove_task_z(void *argument, uint32_t window, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     const uint32_t count = (uint32_t)prove_h_count(p->key);
-    prove_window_g1(p, p->sums->z, &p->h_plan, p->key->pk.z, NULL, count, p->h_digits, count, 0, window, worker);
+    const g1_affine *bases = p->folded ? p->key->pk.fold_t : p->key->pk.z;
+    prove_window_g1(p, p->sums->z, &p->h_plan, bases, NULL, count, p->h_digits, count, 0, window, worker);
     prove_add_time(p, G16_STAGE_MSM_Z, start);
 }
 
@@ -314,9 +332,11 @@ static void prove_task_sort_kz(void *argument, uint32_t set, uint32_t worker) {
     prove_state *p = argument;
     const uint64_t start = prove_now_ns();
     const proving_key *pk = &p->key->pk;
-    const msm_table_list lists[2] = {
-        {p->w_table_digits + p->key->cs.public_wires, p->key->cs.wires, NULL, pk->k_count, 0},
-        {p->h_table_digits, pk->z_count, NULL, pk->z_count, pk->k_count}};
+    const uint32_t h_count = (uint32_t)prove_h_count(p->key);
+    const msm_table_list plain = {p->w_table_digits + p->key->cs.public_wires, p->key->cs.wires, NULL, pk->k_count, 0};
+    const msm_table_list folded = {p->w_table_digits, p->key->cs.wires, pk->fold_wires, pk->fold_k_count, 0};
+    const msm_table_list k = p->folded ? folded : plain;
+    const msm_table_list lists[2] = {k, {p->h_table_digits, h_count, NULL, h_count, k.count}};
     (void)worker;
     prove_sort(p, &p->sorted_kz, lists, 2, set);
     prove_add_time(p, G16_STAGE_MSM_K, start);
@@ -387,7 +407,7 @@ static uint32_t prove_list_tasks(prove_state *p) {
     const uint32_t w_ready = THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W), windows = p->w_plan.windows;
     thread_pool_task *next = p->tasks;
     next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
-    next = prove_push(next, p, prove_task_transform, 3, PROVE_GROUP_TRANSFORMS, 0);
+    next = prove_push(next, p, prove_task_transform, p->folded ? 2 : 3, PROVE_GROUP_TRANSFORMS, 0);
     next = prove_push(next, p, prove_task_combine, 1, PROVE_GROUP_COMBINE,
                       THREAD_POOL_AFTER(PROVE_GROUP_TRANSFORMS));
     next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H,
@@ -534,11 +554,12 @@ static g16_status prove_solve(prove_state *p, thread_pool *pool, const uint8_t *
                               g16_error *error) {
     const struct g16_key *key = p->key;
     const size_t pad = ((size_t)1 << key->pk.domain_log2) - key->cs.constraints;
-    g16_status status = witness_solver_solve(&key->cs, pool, p->wires, p->a, p->b, p->c, inputs, count, p->cancel, error);
+    fr *c = p->folded ? NULL : p->c;
+    g16_status status = witness_solver_solve(&key->cs, pool, p->wires, p->a, p->b, c, inputs, count, p->cancel, error);
     if (status != G16_OK) return status;
     memset(p->a + key->cs.constraints, 0, pad * sizeof(fr));
     memset(p->b + key->cs.constraints, 0, pad * sizeof(fr));
-    memset(p->c + key->cs.constraints, 0, pad * sizeof(fr));
+    if (c) memset(c + key->cs.constraints, 0, pad * sizeof(fr));
     return G16_OK;
 }
 
@@ -566,7 +587,9 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     p.cancel = cancel;
     p.stage_ns = stage_ns;
     prove_place(&p, arena_over(scratch), threads);
-    quotient_unit(p.h_unit, key->pk.domain_log2);
+    p.folded = key_is_folded(&key->pk);
+    p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
+    quotient_unit(p.h_unit, key->pk.domain_log2, p.folded);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
     uint64_t start = prove_now_ns();

@@ -5,7 +5,7 @@
 #include "key.h"
 #include "msm_impl.h"
 
-/* B in G2, and A, K, Z in G1, each in chunks. */
+/* B in G2, and A, K, Z in G1 or what a folded key has for K and Z, each in chunks. */
 #define TABLES_LISTS 4
 
 typedef struct tables_job {
@@ -17,11 +17,20 @@ typedef struct tables_job {
     table_progress *progress;
 } tables_job;
 
+static void tables_counts(uint32_t counts[TABLES_LISTS], const proving_key *pk) {
+    counts[0] = pk->b_count;
+    counts[1] = pk->a_count;
+    counts[2] = key_is_folded(pk) ? pk->fold_k_count : pk->k_count;
+    counts[3] = key_is_folded(pk) ? pk->fold_t_count : pk->z_count;
+}
+
 static void tables_task(void *argument, uint32_t index, uint32_t worker) {
     const tables_job *job = argument;
     const proving_key *pk = job->pk;
-    const uint32_t counts[TABLES_LISTS] = {pk->b_count, pk->a_count, pk->k_count, pk->z_count};
-    const size_t kz_width = (size_t)pk->k_count + pk->z_count;
+    uint32_t counts[TABLES_LISTS];
+    tables_counts(counts, pk);
+    const size_t kz_width = (size_t)counts[2] + counts[3];
+    const g1_affine *k = key_is_folded(pk) ? pk->fold_k : pk->k, *z = key_is_folded(pk) ? pk->fold_t : pk->z;
     uint32_t list = 0;
     (void)worker;
     while (index >= job->first_chunk[list + 1]) list++;
@@ -30,22 +39,20 @@ static void tables_task(void *argument, uint32_t index, uint32_t worker) {
     switch (list) {
     case 0: g2_msm_table_fill(job->b2, job->shape, pk->b2 + first, pk->b_count, first, count); break;
     case 1: g1_msm_table_fill(job->a, job->shape, pk->a + first, pk->a_count, first, count); break;
-    case 2: g1_msm_table_fill(job->kz, job->shape, pk->k + first, kz_width, first, count); break;
+    case 2: g1_msm_table_fill(job->kz, job->shape, k + first, kz_width, first, count); break;
     default:
-        g1_msm_table_fill(job->kz, job->shape, pk->z + first, kz_width, (size_t)pk->k_count + first, count);
+        g1_msm_table_fill(job->kz, job->shape, z + first, kz_width, (size_t)counts[2] + first, count);
         break;
     }
     const size_t bytes = (size_t)count * job->shape->shifts * (list == 0 ? sizeof(g2_affine) : sizeof(g1_affine));
-    const uint64_t done = __atomic_add_fetch(&job->progress->done, bytes, __ATOMIC_RELAXED);
-    if (job->progress->permille) {
-        __atomic_store_n(job->progress->permille, (uint32_t)(done * 1000 / job->progress->all), __ATOMIC_RELAXED);
-    }
+    table_progress_add(job->progress, bytes);
 }
 
 static g16_status groth16_fill_tables(const struct g16_key *key, thread_pool *pool, void *const tables[3],
                                       const msm_table_shape *shape, table_progress *progress, const g16_cancel *cancel) {
     const proving_key *pk = &key->pk;
-    const uint32_t counts[TABLES_LISTS] = {pk->b_count, pk->a_count, pk->k_count, pk->z_count};
+    uint32_t counts[TABLES_LISTS];
+    tables_counts(counts, pk);
     tables_job job = {.pk = pk, .shape = shape, .a = tables[0], .kz = tables[1], .b2 = tables[2], .progress = progress};
     for (uint32_t i = 0; i < TABLES_LISTS; i++) {
         job.first_chunk[i + 1] = job.first_chunk[i] + (counts[i] + MSM_TABLE_CHUNK - 1) / MSM_TABLE_CHUNK;

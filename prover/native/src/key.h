@@ -34,12 +34,19 @@ typedef struct proving_key {
     uint32_t domain_log2;
     fr *twiddles; /* n values for ntt_impl.h: psi^bitrev(i), psi of order 2n */
     msm_table_shape tables; /* of the next three, which are there when it has windows */
-    const g1_affine *table_a, *table_kz; /* K and then Z */
+    const g1_affine *table_a, *table_kz; /* K and then Z, of a folded key fold_k and then fold_t */
     const g2_affine *table_b2;
+    /* Of a folded key (fold.h), which then needs neither k nor z: bases of wires and of points of the quotient. */
+    uint32_t fold_k_count, fold_t_count; /* 0: not folded */
+    const uint32_t *fold_wires;          /* ascending */
+    const g1_affine *fold_k, *fold_t;
 } proving_key;
 
+static inline int key_is_folded(const proving_key *pk) { return pk->fold_t_count != 0; }
+
 static inline msm_table_counts key_table_counts(const proving_key *pk) {
-    msm_table_counts counts = {pk->a_count, (uint64_t)pk->k_count + pk->z_count, pk->b_count};
+    const uint64_t kz = key_is_folded(pk) ? (uint64_t)pk->fold_k_count + pk->fold_t_count : (uint64_t)pk->k_count + pk->z_count;
+    msm_table_counts counts = {pk->a_count, kz, pk->b_count};
     return counts;
 }
 

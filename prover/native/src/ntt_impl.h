@@ -196,6 +196,9 @@ static void ntt_forward_stages(fr *a, uint32_t log2, size_t block, const fr *tab
     }
 }
 
+/* Smaller transforms are left to scalar code. */
+#define NTT_LANES_MIN_LOG2 6
+
 #if defined(G16_LANES)
 #include "ntt_lanes_impl.h"
 #endif
@@ -257,6 +260,34 @@ static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, uint32_t l
         fr_mul(&a[i], &a[i], &b[i]);
         fr_mul(&a[i], &a[i], factor);
     }
+}
+
+/* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i] for i < half. Either may begin where from does; odd
+ * may be NULL. Values are loose only where half is at least 64. */
+static inline void ntt_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
+#if defined(G16_LANES)
+    if (half >= (size_t)1 << NTT_LANES_MIN_LOG2) {
+        ntt_lanes_split(even, odd, from, half, table);
+        return;
+    }
+#endif
+    for (size_t i = 0; i < half; i++) {
+        const fr u = from[2 * i], v = from[2 * i + 1];
+        fr_add(&even[i], &u, &v);
+        if (!odd) continue;
+        fr_sub(&odd[i], &u, &v);
+        fr_mul(&odd[i], &odd[i], &table[i]);
+    }
+}
+
+/* a[i] *= b[i], reduced; count is a multiple of 64. */
+static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
+#if defined(G16_LANES)
+    ntt_lanes_multiply(a, b, count);
+    ntt_lanes_reduce(a, count);
+#else
+    for (size_t i = 0; i < count; i++) fr_mul(&a[i], &a[i], &b[i]);
+#endif
 }
 
 /* a[i] = c[i] - psi^-bitrev(i) a[i], reduced. c may change, but only from loose to reduced. */

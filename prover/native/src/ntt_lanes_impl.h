@@ -9,8 +9,6 @@
 
 #include "fr8_impl.h"
 
-/* Smaller transforms are left to scalar code. */
-#define NTT_LANES_MIN_LOG2 6
 /* Elements of the eight blocks that a pass of three stages takes. */
 #define NTT_LANES_REGION 64
 
@@ -315,6 +313,28 @@ static void ntt_lanes_multiply_scaled(fr *a, const fr *b, const fr *factor, size
         fr8_mul(&x, &x, &y);
         fr8_mul(&x, &x, &scale);
         fr8_store(a + i, &x);
+    }
+}
+
+/* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i]; odd may be NULL. */
+static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
+    static const uint8_t order[FP8_LANES] = {0, 2, 1, 3, 4, 6, 5, 7}; /* of fr8_load */
+    for (size_t i = 0; i < half; i += FP8_LANES) {
+        __m512i m[8];
+        fr8 u, v, w, difference;
+        for (int k = 0; k < FP8_LANES; k++) m[k] = _mm512_loadu_si512(from + 2 * (i + order[k]));
+        fp8_transpose(m);
+        fp8_unpack(&u, m);
+        fp8_unpack(&v, m + 4);
+        fr8_sub_raw(&difference, &u, &v, FR8_4R);
+        fr8_add_raw(&u, &u, &v);
+        fr8_fit(&u);
+        fr8_store(even + i, &u);
+        if (!odd) continue;
+        fr8_load_factor(&w, table + i);
+        fr8_carry(&difference);
+        fr8_mul(&difference, &difference, &w);
+        fr8_store(odd + i, &difference);
     }
 }
 

@@ -149,6 +149,7 @@ g16_status prepared_check_array(const g16_key *key, prepared_type type, g16_erro
     case PREPARED_VERIFYING_K: return check_coordinates(key->vk.k, key->vk.k_count, error);
     case PREPARED_WIRES_A: return check_wires(key->pk.a_wires, key->pk.a_count, cs->wires, error);
     case PREPARED_WIRES_B: return check_wires(key->pk.b_wires, key->pk.b_count, cs->wires, error);
+    case PREPARED_FOLD_WIRES: return check_wires(key->pk.fold_wires, key->pk.fold_k_count, cs->wires, error);
     case PREPARED_COEFFICIENTS: return check_coefficients(cs, error);
     case PREPARED_TERMS: return check_terms(cs, error);
     case PREPARED_EXPRESSION_START:

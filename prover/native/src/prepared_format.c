@@ -30,6 +30,9 @@ const char *prepared_type_name(uint32_t type) {
     case PREPARED_TABLE_A: return "table of A";
     case PREPARED_TABLE_KZ: return "table of K and Z";
     case PREPARED_TABLE_B2: return "table of B2";
+    case PREPARED_FOLD_K: return "folded K";
+    case PREPARED_FOLD_T: return "folded Z";
+    case PREPARED_FOLD_WIRES: return "wires of folded K";
     default: return "unknown section";
     }
 }

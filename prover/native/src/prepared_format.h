@@ -48,8 +48,13 @@ typedef struct prepared_section {
     uint64_t parameters[3]; /* as the type says, else zero */
 } prepared_section;
 
-/* Every section has layout version 1. */
+/* Every section has layout version 1, but tables of a folded key 2. */
 #define PREPARED_SECTION_VERSION 1
+#define PREPARED_FOLDED_TABLE_VERSION 2
+
+static inline uint32_t prepared_table_version(int folded) {
+    return folded ? PREPARED_FOLDED_TABLE_VERSION : PREPARED_SECTION_VERSION;
+}
 
 typedef enum prepared_type {
     PREPARED_INFO = 0x01,
@@ -74,8 +79,11 @@ typedef enum prepared_type {
     PREPARED_SLICE_START = 0x37,
     PREPARED_TABLE_A = 0x40,
     PREPARED_TABLE_KZ = 0x41,
-    PREPARED_TABLE_B2 = 0x42
-    /* Reserved: 0x43 .. 0x4f more tables, 0x50 .. 0x5f folded bases, 0x60 .. 0x6f solver programs. */
+    PREPARED_TABLE_B2 = 0x42,
+    PREPARED_FOLD_K = 0x50,
+    PREPARED_FOLD_T = 0x51,
+    PREPARED_FOLD_WIRES = 0x52
+    /* Reserved: 0x43 .. 0x4f more tables, 0x53 .. 0x5f folded bases, 0x60 .. 0x6f solver programs. */
 } prepared_type;
 
 /* The numbers of a key. */
@@ -141,6 +149,13 @@ _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) =
     X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk).b2)
 #define PREPARED_TABLES 3
 
+/* What a folded key has besides (fold.h), all three or none of them. */
+#define PREPARED_EACH_FOLD(X, key)                               \
+    X(PREPARED_FOLD_K, pk.fold_k, (key)->pk.fold_k_count)        \
+    X(PREPARED_FOLD_T, pk.fold_t, (key)->pk.fold_t_count)        \
+    X(PREPARED_FOLD_WIRES, pk.fold_wires, (key)->pk.fold_k_count)
+#define PREPARED_FOLDS 3
+
 /* A directory that was checked: header and entries are copies, so nobody changes them under us. */
 typedef struct prepared_directory {
     const uint8_t *data;
@@ -162,7 +177,7 @@ const char *prepared_type_name(uint32_t type);
  * most of the file and can only spoil a proof, and that is noticed before the proof leaves. */
 static inline int prepared_is_always_checked(uint32_t type) {
     return !(type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2) && type != PREPARED_TWIDDLES &&
-           !(type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2);
+           !(type >= PREPARED_TABLE_A && type <= PREPARED_TABLE_B2) && type != PREPARED_FOLD_K && type != PREPARED_FOLD_T;
 }
 
 /* prepared_check.c. Both make sure that no content of a file makes a proof read or write outside of its memory: the

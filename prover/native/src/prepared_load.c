@@ -2,28 +2,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fold.h"
 #include "fp.h"
 #include "prepared_format.h"
+
+/* Arrays, tables and folds, in this order. */
+#define LOAD_TABLES PREPARED_ARRAYS
+#define LOAD_FOLDS (LOAD_TABLES + PREPARED_TABLES)
+#define LOAD_SECTIONS (LOAD_FOLDS + PREPARED_FOLDS)
 
 typedef struct load_job {
     const prepared_directory *directory;
     g16_key *key;
     int check_points;
-    const prepared_section *sections[PREPARED_ARRAYS + PREPARED_TABLES]; /* tables: NULL where there are none */
-    g16_status statuses[PREPARED_ARRAYS + PREPARED_TABLES];
-    g16_error errors[PREPARED_ARRAYS + PREPARED_TABLES];
+    const prepared_section *sections[LOAD_SECTIONS]; /* NULL where there are no tables, no folds */
+    g16_status statuses[LOAD_SECTIONS];
+    g16_error errors[LOAD_SECTIONS];
 } load_job;
 
 /* ---- sections --------------------------------------------------------------------------------- */
 
 /* The section of a type with elements of this size, `count` of them. */
 static g16_status require(const prepared_directory *directory, const prepared_section **found, prepared_type type,
-                          size_t element_bytes, uint64_t count, g16_error *error) {
+                          size_t element_bytes, uint64_t count, uint32_t version, g16_error *error) {
     const prepared_section *section = prepared_find(directory, type);
     if (!section) {
         return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: section %s is missing", prepared_type_name((uint32_t)type));
     }
-    if (section->version != PREPARED_SECTION_VERSION) {
+    if (section->version != version) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset, "prepared key: section %s has layout version %u",
                         prepared_type_name(section->type), section->version);
     }
@@ -39,13 +45,19 @@ static g16_status require(const prepared_directory *directory, const prepared_se
 static g16_status read_record(const prepared_directory *directory, void *record, prepared_type type, size_t bytes,
                               g16_error *error) {
     const prepared_section *section = NULL;
-    g16_status status = require(directory, &section, type, bytes, 1, error);
+    g16_status status = require(directory, &section, type, bytes, 1, PREPARED_SECTION_VERSION, error);
     if (status == G16_OK) status = prepared_check_section(directory, section, error);
     if (status == G16_OK) memcpy(record, directory->data + section->offset, bytes);
     return status;
 }
 
-static int is_known(const prepared_section *section) {
+/* The layout of tables that goes with the file's other sections. */
+static uint32_t table_version(const prepared_directory *directory) {
+    const prepared_section *fold = prepared_find(directory, PREPARED_FOLD_K);
+    return prepared_table_version(fold && fold->version == PREPARED_SECTION_VERSION);
+}
+
+static int is_known(const prepared_directory *directory, const prepared_section *section) {
     switch (section->type) {
     case PREPARED_INFO:
     case PREPARED_CONSTANTS:
@@ -54,6 +66,8 @@ static int is_known(const prepared_section *section) {
         PREPARED_EACH_ARRAY(CASE, )
         return 1;
         PREPARED_EACH_TABLE(CASE, )
+        return section->version == table_version(directory);
+        PREPARED_EACH_FOLD(CASE, )
 #undef CASE
         return section->version == PREPARED_SECTION_VERSION;
     default: return 0;
@@ -64,7 +78,7 @@ static int is_known(const prepared_section *section) {
 static g16_status check_unknown(const prepared_directory *directory, g16_error *error) {
     for (uint32_t i = 0; i < directory->header.section_count; i++) {
         const prepared_section *section = &directory->sections[i];
-        if (!is_known(section) && section->flags & PREPARED_REQUIRED) {
+        if (!is_known(directory, section) && section->flags & PREPARED_REQUIRED) {
             return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset,
                             "prepared key: a section of type %u, which this kernel does not know, is required", section->type);
         }
@@ -157,10 +171,44 @@ static g16_status bind_arrays(load_job *job, g16_error *error) {
     uint32_t next = 0;
     g16_status status = G16_OK;
 #define BIND(type, member, count)                                                                                \
-    if (status == G16_OK) status = require(directory, &job->sections[next], type, sizeof *key->member, count, error); \
+    if (status == G16_OK) {                                                                                      \
+        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
+                         PREPARED_SECTION_VERSION, error);                                                       \
+    }                                                                                                            \
     if (status == G16_OK) key->member = (void *)(uintptr_t)(directory->data + job->sections[next]->offset);      \
     next++;
     PREPARED_EACH_ARRAY(BIND, key)
+#undef BIND
+    return status;
+}
+
+/* Points the key at its folded bases, if it has them in a layout that is known. */
+static g16_status bind_folds(load_job *job, g16_error *error) {
+    static const prepared_type types[PREPARED_FOLDS] = {PREPARED_FOLD_K, PREPARED_FOLD_T, PREPARED_FOLD_WIRES};
+    const prepared_directory *directory = job->directory;
+    g16_key *key = job->key;
+    uint32_t found = 0, next = LOAD_FOLDS;
+    for (uint32_t i = 0; i < PREPARED_FOLDS; i++) {
+        const prepared_section *section = prepared_find(directory, types[i]);
+        if (!section || section->version != PREPARED_SECTION_VERSION) continue;
+        if (types[i] == PREPARED_FOLD_K) {
+            if (section->count > key->cs.wires) return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a wrong size", prepared_type_name(section->type));
+            key->pk.fold_k_count = (uint32_t)section->count;
+        }
+        found++;
+    }
+    if (found == 0) return G16_OK;
+    if (found < PREPARED_FOLDS) return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: some folded bases are missing");
+    key->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                \
+    if (status == G16_OK) {                                                                                      \
+        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
+                         PREPARED_SECTION_VERSION, error);                                                       \
+    }                                                                                                            \
+    if (status == G16_OK) key->member = (const void *)(directory->data + job->sections[next]->offset);           \
+    next++;
+    PREPARED_EACH_FOLD(BIND, key)
 #undef BIND
     return status;
 }
@@ -183,10 +231,11 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     proving_key *pk = &job->key->pk;
     const msm_table_counts counts = key_table_counts(pk);
     msm_table_shape shape = {0, 0, 0, 0};
+    const uint32_t version = prepared_table_version(key_is_folded(pk));
     uint32_t found = 0, next = 0;
     for (uint32_t i = 0; i < PREPARED_TABLES; i++) {
         const prepared_section *section = prepared_find(directory, types[i]);
-        if (!section || section->version != PREPARED_SECTION_VERSION) continue;
+        if (!section || section->version != version) continue;
         msm_table_shape own;
         if (!read_shape(&own, section) ||
             (found && (own.window_bits != shape.window_bits || own.sets != shape.sets))) {
@@ -201,11 +250,12 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
         return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: %s",
                         found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many places");
     }
-    const prepared_section **sections = job->sections + PREPARED_ARRAYS;
+    const prepared_section **sections = job->sections + LOAD_TABLES;
     g16_status status = G16_OK;
 #define BIND(type, member, count)                                                                                       \
     if (status == G16_OK) {                                                                                             \
-        status = require(directory, &sections[next], type, sizeof *job->key->member, shape.shifts * (count), error);    \
+        status = require(directory, &sections[next], type, sizeof *job->key->member, shape.shifts * (count), version,   \
+                         error);                                                                                       \
     }                                                                                                                   \
     if (status == G16_OK) job->key->member = (const void *)(directory->data + sections[next]->offset);                  \
     next++;
@@ -227,7 +277,7 @@ static void check_task(void *argument, uint32_t index, uint32_t worker) {
 }
 
 static g16_status check_arrays(load_job *job, thread_pool *pool, const g16_cancel *cancel, g16_error *error) {
-    const uint32_t count = PREPARED_ARRAYS + PREPARED_TABLES;
+    const uint32_t count = LOAD_SECTIONS;
     g16_status status = thread_pool_for(pool, count, check_task, job, cancel);
     if (status != G16_OK) return g16_fail(error, status, 0, "cancelled while loading a prepared key");
     for (uint32_t i = 0; i < count; i++) {
@@ -253,6 +303,7 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     status = read_info(key, &directory, error);
     if (status == G16_OK) status = read_points(key, &directory, error);
     if (status == G16_OK) status = bind_arrays(job, error);
+    if (status == G16_OK) status = bind_folds(job, error);
     if (status == G16_OK) status = bind_tables(job, error);
     if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
     if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
@@ -260,6 +311,8 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     g16_key_fill_info(key, directory.header.source_bytes);
     key->info.resident_bytes = sizeof *key + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
     key->info.mapped_bytes = size;
+    key->info.fold_bytes = (uint64_t)(key->pk.fold_k_count + (uint64_t)key->pk.fold_t_count) * sizeof(g1_affine) +
+                           (uint64_t)key->pk.fold_k_count * sizeof(uint32_t);
     if (key->pk.tables.windows) {
         const msm_table_counts counts = key_table_counts(&key->pk);
         key->info.table_bytes = msm_table_bytes(&key->pk.tables, &counts);

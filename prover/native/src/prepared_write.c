@@ -1,6 +1,7 @@
 /* prepared_write.c - a loaded key as the bytes of a prepared file. The same key and size of tables give the same bytes. */
 #include <string.h>
 
+#include "fold.h"
 #include "prepared_format.h"
 #include "xxh64.h"
 
@@ -9,10 +10,13 @@
 
 /* What goes into each section, and the records that have no place inside the key. */
 typedef struct prepared_plan {
-    prepared_section sections[PREPARED_SECTIONS + PREPARED_TABLES];
-    const void *data[PREPARED_SECTIONS]; /* tables are made in their place */
+    prepared_section sections[PREPARED_SECTIONS + PREPARED_TABLES + PREPARED_FOLDS];
+    const void *data[PREPARED_SECTIONS]; /* tables and folded bases are made in their place */
     uint32_t count;                      /* of sections */
     msm_table_shape tables;              /* no windows: without tables */
+    prepared_section *folds;             /* NULL: not folded */
+    proving_key pk;                      /* with the lists that tables are made of */
+    uint64_t work;                       /* of which progress is shown: bytes, and what folding takes */
     prepared_info info;
     prepared_constants constants;
     prepared_verifying_key verifying_key;
@@ -83,18 +87,51 @@ static void place_copy(prepared_plan *plan, prepared_type type, const void *data
 /* Tables may be left out by whoever reads the file. */
 static void place_table(prepared_plan *plan, prepared_type type, size_t element_bytes, uint64_t count) {
     prepared_section *section = place(plan, type, element_bytes, plan->tables.shifts * count);
+    section->version = prepared_table_version(plan->folds != NULL);
     section->flags = 0;
     section->parameters[0] = plan->tables.window_bits;
     section->parameters[1] = plan->tables.sets;
 }
 
-static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_bytes) {
-    const msm_table_counts counts = key_table_counts(&key->pk);
+/* Whether some product of a row counts with the wire. */
+static int is_solved_for(const constraint_system *cs, uint32_t wire) {
+    for (uint32_t row = 0; row < cs->constraints; row++) {
+        const uint32_t out = cs->rows[row].out;
+        for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
+            const fr *coefficient = &cs->coefficients[cs->terms[i].coefficient];
+            const uint64_t any = coefficient->v[0] | coefficient->v[1] | coefficient->v[2] | coefficient->v[3];
+            if (cs->terms[i].wire == wire && any) return 1;
+        }
+    }
+    return 0;
+}
+
+/* The wires with a folded base: public ones that occur as a product, and all private ones. wires: NULL for counting only. */
+static uint32_t list_fold_wires(const g16_key *key, uint32_t *wires) {
+    uint32_t count = 0;
+    for (uint32_t wire = 0; wire < key->cs.wires; wire++) {
+        if (wire < key->cs.public_wires && !is_solved_for(&key->cs, wire)) continue;
+        if (wires) wires[count] = wire;
+        count++;
+    }
+    return count;
+}
+
+static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_bytes, int fold) {
     memset(plan, 0, sizeof *plan);
+    plan->pk = key->pk;
+    plan->pk.fold_k_count = plan->pk.fold_t_count = 0;
+    if (fold) {
+        plan->pk.fold_k_count = list_fold_wires(key, NULL);
+        plan->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
+    }
+    const msm_table_counts counts = key_table_counts(&plan->pk);
     plan->tables = msm_table_choose(&counts, table_bytes);
     fill_info(&plan->info, key);
     fill_points(plan, key);
-    const uint32_t sections = PREPARED_SECTIONS + (plan->tables.windows ? PREPARED_TABLES : 0);
+    const uint32_t tables = plan->tables.windows ? PREPARED_TABLES : 0;
+    const uint32_t sections = PREPARED_SECTIONS + tables + (fold ? PREPARED_FOLDS : 0);
+    if (fold) plan->folds = &plan->sections[PREPARED_SECTIONS + tables];
     plan->bytes = sizeof(prepared_header) + sections * sizeof *plan->sections;
     place_copy(plan, PREPARED_INFO, &plan->info, sizeof plan->info, 1);
     place_copy(plan, PREPARED_CONSTANTS, &plan->constants, sizeof plan->constants, 1);
@@ -103,15 +140,22 @@ static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_by
     PREPARED_EACH_ARRAY(PLACE, key)
 #undef PLACE
     if (plan->tables.windows) {
-#define PLACE(type, member, elements) place_table(plan, type, sizeof *key->member, elements);
-        PREPARED_EACH_TABLE(PLACE, key)
+#define PLACE(type, member, elements) place_table(plan, type, sizeof *plan->member, elements);
+        PREPARED_EACH_TABLE(PLACE, plan)
 #undef PLACE
     }
+    plan->work = plan->bytes;
+    if (!fold) return;
+#define PLACE(type, member, elements) place(plan, type, sizeof *plan->member, elements)->flags = 0;
+    PREPARED_EACH_FOLD(PLACE, plan)
+#undef PLACE
+    const fold_shape shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
+    plan->work = plan->bytes + (key_is_folded(&key->pk) ? 0 : fold_work(&shape, key->pk.domain_log2) * FOLD_WORK_BYTES);
 }
 
-size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes) {
+size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes, int fold) {
     prepared_plan plan;
-    make_plan(&plan, key, table_bytes);
+    make_plan(&plan, key, table_bytes, fold);
     return plan.bytes;
 }
 
@@ -124,32 +168,56 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
         size_t piece = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
         memcpy(out + section->offset + done, (const uint8_t *)plan->data[index] + done, piece);
         if (progress) {
-            uint64_t permille = (section->offset + done + piece) * 1000 / plan->bytes;
+            uint64_t permille = (section->offset + done + piece) * 1000 / plan->work;
             __atomic_store_n(progress, (uint32_t)permille, __ATOMIC_RELAXED);
         }
     }
     return 1;
 }
 
+/* Makes the folded bases in their place, or copies the ones that the key has. */
+static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine *engine, const g16_key *key,
+                             table_progress *progress, const g16_cancel *cancel, g16_error *error) {
+    if (!plan->folds) return G16_OK;
+    void *const k = out + plan->folds[0].offset, *const t = out + plan->folds[1].offset;
+    uint32_t *const wires = (void *)(out + plan->folds[2].offset);
+    list_fold_wires(key, wires);
+    plan->pk.fold_wires = wires;
+    plan->pk.fold_k = k;
+    plan->pk.fold_t = t;
+    if (key_is_folded(&key->pk) && key->pk.fold_k_count == plan->pk.fold_k_count) {
+        memcpy(k, key->pk.fold_k, plan->pk.fold_k_count * sizeof *key->pk.fold_k);
+        memcpy(t, key->pk.fold_t, plan->pk.fold_t_count * sizeof *key->pk.fold_t);
+        return G16_OK;
+    }
+    const g16_status status =
+        key->backend->fold(key, engine->pool, k, t, wires, plan->pk.fold_k_count, progress, cancel);
+    if (status == G16_OK) return status;
+    return g16_fail(error, status, 0, status == G16_CANCELLED       ? "cancelled while preparing a key"
+                                      : status == G16_OUT_OF_MEMORY ? "no memory for folding a key"
+                                                                    : "this key cannot be folded: a base would be infinity");
+}
+
 /* Makes the tables in their place. */
 static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const g16_engine *engine, const g16_key *key,
-                              uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+                              table_progress *progress, const g16_cancel *cancel, g16_error *error) {
     if (plan->tables.windows == 0) return G16_OK;
     void *tables[PREPARED_TABLES];
     for (uint32_t i = 0; i < PREPARED_TABLES; i++) tables[i] = out + plan->sections[PREPARED_SECTIONS + i].offset;
-    table_progress counter = {.permille = progress, .done = plan->sections[PREPARED_SECTIONS].offset, .all = plan->bytes};
-    g16_status status = key->backend->fill_tables(key, engine->pool, tables, &plan->tables, &counter, cancel);
+    g16_key bases = *key;
+    bases.pk = plan->pk;
+    const g16_status status = key->backend->fill_tables(&bases, engine->pool, tables, &plan->tables, progress, cancel);
     return status == G16_OK ? status : g16_fail(error, status, 0, "cancelled while preparing a key");
 }
 
 g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                              uint64_t table_bytes, const uint8_t *source_sha256, uint32_t *progress,
+                              uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
                               const g16_cancel *cancel, g16_error *error) {
     prepared_plan plan;
     if (!engine || !key || !out || !source_sha256) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
     }
-    make_plan(&plan, key, table_bytes);
+    make_plan(&plan, key, table_bytes, fold);
     if (size != plan.bytes) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "%zu bytes given for %zu of a prepared key", size, plan.bytes);
     }
@@ -166,8 +234,11 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
         }
         end = (size_t)(section->offset + section->count * section->element_bytes);
     }
-    g16_status status = fill_tables(out, &plan, engine, key, progress, cancel, error);
+    table_progress counter = {.permille = progress, .done = plan.sections[PREPARED_SECTIONS - 1].offset, .all = plan.work};
+    g16_status status = fill_folds(out, &plan, engine, key, &counter, cancel, error);
+    if (status == G16_OK) status = fill_tables(out, &plan, engine, key, &counter, cancel, error);
     if (status != G16_OK) return status;
+    if (progress) __atomic_store_n(progress, 1000, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < plan.count; i++) {
         prepared_section *section = &plan.sections[i];
         const void *data = i < PREPARED_SECTIONS ? plan.data[i] : out + section->offset;

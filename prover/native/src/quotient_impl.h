@@ -7,6 +7,7 @@
 #ifndef G16_QUOTIENT_IMPL_H
 #define G16_QUOTIENT_IMPL_H
 
+#include "fold.h"
 #include "ntt_impl.h"
 
 /* values on omega^j (natural order) -> n times the values on psi * omega^j (natural order). */
@@ -28,10 +29,55 @@ static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr 
     ntt_leave_coset(a, c, log2, table);
 }
 
-/* The plain number 1 / (2n) mod r, which takes the result of quotient_combine to h. */
-static void quotient_unit(uint64_t unit[4], uint32_t log2) {
+/* ---- folded keys ------------------------------------------------------------------- */
+
+/* From this size on all parts of a fold are large enough for lanes. */
+#define QUOTIENT_LANES_LOG2 (NTT_LANES_MIN_LOG2 + 5)
+
+/* values on omega^j (natural order) -> n times the values at the points of the shape. spare: n / 2 elements. Where a part ends, a
+ * polynomial modulo X^2s - c^2 is split into the ones modulo X^s - c, which is this part's, and X^s + c. */
+static void quotient_to_parts(fr *values, fr *spare, uint32_t log2, const fold_shape *shape, const fr *table) {
+    ntt_inverse(values, log2, table);
+    ntt_to_coset(values, log2, table);
+    if (shape->parts_count == 1 && shape->parts[0].log2 == log2) {
+        ntt_forward(values, log2, table);
+        return;
+    }
+    if (log2 < QUOTIENT_LANES_LOG2) ntt_reduce(values, log2);
+    fr *from = values, *to = values;
+    for (uint32_t half = (uint32_t)1 << log2 >> 1, left = shape->points; left; half /= 2) {
+        if (left & half) {
+            left -= half;
+            ntt_split(to, left ? spare : NULL, from, half, table);
+            to += half;
+        } else {
+            ntt_split(spare, NULL, from, half, table);
+        }
+        from = spare;
+    }
+    for (uint32_t i = 0; i < shape->parts_count; i++) {
+        ntt_forward(values + shape->parts[i].first, shape->parts[i].log2, table);
+    }
+}
+
+/* a[i] *= b[i] at all points, reduced. */
+static void quotient_multiply_parts(fr *a, fr *b, uint32_t log2, const fold_shape *shape) {
+    if (log2 >= QUOTIENT_LANES_LOG2) {
+        ntt_multiply_reduced(a, b, shape->points);
+        return;
+    }
+    for (uint32_t i = 0; i < shape->parts_count; i++) {
+        ntt_reduce(a + shape->parts[i].first, shape->parts[i].log2);
+        ntt_reduce(b + shape->parts[i].first, shape->parts[i].log2);
+    }
+    for (uint32_t i = 0; i < shape->points; i++) fr_mul(&a[i], &a[i], &b[i]);
+}
+
+/* The plain number mod r that takes the result to h, 1 / (2n), or, with a folded key, to products of values, 1 / n^2. */
+static void quotient_unit(uint64_t unit[4], uint32_t log2, int folded) {
     fr t;
-    fr_from_u64(&t, (uint64_t)2 << log2);
+    fr_from_u64(&t, (uint64_t)(folded ? 1 : 2) << log2);
+    if (folded) fr_sqr(&t, &t);
     fr_inv(&t, &t);
     fr_to_limbs(unit, &t);
 }

@@ -82,12 +82,12 @@ static void prove(g16_engine *engine, const g16_key *key, const g16_key_info *in
 
 /* A key that loaded is written the same again, but for the digest of its source and sections that it does not know. */
 static void write_again(const g16_engine *engine, const g16_key *key, const g16_prepared_info *info) {
-    size_t size = g16_prepared_bytes(key, 0);
+    size_t size = g16_prepared_bytes(key, 0, 0);
     size_t rounded = (size + PREPARED_ALIGNMENT - 1) / PREPARED_ALIGNMENT * PREPARED_ALIGNMENT;
     uint8_t *out = aligned_alloc(PREPARED_ALIGNMENT, rounded);
     g16_prepared_info again;
     REQUIRE(out);
-    REQUIRE(g16_prepared_write(engine, key, out, size, 0, info->source_sha256, NULL, NULL, NULL) == G16_OK);
+    REQUIRE(g16_prepared_write(engine, key, out, size, 0, 0, info->source_sha256, NULL, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_verify(out, size, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_describe(&again, out, size, NULL) == G16_OK);
     REQUIRE(again.source_bytes == info->source_bytes && again.point_form == info->point_form);

@@ -84,6 +84,28 @@ def test_prove__published_key_with_tables__gives_the_golden_proof(
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
 
 
+@pytest.mark.parametrize(
+    ("name", "mebibytes"), [(GOLDEN[0], 0), (GOLDEN[0], 64), ("mainnet_inclusion_26_1", 0)], ids=str
+)
+def test_prove__published_key_folded__gives_the_golden_proof(
+    reference_keys_dir: Path, tmp_path: Path, name: str, mebibytes: int
+) -> None:
+    """The first on the whole coset, the last on a part of it."""
+    vector = load(f"gnark/{name}.json")
+    proof = vector["proof"]
+    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
+    golden = [*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]]
+    inputs = scalars(circuit_inputs(vector["request"]))
+    source = reference_keys_dir / f"{name}.key"
+    with Engine() as engine:
+        assert prepared.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20, fold=True)
+        with prepared.load(engine, source, tmp_path) as key:
+            assert key.info.fold_bytes > 0
+            assert (key.info.table_bytes > 0) == (mebibytes > 0)
+            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
+            key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
+
+
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
     with Engine() as engine:
         plain, origin = prepared.load_with_origin(engine, source)
@@ -151,6 +173,12 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *with_tables)
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
     assert size < plain.stat().st_size <= size + (64 << 20)
+    answer = run(
+        "keys", "prepare", tmp_path / second.earlier_key_file, "--prepared-dir", tmp_path / "elsewhere", "--fold"
+    )
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    with Engine() as engine, prepared.load(engine, tmp_path / second.earlier_key_file, tmp_path / "elsewhere") as key:
+        assert key.info.fold_bytes > 0
 
 
 def test_keys_prepare__nothing_to_prepare__fails_with_a_remedy(tmp_path: Path) -> None:

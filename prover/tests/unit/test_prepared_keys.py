@@ -139,6 +139,26 @@ def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_fo
     assert 0 < found[1][1] <= 22_000 < whole <= room
 
 
+def test_prepare__folded__stays_so_until_forced(engine: Engine, source: Path, folder: Path) -> None:
+    def is_folded() -> tuple[bool, bool]:
+        with prepared.load(engine, source, folder) as key:
+            return key.info.fold_bytes > 0, key.info.table_bytes > 0
+
+    found = []
+    for options in ({}, {"fold": True}, {"fold": True}, {}, {"table_bytes": 22_000}, {"force": True}):
+        made = prepared.prepare(engine, source, folder, **options)
+        found.append((made, *is_folded()))
+    assert [made for made, *_ in found] == [True, True, False, False, True, True]
+    assert [state for _, *state in found] == [
+        [False, False],
+        [True, False],
+        [True, False],
+        [True, False],
+        [True, True],
+        [False, False],
+    ]
+
+
 def test_load__source_replaced_by_another_key__is_not_served_the_old_one(
     engine: Engine, source: Path, folder: Path
 ) -> None:

@@ -585,30 +585,30 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 186), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 191), // g16_engine const *
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(g16_engine const *)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 186), // char const *()(g16_status)
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 186), // char const *()(void)
+/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 196), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 198), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
 /* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // g16_engine * *
 /* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
 /* 14 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
-/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 192), // g16_error *
+/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 194), // g16_error *
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 191), // g16_engine *
-/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 174), // g16_key * *
-/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 204), // uint8_t const *
+/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // g16_engine *
+/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 176), // g16_key * *
+/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 206), // uint8_t const *
 /* 21 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
 /* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 201), // int32_t const *
+/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 203), // int32_t const *
 /* 24 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
@@ -621,14 +621,14 @@ static void *_cffi_types[] = {
 /* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
 /* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 194), // g16_key const *
-/* 37 */ _CFFI_OP(_CFFI_OP_POINTER, 204), // uint8_t *
+/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // g16_key const *
+/* 37 */ _CFFI_OP(_CFFI_OP_POINTER, 206), // uint8_t *
 /* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 207), // void *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 209), // void *
 /* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
 /* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
@@ -668,7 +668,7 @@ static void *_cffi_types[] = {
 /* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 181), // g16_setup * *
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 183), // g16_setup * *
 /* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 86 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t const *
@@ -678,7 +678,7 @@ static void *_cffi_types[] = {
 /* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 93 */ _CFFI_OP(_CFFI_OP_POINTER, 198), // g16_setup const *
+/* 93 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_setup const *
 /* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
 /* 95 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
@@ -688,111 +688,113 @@ static void *_cffi_types[] = {
 /* 100 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
 /* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 184), // g16_vk * *
+/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_vk * *
 /* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 105 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
 /* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_vk const *
+/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // g16_vk const *
 /* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
 /* 113 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
 /* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
 /* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
 /* 120 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 121 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
-/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 97),
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 126 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 127 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 128 */ _CFFI_OP(_CFFI_OP_POINTER, 197), // g16_prepared_info *
-/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 130 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 131 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 132 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 136 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 137 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 139 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 140 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 141 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 142 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION, 110), // g16_vk const *()(g16_key const *)
-/* 147 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 148 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 149 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
-/* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 152 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 153 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *, uint64_t)
-/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 155 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
-/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 93),
-/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 160 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
-/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 137),
-/* 163 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
-/* 165 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 167 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
-/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 169 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 170 */ _CFFI_OP(_CFFI_OP_FUNCTION, 207), // void()(g16_engine *)
-/* 171 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 173 */ _CFFI_OP(_CFFI_OP_FUNCTION, 207), // void()(g16_key *)
-/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 194), // g16_key *
-/* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 176 */ _CFFI_OP(_CFFI_OP_FUNCTION, 207), // void()(g16_key const *, g16_key_info *)
-/* 177 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 195), // g16_key_info *
-/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 207), // void()(g16_setup *)
-/* 181 */ _CFFI_OP(_CFFI_OP_POINTER, 198), // g16_setup *
-/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION, 207), // void()(g16_vk *)
-/* 184 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_vk *
-/* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 186 */ _CFFI_OP(_CFFI_OP_POINTER, 187), // char const *
-/* 187 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 188 */ _CFFI_OP(_CFFI_OP_ARRAY, 187), // char[256]
-/* 189 */ (_cffi_opcode_t)(256),
-/* 190 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 191 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
-/* 192 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
-/* 193 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 194 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
-/* 195 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
-/* 196 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 197 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
-/* 198 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
-/* 199 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 200 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
-/* 201 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 202 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
-/* 203 */ (_cffi_opcode_t)(4),
-/* 204 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 205 */ _CFFI_OP(_CFFI_OP_ARRAY, 204), // uint8_t[32]
-/* 206 */ (_cffi_opcode_t)(32),
-/* 207 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 97),
+/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 127 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 128 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 129 */ _CFFI_OP(_CFFI_OP_POINTER, 199), // g16_prepared_info *
+/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
+/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 138 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 140 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
+/* 143 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
+/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION, 110), // g16_vk const *()(g16_key const *)
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 149 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 150 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
+/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 153 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *, uint64_t, int)
+/* 155 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 156 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 157 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
+/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 93),
+/* 161 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 162 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
+/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 138),
+/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
+/* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 169 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
+/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
+/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_engine *)
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
+/* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_key *)
+/* 176 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // g16_key *
+/* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_key const *, g16_key_info *)
+/* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
+/* 180 */ _CFFI_OP(_CFFI_OP_POINTER, 197), // g16_key_info *
+/* 181 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_setup *)
+/* 183 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_setup *
+/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_vk *)
+/* 186 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // g16_vk *
+/* 187 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 188 */ _CFFI_OP(_CFFI_OP_POINTER, 189), // char const *
+/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 190 */ _CFFI_OP(_CFFI_OP_ARRAY, 189), // char[256]
+/* 191 */ (_cffi_opcode_t)(256),
+/* 192 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 193 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
+/* 194 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
+/* 195 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 196 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
+/* 197 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
+/* 198 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 199 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
+/* 200 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
+/* 201 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 202 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
+/* 203 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 204 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
+/* 205 */ (_cffi_opcode_t)(4),
+/* 206 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 207 */ _CFFI_OP(_CFFI_OP_ARRAY, 206), // uint8_t[32]
+/* 208 */ (_cffi_opcode_t)(32),
+/* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1098,7 +1100,7 @@ _cffi_f_g16_engine_backend(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(186));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1236,7 +1238,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(196));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(198));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1310,10 +1312,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(178), arg1, (char **)&x1);
+      _cffi_type(180), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(178), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(180), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1346,10 +1348,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(174), arg0, (char **)&x0);
+      _cffi_type(176), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1499,9 +1501,9 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
 #  define _cffi_f_g16_key_verifying_key _cffi_d_g16_key_verifying_key
 #endif
 
-static size_t _cffi_d_g16_prepared_bytes(g16_key const * x0, uint64_t x1)
+static size_t _cffi_d_g16_prepared_bytes(g16_key const * x0, uint64_t x1, int x2)
 {
-  return g16_prepared_bytes(x0, x1);
+  return g16_prepared_bytes(x0, x1, x2);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -1509,14 +1511,16 @@ _cffi_f_g16_prepared_bytes(PyObject *self, PyObject *args)
 {
   g16_key const * x0;
   uint64_t x1;
+  int x2;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   size_t result;
   PyObject *pyresult;
   PyObject *arg0;
   PyObject *arg1;
+  PyObject *arg2;
 
-  if (!PyArg_UnpackTuple(args, "g16_prepared_bytes", 2, 2, &arg0, &arg1))
+  if (!PyArg_UnpackTuple(args, "g16_prepared_bytes", 3, 3, &arg0, &arg1, &arg2))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -1532,9 +1536,13 @@ _cffi_f_g16_prepared_bytes(PyObject *self, PyObject *args)
   if (x1 == (uint64_t)-1 && PyErr_Occurred())
     return NULL;
 
+  x2 = _cffi_to_c_int(arg2, int);
+  if (x2 == (int)-1 && PyErr_Occurred())
+    return NULL;
+
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_prepared_bytes(x0, x1); }
+  { result = g16_prepared_bytes(x0, x1, x2); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -1572,10 +1580,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(128), arg0, (char **)&x0);
+      _cffi_type(129), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(128), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(129), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1785,9 +1793,9 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prepared_verify _cffi_d_g16_prepared_verify
 #endif
 
-static g16_status _cffi_d_g16_prepared_write(g16_engine const * x0, g16_key const * x1, uint8_t * x2, size_t x3, uint64_t x4, uint8_t const * x5, uint32_t * x6, int32_t const * x7, g16_error * x8)
+static g16_status _cffi_d_g16_prepared_write(g16_engine const * x0, g16_key const * x1, uint8_t * x2, size_t x3, uint64_t x4, int x5, uint8_t const * x6, uint32_t * x7, int32_t const * x8, g16_error * x9)
 {
-  return g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8);
+  return g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -1798,10 +1806,11 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   uint8_t * x2;
   size_t x3;
   uint64_t x4;
-  uint8_t const * x5;
-  uint32_t * x6;
-  int32_t const * x7;
-  g16_error * x8;
+  int x5;
+  uint8_t const * x6;
+  uint32_t * x7;
+  int32_t const * x8;
+  g16_error * x9;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -1815,8 +1824,9 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   PyObject *arg6;
   PyObject *arg7;
   PyObject *arg8;
+  PyObject *arg9;
 
-  if (!PyArg_UnpackTuple(args, "g16_prepared_write", 9, 9, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8))
+  if (!PyArg_UnpackTuple(args, "g16_prepared_write", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -1854,45 +1864,49 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   if (x4 == (uint64_t)-1 && PyErr_Occurred())
     return NULL;
 
+  x5 = _cffi_to_c_int(arg5, int);
+  if (x5 == (int)-1 && PyErr_Occurred())
+    return NULL;
+
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg5, (char **)&x5);
+      _cffi_type(20), arg6, (char **)&x6);
   if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg5, (char **)&x5,
+    x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(97), arg6, (char **)&x6);
+      _cffi_type(97), arg7, (char **)&x7);
   if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(97), arg6, (char **)&x6,
+    x7 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(97), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg7, (char **)&x7);
+      _cffi_type(23), arg8, (char **)&x8);
   if (datasize != 0) {
-    x7 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg7, (char **)&x7,
+    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg8, (char **)&x8);
+      _cffi_type(15), arg9, (char **)&x9);
   if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg8, (char **)&x8,
+    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8); }
+  { result = g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -2461,10 +2475,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(181), arg0, (char **)&x0);
+      _cffi_type(183), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(181), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(183), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2832,7 +2846,7 @@ _cffi_f_g16_status_name(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(186));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
   return pyresult;
 }
 #else
@@ -2950,7 +2964,7 @@ _cffi_f_g16_version(PyObject *self, PyObject *noarg)
 
   (void)self; /* unused */
   (void)noarg; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(186));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
   return pyresult;
 }
 #else
@@ -2986,7 +3000,7 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(137), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(138), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -3017,10 +3031,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(184), arg0, (char **)&x0);
+      _cffi_type(186), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(184), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(186), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3207,7 +3221,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(137), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(138), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -3297,6 +3311,7 @@ static void _cffi_checkfld__g16_key_info(g16_key_info *p)
   (void)((p->resident_bytes) | 0);  /* check that 'g16_key_info.resident_bytes' is an integer */
   (void)((p->mapped_bytes) | 0);  /* check that 'g16_key_info.mapped_bytes' is an integer */
   (void)((p->table_bytes) | 0);  /* check that 'g16_key_info.table_bytes' is an integer */
+  (void)((p->fold_bytes) | 0);  /* check that 'g16_key_info.fold_bytes' is an integer */
 }
 struct _cffi_align__g16_key_info { char x; g16_key_info y; };
 
@@ -3359,42 +3374,42 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 170), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 172), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 164), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 176), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 173), (void *)_cffi_d_g16_key_destroy },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 166), (void *)_cffi_d_g16_engine_threads },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 175), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 146), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 153), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 127), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 147), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 154), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 128), (void *)_cffi_d_g16_prepared_describe },
   { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 140), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 141), (void *)_cffi_d_g16_prepared_verify },
   { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 116), (void *)_cffi_d_g16_prepared_write },
   { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 48), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 149), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 150), (void *)_cffi_d_g16_prove_scratch_bytes },
   { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 34), (void *)_cffi_d_g16_prove_with_blinding },
   { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 72), (void *)_cffi_d_g16_quotient },
   { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 180), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 157), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 182), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 159), (void *)_cffi_d_g16_setup_key_bytes },
   { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 91), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 157), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 159), (void *)_cffi_d_g16_setup_verifying_key_offset },
   { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 60), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
   { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 160), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 183), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 162), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 185), (void *)_cffi_d_g16_vk_destroy },
   { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 167), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 133), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 169), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 134), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 188) },
+               _CFFI_OP(_CFFI_OP_NOOP, 190) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 121) },
@@ -3412,7 +3427,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 13) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 202) },
+              _CFFI_OP(_CFFI_OP_NOOP, 204) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
@@ -3479,6 +3494,9 @@ static const struct _cffi_field_s _cffi_fields[] = {
   { "table_bytes", offsetof(g16_key_info, table_bytes),
                    sizeof(((g16_key_info *)0)->table_bytes),
                    _CFFI_OP(_CFFI_OP_NOOP, 121) },
+  { "fold_bytes", offsetof(g16_key_info, fold_bytes),
+                  sizeof(((g16_key_info *)0)->fold_bytes),
+                  _CFFI_OP(_CFFI_OP_NOOP, 121) },
   { "version", offsetof(g16_prepared_info, version),
                sizeof(((g16_prepared_info *)0)->version),
                _CFFI_OP(_CFFI_OP_NOOP, 13) },
@@ -3496,23 +3514,23 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 121) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 205) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 207) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "g16_engine", 191, _CFFI_F_OPAQUE,
+  { "g16_engine", 193, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 192, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 194, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 0, 3 },
-  { "g16_key", 194, _CFFI_F_OPAQUE,
+  { "g16_key", 196, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 195, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 26 },
-  { "g16_prepared_info", 197, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 29, 6 },
-  { "g16_setup", 198, _CFFI_F_OPAQUE,
+  { "g16_key_info", 197, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 27 },
+  { "g16_prepared_info", 199, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 30, 6 },
+  { "g16_setup", 200, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 200, _CFFI_F_OPAQUE,
+  { "g16_vk", 202, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -3521,16 +3539,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
   { "$g16_blinding", 38, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 190, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 192, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 137, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 138, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 193, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 195, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 196, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 198, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 199, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 201, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -3541,20 +3559,20 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 14 },
   { "g16_blinding", 38 },
-  { "g16_cancel", 201 },
-  { "g16_circuit_kind", 190 },
-  { "g16_encoding", 137 },
-  { "g16_engine", 191 },
-  { "g16_error", 192 },
-  { "g16_generation", 193 },
-  { "g16_key", 194 },
-  { "g16_key_info", 195 },
-  { "g16_point_form", 196 },
-  { "g16_prepared_info", 197 },
-  { "g16_setup", 198 },
-  { "g16_stage", 199 },
+  { "g16_cancel", 203 },
+  { "g16_circuit_kind", 192 },
+  { "g16_encoding", 138 },
+  { "g16_engine", 193 },
+  { "g16_error", 194 },
+  { "g16_generation", 195 },
+  { "g16_key", 196 },
+  { "g16_key_info", 197 },
+  { "g16_point_form", 198 },
+  { "g16_prepared_info", 199 },
+  { "g16_setup", 200 },
+  { "g16_stage", 201 },
   { "g16_status", 4 },
-  { "g16_vk", 200 },
+  { "g16_vk", 202 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -3569,7 +3587,7 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   8,  /* num_enums */
   16,  /* num_typenames */
   NULL,  /* no includes */
-  208,  /* num_types */
+  210,  /* num_types */
   0,  /* flags */
 };
 

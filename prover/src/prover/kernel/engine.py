@@ -85,6 +85,7 @@ class KeyInfo:
     resident_bytes: int
     mapped_bytes: int
     table_bytes: int
+    fold_bytes: int
 
 
 @dataclass(frozen=True)

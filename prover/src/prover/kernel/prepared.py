@@ -40,10 +40,13 @@ class WriteProgress:
         return min(int(self.cell[0]), 1000)
 
 
-def prepared_bytes(key: LoadedKey, table_bytes: int = 0) -> int:
-    """Return the size of the prepared form of a key, with the best tables that ``table_bytes`` have room for."""
+def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) -> int:
+    """Return the size of the prepared form of a key, with the best tables that ``table_bytes`` have room for.
+
+    With ``fold`` there are folded bases too.
+    """
     with key.handle.use() as pointer:
-        return int(lib.g16_prepared_bytes(pointer, table_bytes))
+        return int(lib.g16_prepared_bytes(pointer, table_bytes, fold))
 
 
 def write_prepared(
@@ -55,11 +58,13 @@ def write_prepared(
     cancel: CancelFlag,
     *,
     table_bytes: int = 0,
+    fold: bool = False,
 ) -> None:
-    """Fill ``out`` with the prepared form; the same key and ``table_bytes`` give the same bytes.
+    """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
-    ``out`` is ``prepared_bytes(key, table_bytes)`` long, ``source_sha256`` the digest of the file that the key was
-    loaded from. The engine's threads make the tables. Raises Cancelled or KernelMisused.
+    ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
+    loaded from. The engine's threads make tables and folded bases; a key that has the latter has them copied.
+    Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused.
     """
     error = new_error()
     with (
@@ -68,7 +73,7 @@ def write_prepared(
         ffi.from_buffer("uint8_t[]", out, require_writable=True) as target,
     ):
         status = lib.g16_prepared_write(
-            threads, pointer, target, len(target), table_bytes, source_sha256, progress.cell, cancel.cell, error
+            threads, pointer, target, len(target), table_bytes, fold, source_sha256, progress.cell, cancel.cell, error
         )
     check(status, error)
 

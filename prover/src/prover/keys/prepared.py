@@ -128,6 +128,7 @@ def prepare(
     *,
     check: Callable[[LoadedKey], None] = lambda _: None,
     table_bytes: int = 0,
+    fold: bool = False,
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
@@ -135,9 +136,10 @@ def prepare(
     """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
 
     ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
-    bases; a prepared form with smaller tables than that gives is made anew. When another process makes it at this
-    moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room,
-    and what ``load`` raises.
+    bases, ``fold`` asks for folded bases; a prepared form with smaller tables than that gives, or without the folded
+    bases, is made anew, and one that is folded stays so unless ``force`` is given. When another process makes it at
+    this moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no
+    room, and what ``load`` raises.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -147,12 +149,15 @@ def prepare(
         existing = None if force else open_existing(engine, source, folder, flag)
         if existing is not None:
             with existing:
-                if existing.mapped_bytes >= prepared_bytes(existing, table_bytes):
+                is_folded = existing.info.fold_bytes > 0
+                wanted = prepared_bytes(existing, table_bytes, fold=is_folded)
+                if (is_folded or not fold) and existing.mapped_bytes >= wanted:
                     return False
+                fold = fold or is_folded
         key, origin = load_with_origin(engine, source, flag)
         with key:
             check(key)
-            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes)
+            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold)
     return True
 
 
@@ -174,7 +179,7 @@ def prepare_loaded(
         if existing is not None:
             existing.close()
             return False
-        _write(engine, key, origin, path, WriteProgress(), cancel, 0)
+        _write(engine, key, origin, path, WriteProgress(), cancel, 0, fold=False)
     return True
 
 
@@ -232,11 +237,12 @@ def _write(
     progress: WriteProgress,
     cancel: CancelFlag,
     table_bytes: int,
+    fold: bool,
 ) -> None:
     """Write a prepared file and read it back before it takes its name."""
     with explained(path), atomic_file(path, force=True) as file:
-        with mapped(file, prepared_bytes(key, table_bytes)) as view:
-            write_prepared(engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes)
+        with mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view:
+            write_prepared(engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes, fold=fold)
             verify_prepared(view, cancel)
         os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)

@@ -1,0 +1,512 @@
+/* fold_impl.h - bases of a folded key, made from K and Z of a proving key; included by backend.c.
+ *
+ * The identities are those of docs/explanation/folded-keys.md, whose names are used here: P the padding places, S the points where the
+ * quotient is evaluated (fold.h), V the polynomial that vanishes on P, L the linear map with L(X^k) = Z_k for k < n - 1.
+ * Points are affine with R = 2^256 until the end. Sums over n points are transforms like those of ntt_impl.h, with the same
+ * table of roots; they take n / 2 * log2 n multiplications of points, nearly all of the time.
+ */
+#ifndef G16_FOLD_IMPL_H
+#define G16_FOLD_IMPL_H
+
+#include <stdlib.h>
+
+#include "fold.h"
+#include "fold_scale_impl.h"
+#include "key.h"
+#include "ntt_impl.h"
+
+/* Points of a task. */
+#define FOLD_CHUNK 256
+
+typedef struct fold_job fold_job;
+typedef void (*fold_step)(fold_job *job, size_t first, uint32_t count);
+
+struct fold_job {
+    const struct g16_key *key;
+    thread_pool *pool;
+    const g16_cancel *cancel;
+    table_progress *progress;
+    fold_shape shape;
+    size_t n;
+    g1_affine *z, *work, *spare, *sums; /* n each; z: bit-reversed, as the key has it */
+    fr *factors, *vanishing, *scratch;  /* n each */
+    /* of the present step */
+    fold_step step;
+    g1_affine *points, *other;
+    size_t count, shift;
+    uint32_t half_log2;
+    g16_status status;
+};
+
+static void fold_task(void *argument, uint32_t index, uint32_t worker) {
+    fold_job *job = argument;
+    const size_t first = (size_t)index * FOLD_CHUNK, left = job->count - first;
+    (void)worker;
+    job->step(job, first, (uint32_t)(left < FOLD_CHUNK ? left : FOLD_CHUNK));
+    table_progress_add(job->progress, (left < FOLD_CHUNK ? left : FOLD_CHUNK) * FOLD_WORK_BYTES);
+}
+
+static void fold_run(fold_job *job, fold_step step, g1_affine *points, size_t count) {
+    if (job->status != G16_OK) return;
+    job->step = step;
+    job->points = points;
+    job->count = count;
+    job->status = thread_pool_for(job->pool, (uint32_t)((count + FOLD_CHUNK - 1) / FOLD_CHUNK), fold_task, job, job->cancel);
+}
+
+/* psi^exponent */
+static fr fold_psi(const fold_job *job, uint64_t exponent) {
+    const proving_key *pk = &job->key->pk;
+    const uint64_t e = exponent & (2 * job->n - 1);
+    fr r = pk->twiddles[ntt_reverse_bits(e & (job->n - 1), pk->domain_log2)];
+    if (e >= job->n) fr_neg(&r, &r);
+    return r;
+}
+
+/* ---- sums of points ------------------------------------------------------------- */
+
+static void fold_add_one(g1_affine *r, const g1_affine *p, const g1_affine *q, int negative) {
+    g1_affine second = *q;
+    g1_xyzz sum;
+    if (negative) g1_affine_neg(&second, q);
+    g1_xyzz_from_affine(&sum, p);
+    g1_xyzz_add_affine(&sum, &sum, &second);
+    g1_xyzz_to_affine(r, &sum);
+}
+
+/* (x, y) = p + (qx, qy), given 1 / (qx - px) */
+static inline void fold_finish_sum(g1_affine *r, const g1_affine *p, const fp *qx, const fp *qy, const fp *inverse) {
+    fp slope, x, t;
+    fp_sub(&slope, qy, &p->y);
+    fp_mul(&slope, &slope, inverse);
+    fp_sqr(&x, &slope);
+    fp_sub(&x, &x, &p->x);
+    fp_sub(&x, &x, qx);
+    fp_sub(&t, &p->x, &x);
+    fp_mul(&t, &t, &slope);
+    fp_sub(&r->y, &t, &p->y);
+    r->x = x;
+}
+
+/* sums[i] = p[i] + q[i], differences[i] = p[i] - q[i]; either may be NULL or one of the operands. At most FOLD_CHUNK. */
+static void fold_add_lists(g1_affine *sums, g1_affine *differences, const g1_affine *p, const g1_affine *q, uint32_t count) {
+    fp prefix[FOLD_CHUNK], product = FP_ONE, inverse, x;
+    uint8_t plain[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        fp_sub(&x, &q[i].x, &p[i].x);
+        plain[i] = !g1_affine_is_infinity(&p[i]) && !g1_affine_is_infinity(&q[i]) && !fp_is_zero(&x);
+        prefix[i] = product;
+        if (plain[i]) fp_mul(&product, &product, &x);
+    }
+    fp_inv(&product, &product);
+    for (uint32_t i = count; i-- > 0;) {
+        const g1_affine left = p[i], right = q[i];
+        if (!plain[i]) {
+            if (sums) fold_add_one(&sums[i], &left, &right, 0);
+            if (differences) fold_add_one(&differences[i], &left, &right, 1);
+            continue;
+        }
+        fp negative;
+        fp_mul(&inverse, &product, &prefix[i]);
+        fp_sub(&x, &right.x, &left.x);
+        fp_mul(&product, &product, &x);
+        fp_neg(&negative, &right.y);
+        if (sums) fold_finish_sum(&sums[i], &left, &right.x, &right.y, &inverse);
+        if (differences) fold_finish_sum(&differences[i], &left, &right.x, &negative, &inverse);
+    }
+}
+
+/* ---- transforms ----------------------------------------------------------------- */
+
+/* Pair number i of a stage is places low and low + half. */
+static inline size_t fold_low(const fold_job *job, size_t i) {
+    return (i >> job->half_log2 << (job->half_log2 + 1)) | (i & (((size_t)1 << job->half_log2) - 1));
+}
+
+/* Points of a chunk whose block is not the first, scaled by their factors: block 0 has the factor 1. */
+static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t first, uint32_t count, int forward) {
+    const fr *table = job->key->pk.twiddles;
+    g1_affine chosen[FOLD_CHUNK];
+    fr factors[FOLD_CHUNK];
+    uint32_t places[FOLD_CHUNK], used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t block = (first + i) >> job->half_log2;
+        if (block == 0) continue;
+        places[used] = i;
+        factors[used] = table[forward ? block : ntt_negated_inverse_place(block)];
+        chosen[used++] = points[i];
+    }
+    fold_scale(chosen, factors, used);
+    for (uint32_t i = 0; i < used; i++) points[places[i]] = chosen[i];
+}
+
+static void fold_step_inverse(fold_job *job, size_t first, uint32_t count) {
+    const size_t half = (size_t)1 << job->half_log2;
+    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        low[i] = job->points[fold_low(job, first + i)];
+        high[i] = job->points[fold_low(job, first + i) + half];
+        if ((first + i) >> job->half_log2 == 0) g1_affine_neg(&high[i], &high[i]); /* factors are negated, 1 too */
+    }
+    fold_scale_blocks(job, high, first, count, 0);
+    fold_add_lists(high, low, low, high, count);
+    for (uint32_t i = 0; i < count; i++) {
+        job->points[fold_low(job, first + i)] = low[i];
+        job->points[fold_low(job, first + i) + half] = high[i];
+    }
+}
+
+static void fold_step_forward(fold_job *job, size_t first, uint32_t count) {
+    const size_t half = (size_t)1 << job->half_log2;
+    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        low[i] = job->points[fold_low(job, first + i)];
+        high[i] = job->points[fold_low(job, first + i) + half];
+    }
+    fold_add_lists(low, high, low, high, count);
+    fold_scale_blocks(job, high, first, count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        job->points[fold_low(job, first + i)] = low[i];
+        job->points[fold_low(job, first + i) + half] = high[i];
+    }
+}
+
+/* points[j], natural order -> sum over j of omega^(-jk) points[j], place bitreverse(k). */
+static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
+    for (uint32_t stage = log2; stage-- > 0;) {
+        job->half_log2 = stage;
+        fold_run(job, fold_step_inverse, points, (size_t)1 << log2 >> 1);
+    }
+}
+
+/* points[k], bit-reversed order -> sum over k of omega^(jk) points[k], place j. */
+static void fold_forward(fold_job *job, g1_affine *points, uint32_t log2) {
+    for (uint32_t stage = 0; stage < log2; stage++) {
+        job->half_log2 = stage;
+        fold_run(job, fold_step_forward, points, (size_t)1 << log2 >> 1);
+    }
+}
+
+static void fold_reverse(g1_affine *points, uint32_t log2) {
+    for (size_t i = 0; i < (size_t)1 << log2; i++) {
+        const size_t j = ntt_reverse_bits(i, log2);
+        if (i >= j) continue;
+        const g1_affine t = points[i];
+        points[i] = points[j];
+        points[j] = t;
+    }
+}
+
+/* ---- other steps ------------------------------------------------------------------ */
+
+static void fold_step_scale(fold_job *job, size_t first, uint32_t count) {
+    fold_scale(job->points + first, job->factors + first, count);
+}
+
+/* points[k] = points[k + shift] - factors[0] points[k], into other */
+static void fold_step_divide(fold_job *job, size_t first, uint32_t count) {
+    g1_affine scaled[FOLD_CHUNK];
+    fr factors[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) factors[i] = job->factors[0];
+    memcpy(scaled, job->points + first, count * sizeof *scaled);
+    fold_scale(scaled, factors, count);
+    fold_add_lists(NULL, job->other + first, job->points + first + job->shift, scaled, count);
+}
+
+/* sums[k] += factors[k] other[k mod shift] */
+static void fold_step_accumulate(fold_job *job, size_t first, uint32_t count) {
+    g1_affine scaled[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) scaled[i] = job->other[(first + i) & (job->shift - 1)];
+    fold_scale(scaled, job->factors + first, count);
+    fold_add_lists(job->points + first, NULL, job->points + first, scaled, count);
+}
+
+/* ---- numbers ------------------------------------------------------------------------ */
+
+static void fold_invert(fr *values, fr *scratch, size_t count) {
+    fr product = FR_ONE, t;
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = product;
+        fr_mul(&product, &product, &values[i]);
+    }
+    fr_inv(&product, &product);
+    for (size_t i = count; i-- > 0;) {
+        t = values[i];
+        fr_mul(&values[i], &product, &scratch[i]);
+        fr_mul(&product, &product, &t);
+    }
+}
+
+/* values[i] = V(s omega^i) for i < count, where s is psi (odd) or 1 and count at most m. With d = n - m,
+ * V(omega x) = omega^d V(x) (x - omega^(m-1)) / (x - omega^(n-1)). */
+static void fold_vanishing(fold_job *job, int odd, size_t count) {
+    const size_t n = job->n, m = job->key->cs.constraints;
+    const fr step = fold_psi(job, 2 * (n - m)), above = fold_psi(job, 2 * (n - 1)), below = fold_psi(job, 2 * (m - 1));
+    const fr start = odd ? fold_psi(job, 1) : FR_ONE;
+    fr *values = job->vanishing, t, root;
+    for (size_t i = 0; i + 1 < count; i++) {
+        root = fold_psi(job, 2 * i + (odd ? 1 : 0));
+        fr_sub(&values[i + 1], &root, &above);
+    }
+    values[0] = FR_ONE;
+    fold_invert(values, job->scratch, count);
+    for (size_t j = m; j < n; j++) {
+        root = fold_psi(job, 2 * j);
+        fr_sub(&t, &start, &root);
+        fr_mul(&values[0], &values[0], &t);
+    }
+    for (size_t i = 0; i + 1 < count; i++) {
+        root = fold_psi(job, 2 * i + (odd ? 1 : 0));
+        fr_sub(&t, &root, &below);
+        fr_mul(&t, &t, &step);
+        fr_mul(&t, &t, &values[i]);
+        fr_mul(&values[i + 1], &values[i + 1], &t);
+    }
+}
+
+/* 1 / (divisor n) */
+static fr fold_fraction(const fold_job *job, uint64_t divisor) {
+    fr r;
+    fr_from_u64(&r, divisor * job->n);
+    fr_inv(&r, &r);
+    return r;
+}
+
+/* ---- T ------------------------------------------------------------------------------- */
+
+/* work = the places of L(V X^k), natural order; nothing from k = m - 1 on, which no quotient has. */
+static void fold_strip(fold_job *job) {
+    const uint32_t log2 = job->key->pk.domain_log2;
+    const size_t n = job->n, m = job->key->cs.constraints;
+    const fr scale = fold_fraction(job, 1);
+    memcpy(job->work, job->z, n * sizeof *job->work);
+    fold_forward(job, job->work, log2);
+    fold_vanishing(job, 0, m);
+    for (size_t t = 0; t < n; t++) {
+        const size_t i = (n - t) & (n - 1);
+        if (i < m) {
+            fr_mul(&job->factors[t], &job->vanishing[i], &scale);
+        } else {
+            job->factors[t] = FR_ZERO;
+        }
+    }
+    fold_run(job, fold_step_scale, job->work, n);
+    fold_inverse(job, job->work, log2);
+    fold_reverse(job->work, log2);
+    memset(job->work + m - 1, 0, (n - m + 1) * sizeof *job->work);
+}
+
+/* The factor of part `part` at its point number t that takes the interpolation to T: 1 / (-2 V(x) times the product of
+ * x^size - c over the other parts), before inversion. */
+static fr fold_denominator(const fold_job *job, uint32_t part, size_t t) {
+    const fold_part *own = &job->shape.parts[part];
+    const size_t j = own->residue + t * (job->n >> own->log2);
+    fr r;
+    fr_double(&r, &job->vanishing[j]);
+    fr_neg(&r, &r);
+    for (uint32_t i = 0; i < job->shape.parts_count; i++) {
+        const fold_part *other = &job->shape.parts[i];
+        if (i == part) continue;
+        const fr power = fold_psi(job, (uint64_t)(2 * j + 1) << other->log2);
+        const fr constant = fold_psi(job, (uint64_t)(2 * other->residue + 1) << other->log2);
+        fr difference;
+        fr_sub(&difference, &power, &constant);
+        fr_mul(&r, &r, &difference);
+    }
+    return r;
+}
+
+/* T of one part to `out`, and its share of sum over x of x^k T_x, times (2k + 2 - n) / n^2, added to job->sums. */
+static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
+    const fold_part *own = &job->shape.parts[part];
+    const size_t size = (size_t)1 << own->log2, n = job->n;
+    const uint64_t base = 2 * (uint64_t)own->residue + 1;
+    size_t length = job->shape.points;
+    memcpy(job->spare, job->work, length * sizeof *job->spare);
+    g1_affine *points = job->spare, *other = job->spare + n;
+    for (uint32_t i = 0; i < job->shape.parts_count; i++) {
+        const fold_part *factor = &job->shape.parts[i];
+        if (i == part) continue;
+        job->factors[0] = fold_psi(job, (2 * (uint64_t)factor->residue + 1) << factor->log2);
+        job->shift = (size_t)1 << factor->log2;
+        job->other = other;
+        length -= job->shift;
+        fold_run(job, fold_step_divide, points, length);
+        other = points;
+        points = job->other;
+    }
+    fr scale;
+    fr_from_u64(&scale, size);
+    fr_inv(&scale, &scale);
+    for (size_t k = 0; k < size; k++) {
+        const fr power = fold_psi(job, (2 * n - base) * k);
+        fr_mul(&job->factors[k], &power, &scale);
+    }
+    fold_run(job, fold_step_scale, points, size);
+    fold_inverse(job, points, own->log2);
+    for (size_t t = 0; t < size; t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
+    fold_invert(job->factors, job->scratch, size);
+    fold_run(job, fold_step_scale, points, size);
+    for (size_t t = 0; t < size; t++) out[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
+    fold_forward(job, points, own->log2);
+    fr square = fold_fraction(job, n);
+    for (size_t k = 0; k < n; k++) {
+        const fr power = fold_psi(job, base * k);
+        fr weight, minus;
+        fr_from_u64(&weight, 2 * k + 2);
+        fr_from_u64(&minus, n);
+        fr_sub(&weight, &weight, &minus);
+        fr_mul(&weight, &weight, &square);
+        fr_mul(&job->factors[k], &power, &weight);
+    }
+    job->other = points;
+    job->shift = size;
+    fold_run(job, fold_step_accumulate, job->sums, n);
+}
+
+/* T where S is the whole coset: an inverse transform, and job->sums = Z_k / -2n. */
+static void fold_whole(fold_job *job, g1_affine *out) {
+    const uint32_t log2 = job->key->pk.domain_log2;
+    const size_t n = job->n;
+    fr scale = fold_fraction(job, 2);
+    fr_neg(&scale, &scale);
+    for (size_t k = 0; k < n; k++) {
+        job->work[k] = job->z[ntt_reverse_bits(k, log2)];
+        job->factors[k] = scale;
+    }
+    fold_run(job, fold_step_scale, job->work, n);
+    memcpy(job->sums, job->work, n * sizeof *job->sums);
+    for (size_t k = 0; k < n; k++) job->factors[k] = fold_psi(job, (2 * n - 1) * (uint64_t)k);
+    fold_run(job, fold_step_scale, job->work, n);
+    fold_inverse(job, job->work, log2);
+    for (size_t t = 0; t < n; t++) out[t] = job->work[ntt_reverse_bits(t, log2)];
+}
+
+static void fold_pruned(fold_job *job, g1_affine *out) {
+    const uint32_t log2 = job->key->pk.domain_log2;
+    const size_t n = job->n;
+    fold_strip(job);
+    fold_vanishing(job, 1, n);
+    memset(job->sums, 0, n * sizeof *job->sums);
+    for (uint32_t i = 0; i < job->shape.parts_count; i++) fold_part_points(job, i, out);
+    const fr square = fold_fraction(job, n);
+    for (size_t k = 0; k < n; k++) {
+        fr weight;
+        fr_from_u64(&weight, n - 1 - k);
+        fr_neg(&weight, &weight);
+        fr_mul(&job->factors[k], &weight, &square);
+        job->work[k] = job->z[ntt_reverse_bits(k, log2)];
+    }
+    job->other = job->work;
+    job->shift = n;
+    fold_run(job, fold_step_accumulate, job->sums, n);
+}
+
+/* ---- K -------------------------------------------------------------------------------- */
+
+/* The terms of the right-hand sides, row after row: of factors other than 1 and -1 the scaled points come from job->work. */
+static int fold_unit(const constraint_system *cs, uint32_t coefficient) {
+    return fr_equal(&cs->coefficients[coefficient], &FR_ONE) ? 1 : fr_equal(&cs->coefficients[coefficient], &cs->coefficients[3]) ? -1 : 0;
+}
+
+static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
+    const constraint_system *cs = &job->key->cs;
+    const uint32_t log2 = job->key->pk.domain_log2;
+    size_t waiting = 0, row = 0, done = 0;
+    while (done < cs->constraints) { /* as many rows as the buffers take */
+        waiting = 0;
+        for (row = done; row < cs->constraints; row++) {
+            const uint32_t out = cs->rows[row].out, first = cs->expression_start[out], end = cs->expression_start[out + 1];
+            if (waiting + (end - first) > 2 * job->n) break;
+            for (uint32_t i = first; i < end; i++) {
+                if (fold_unit(cs, cs->terms[i].coefficient)) continue;
+                job->spare[waiting] = job->sums[ntt_reverse_bits(row, log2)];
+                job->factors[waiting++] = cs->coefficients[cs->terms[i].coefficient];
+            }
+        }
+        if (row == done) {
+            job->status = G16_UNSUPPORTED_KEY;
+            return;
+        }
+        fold_run(job, fold_step_scale, job->spare, waiting);
+        if (job->status != G16_OK) return;
+        waiting = 0;
+        for (; done < row; done++) {
+            const uint32_t out = cs->rows[done].out;
+            for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
+                const int unit = fold_unit(cs, cs->terms[i].coefficient);
+                g1_affine point = unit ? job->sums[ntt_reverse_bits(done, log2)] : job->spare[waiting++];
+                if (unit >= 0) g1_affine_neg(&point, &point);
+                g1_xyzz_add_affine(&sums[cs->terms[i].wire], &sums[cs->terms[i].wire], &point);
+            }
+        }
+    }
+}
+
+/* K minus what C contributes, of the wires in `wires`. */
+static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wires, uint32_t count) {
+    const struct g16_key *key = job->key;
+    const uint32_t publics = key->cs.public_wires;
+    g1_xyzz *sums = calloc(key->cs.wires, sizeof *sums);
+    if (!sums) {
+        job->status = G16_OUT_OF_MEMORY;
+        return;
+    }
+    fold_subtract_rows(job, sums);
+    for (uint32_t i = 0; i < count && job->status == G16_OK; i++) {
+        const uint32_t wire = wires[i];
+        if (wire >= publics) {
+            g1_affine k;
+            g1_msm_leave(&k, &key->pk.k[wire - publics]);
+            g1_xyzz_add_affine(&sums[wire], &sums[wire], &k);
+        }
+        if (g1_xyzz_is_infinity(&sums[wire])) job->status = G16_UNSUPPORTED_KEY;
+        g1_xyzz_to_affine(&out[i], &sums[wire]);
+    }
+    free(sums);
+}
+
+static void fold_make(fold_job *job, g1_affine *k, g1_affine *t, const uint32_t *wires, uint32_t count) {
+    const uint32_t log2 = job->key->pk.domain_log2;
+    const proving_key *pk = &job->key->pk;
+    for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_leave(&job->z[i], &pk->z[i]);
+    memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient n - 1 */
+    if (job->shape.points == job->n) {
+        fold_whole(job, t);
+    } else {
+        fold_pruned(job, t);
+    }
+    fold_inverse(job, job->sums, log2);
+    if (job->status == G16_OK) fold_wires_points(job, k, wires, count);
+    for (uint32_t i = 0; i < job->shape.points && job->status == G16_OK; i++) {
+        if (g1_affine_is_infinity(&t[i])) job->status = G16_UNSUPPORTED_KEY;
+    }
+    if (job->status != G16_OK) return;
+    g1_msm_prepare(k, count);
+    g1_msm_prepare(t, job->shape.points);
+}
+
+/* See backend.h. */
+static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, void *k, void *t, const uint32_t *wires,
+                               uint32_t count, table_progress *progress, const g16_cancel *cancel) {
+    fold_job job = {.key = key, .pool = pool, .cancel = cancel, .progress = progress, .status = G16_OK};
+    job.n = (size_t)1 << key->pk.domain_log2;
+    job.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
+    job.z = malloc(5 * job.n * sizeof *job.z);
+    job.factors = malloc(4 * job.n * sizeof *job.factors);
+    if (job.z && job.factors) {
+        job.work = job.z + job.n;
+        job.sums = job.work + job.n;
+        job.spare = job.sums + job.n; /* twice n */
+        job.vanishing = job.factors + 2 * job.n;
+        job.scratch = job.vanishing + job.n;
+        fold_make(&job, k, t, wires, count);
+    } else {
+        job.status = G16_OUT_OF_MEMORY;
+    }
+    free(job.z);
+    free(job.factors);
+    return job.status;
+}
+
+#endif
