@@ -2,9 +2,9 @@
  *
  * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52) and raw
  * when limbs may be any signed 64-bit numbers that make up the value. Operands of products are normalised; results are
- * normalised too and below p + (sum of the products of the operands' values) / R + addend, which must be below R.
- * They are not reduced. For odd moduli below 2^254 with 52-bit limbs other than 2^51 - 1 and a negated inverse
- * modulo 2^52 below 2^51. Time does not depend on values.
+ * normalised too and below (1 + 2^-53) p + (sum of the products of the operands' values) / R + addend, which must be below R.
+ * They are not reduced. For odd moduli below 2^254 with 52-bit limbs, of p and of `shifted`, other than 2^51 - 1 and a negated
+ * inverse modulo 2^52 below 2^51. Time does not depend on values.
  *
  * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; what is left
  * of it is carried into column i + 1. A column takes at most five low and five high halves below 2^52 of each of
@@ -20,9 +20,12 @@
  *   - p is used in signed digits d, |d| < 2^51, and quotients m as the double 2^52 + m that a low half is: then
  *     |(2^52 + m) d| < 2^104 too. The low half is that of m d; the high half has d too much, which the start of the column
  *     takes back. For d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
- *   - The low limb x of a column enters the quotient as 2^52 + x as well: times a number of absolute value below 2^51 it is
- *     below 2^104 in absolute value, with the low half of x times that number.
- *   - m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards.
+ *   - The first three rows add a multiple m N of N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column
+ *     itself, and what is left of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
+ *   - The last two rows add m p, as N would leave larger results. The low limb x of the column enters the quotient as 2^52 + x
+ *     as well: times a number of absolute value below 2^51 it is below 2^104 in absolute value, with the low half of x times
+ *     that number.
+ *   - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards.
  */
 #ifndef SHARED_LANES52_H
 #define SHARED_LANES52_H
@@ -39,8 +42,8 @@
 
 typedef struct lanes52_modulus {
     uint64_t p[5];
-    uint64_t inverse;     /* -1/p mod 2^104 = inverse + 2^52 inverse_high */
-    int64_t inverse_high; /* in [-2^51, 2^51) */
+    uint64_t inverse;    /* -1/p mod 2^52 */
+    uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
 } lanes52_modulus;
 
 LANES_INLINE __m512i lanes_set(uint64_t word) { return _mm512_set1_epi64((long long)word); }
@@ -96,6 +99,8 @@ typedef __m512d lanes52_factor;
 /* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
 #define LANES52_BITS_52 0x4330000000000000ULL
 #define LANES52_BITS_104 0x4670000000000000ULL
+/* Rows that add a multiple of N. */
+#define LANES52_SHIFTED_ROWS 3
 #define LANES52_DOWN (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define LANES52_UP (_MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)
 /* Keeps the compiler from summing a column in another order, which would hold all of its terms in registers. */
@@ -103,10 +108,10 @@ typedef __m512d lanes52_factor;
 
 LANES_INLINE lanes52_factor lanes52_factor_of(__m512i limb) { return _mm512_cvtepu64_pd(limb); }
 
-/* Digit k of p in [-2^51, 2^51); the highest is what is left. */
-LANES_INLINE int64_t lanes52_digit(const lanes52_modulus *modulus, int k) {
-    const int64_t half = (int64_t)1 << 51, limb = (int64_t)modulus->p[k];
-    const int64_t value = limb + (k > 0 && (int64_t)modulus->p[k > 0 ? k - 1 : 0] >= half);
+/* Digit k in [-2^51, 2^51) of p or `shifted`; the highest is what is left. */
+LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
+    const int64_t half = (int64_t)1 << 51, limb = (int64_t)limbs[k];
+    const int64_t value = limb + (k > 0 && (int64_t)limbs[k > 0 ? k - 1 : 0] >= half);
     return value >= half && k < 4 ? value - 2 * half : value;
 }
 
@@ -144,61 +149,61 @@ LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor
     lanes52_accumulate_from(low, high, a, b, 0x1p104);
 }
 
-/* t[0 .. 6) += m p without the low half of the lowest digit, and t[1] += carry of t[0] with it. */
-LANES_INLINE void lanes52_add_modulus(__m512i t[6], __m512d m, const lanes52_modulus *modulus) {
-    const int64_t lowest = lanes52_digit(modulus, 0);
-    const __m512d digit = _mm512_set1_pd((double)lowest), base = _mm512_set1_pd(lanes52_base(lowest));
-    t[1] = lanes52_add_bits(t[1], _mm512_fmadd_round_pd(m, digit, base, LANES52_UP));
+/* t[k] and t[k + 1] += m d for digits first to 4 of the limbs. */
+LANES_INLINE void lanes52_add_digits(__m512i t[6], __m512d m, const uint64_t limbs[5], int first) {
     LANES52_UNROLL
-    for (int k = 1; k < 5; k++) {
-        const int64_t other = lanes52_digit(modulus, k);
-        lanes52_accumulate_from(&t[k], &t[k + 1], m, _mm512_set1_pd((double)other), lanes52_base(other));
+    for (int k = first; k < 5; k++) {
+        const int64_t digit = lanes52_digit(limbs, k);
+        lanes52_accumulate_from(&t[k], &t[k + 1], m, _mm512_set1_pd((double)digit), lanes52_base(digit));
     }
 }
 
-/* Rows two at a time, the last one alone. The second quotient comes from the low limbs x0, x1 of both columns and the
- * inverse modulo 2^104, without waiting for the first product with p:
- *   m1 = low(x1 inverse) + high(x0 inverse) + low(x0 inverse_high) mod 2^52. */
 LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
-    const __m512d inverse = _mm512_set1_pd((double)modulus->inverse);
-    const double base = lanes52_base(0), base_high = lanes52_base(modulus->inverse_high);
-    if (row == 0 || row == 2) return;
-    __m512i *u = t + (row == 4 ? 4 : row - 1);
+    __m512i *u = t + row;
+    const __m512d x = lanes52_low_limb(u[0]);
     u[1] = _mm512_add_epi64(u[1], _mm512_srai_epi64(u[0], 52));
-    const __m512d x0 = lanes52_low_limb(u[0]), product0 = lanes52_high(x0, inverse, base);
-    const __m512d m0 = lanes52_low(x0, inverse, product0, base);
-    if (row < 4) {
-        const __m512d inverse_high = _mm512_set1_pd((double)modulus->inverse_high), x1 = lanes52_low_limb(u[1]);
-        const __m512d cross = lanes52_low(x0, inverse_high, lanes52_high(x0, inverse_high, base_high), base_high);
-        const __m512d product1 = lanes52_low(x1, inverse, lanes52_high(x1, inverse, base), base);
-        /* product0 has `inverse` too much. Column 1 still lacks what the high half of m0 d0 has beyond itself, which
-         * lanes52_start took off: d0, and -1 modulo 2^52 from the base for d0 < 0. */
-        const uint64_t lacking = (uint64_t)lanes52_digit(modulus, 0) + lanes52_base_bits(lanes52_digit(modulus, 0));
-        const __m512i sum = lanes52_add_bits(lanes_set(modulus->inverse * (lacking - 1)), product0);
-        const __m512d m1 = lanes52_low_limb(lanes52_add_bits(lanes52_add_bits(sum, cross), product1));
-        lanes52_add_modulus(u, m0, modulus);
-        u[2] = _mm512_add_epi64(u[2], _mm512_srai_epi64(u[1], 52));
-        lanes52_add_modulus(u + 1, m1, modulus);
+    if (row < LANES52_SHIFTED_ROWS) {
+        lanes52_add_digits(u + 1, x, modulus->shifted, 0);
     } else {
-        lanes52_add_modulus(u, m0, modulus);
+        const __m512d inverse = _mm512_set1_pd((double)modulus->inverse);
+        const double base = lanes52_base(0);
+        const __m512d m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
+        /* The low half of the lowest digit's product has gone into the carry. */
+        const int64_t lowest = lanes52_digit(modulus->p, 0);
+        const __m512d digit = _mm512_set1_pd((double)lowest);
+        u[1] = lanes52_add_bits(u[1], _mm512_fmadd_round_pd(m, digit, _mm512_set1_pd(lanes52_base(lowest)), LANES52_UP));
+        lanes52_add_digits(u, m, modulus->p, 1);
     }
 }
 
-/* What a row with so many products adds to its column 0 .. 5 beyond the halves themselves. */
-LANES_INLINE uint64_t lanes52_excess(int products, int column, const lanes52_modulus *modulus) {
+/* What a product with digits first to 4 of the limbs adds to its column 0 .. 5 beyond its halves. */
+LANES_INLINE uint64_t lanes52_digits_excess(const uint64_t limbs[5], int first, int column) {
     uint64_t excess = 0;
-    if (column >= 0 && column < 5) excess += LANES52_BITS_52 * ((unsigned)products + (column > 0));
-    if (column > 0 && column <= 5) {
-        const int64_t digit = lanes52_digit(modulus, column - 1);
-        excess += LANES52_BITS_104 * (unsigned)products + lanes52_base_bits(digit) + (uint64_t)digit;
+    if (column >= first && column < 5) excess += LANES52_BITS_52;
+    if (column > first && column <= 5) {
+        const int64_t digit = lanes52_digit(limbs, column - 1);
+        excess += lanes52_base_bits(digit) + (uint64_t)digit;
     }
     return excess;
 }
 
+/* What a row with so many products adds to its column 0 .. 6 beyond the halves themselves. */
+LANES_INLINE uint64_t lanes52_excess(int products, int row, int column, const lanes52_modulus *modulus) {
+    uint64_t excess = 0;
+    if (column >= 0 && column < 5) excess += LANES52_BITS_52 * (unsigned)products;
+    if (column > 0 && column <= 5) excess += LANES52_BITS_104 * (unsigned)products;
+    if (row < LANES52_SHIFTED_ROWS) return excess + lanes52_digits_excess(modulus->shifted, 0, column - 1);
+    if (column == 1) {
+        const int64_t lowest = lanes52_digit(modulus->p, 0);
+        excess += lanes52_base_bits(lowest) + (uint64_t)lowest;
+    }
+    return excess + lanes52_digits_excess(modulus->p, 1, column);
+}
+
 LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
-    return 0 - (lanes52_excess(products, k, modulus) + lanes52_excess(products, k - 1, modulus) +
-                lanes52_excess(products, k - 2, modulus) + lanes52_excess(products, k - 3, modulus) +
-                lanes52_excess(products, k - 4, modulus));
+    return 0 - (lanes52_excess(products, 0, k, modulus) + lanes52_excess(products, 1, k - 1, modulus) +
+                lanes52_excess(products, 2, k - 2, modulus) + lanes52_excess(products, 3, k - 3, modulus) +
+                lanes52_excess(products, 4, k - 4, modulus));
 }
 
 #endif

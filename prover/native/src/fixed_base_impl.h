@@ -66,11 +66,11 @@ typedef struct C(fixed_base_job) {
 
 static size_t C(fixed_base_worker_bytes)(void) {
     const msm_plan plan = msm_plan_of_window(MSM_MIN_WINDOW);
-    return C(msm_scratch_bytes)(&plan, MSM_SLAB) + FIXED_BASE_CHUNK * sizeof(AFFINE) + 2 * ARENA_ALIGNMENT;
+    return C(msm_scratch_bytes)(&plan, 0) + FIXED_BASE_CHUNK * sizeof(AFFINE) + 2 * ARENA_ALIGNMENT;
 }
 
-/* The digits of one scalar as table entries; returns how many are not zero. */
-static uint32_t C(fixed_base_entries)(const C(fixed_base) *base, uint32_t *entries, const fr *scalar) {
+/* The digits of one scalar as table points; returns how many are not zero. */
+static uint32_t C(fixed_base_operands)(const C(fixed_base) *base, C(msm_operand) *operands, const fr *scalar) {
     uint64_t limbs[4];
     uint32_t used = 0;
     int32_t carry = 0;
@@ -84,7 +84,8 @@ static uint32_t C(fixed_base_entries)(const C(fixed_base) *base, uint32_t *entri
         if (carry) digit -= 2 * (int32_t)base->multiples;
         if (digit == 0) continue;
         const uint32_t magnitude = (uint32_t)(digit < 0 ? -digit : digit);
-        entries[used++] = MSM_ENTRY(w * base->multiples + magnitude - 1, digit < 0);
+        operands[used++] =
+            C(msm_operand_of)(base->table, MSM_ENTRY(w * base->multiples + magnitude - 1, digit < 0));
     }
     MONT256_INVARIANT(carry == 0);
     return used;
@@ -99,20 +100,16 @@ static void C(fixed_base_chunk)(void *argument, uint32_t chunk, uint32_t worker)
     arena memory = arena_over(job->worker_memory + (size_t)worker * job->worker_bytes);
     AFFINE *sums = arena_take(&memory, FIXED_BASE_CHUNK * sizeof *sums);
     C(msm_scratch) scratch;
-    C(msm_scratch_place)(&scratch, arena_over(memory.base + memory.used), &plan, MSM_SLAB);
+    C(msm_scratch_place)(&scratch, arena_over(memory.base + memory.used), &plan, 0);
     memset(sums, 0, FIXED_BASE_CHUNK * sizeof *sums);
-    uint32_t runs = 0, used = 0, zeros = 0;
+    uint32_t used = 0, zeros = 0;
     for (size_t i = first; i < last; i++) {
-        const uint32_t length = C(fixed_base_entries)(base, scratch.entries + used, &job->scalars[i]);
+        const uint32_t length = C(fixed_base_operands)(base, scratch.operands + used, &job->scalars[i]);
+        for (uint32_t j = 0; j < length; j++) scratch.owners[used + j] = (uint32_t)(i - first);
         zeros += length == 0;
-        if (length) {
-            scratch.run_bucket[runs] = (uint32_t)(i - first);
-            scratch.run_length[runs++] = length;
-            used += length;
-        }
+        used += length;
     }
-    for (uint32_t i = 0; i < MSM_PREFETCH + 2; i++) scratch.entries[used + i] = 0;
-    if (runs) C(msm_sum_runs)(&scratch, sums, base->table, scratch.entries, runs);
+    C(msm_sum_operands)(&scratch, sums, used);
     for (size_t i = first; i < last; i++) {
         AFFINE point;
         C(msm_leave)(&point, &sums[i - first]);

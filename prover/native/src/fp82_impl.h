@@ -78,8 +78,8 @@ static inline __attribute__((always_inline)) void fp82_sqr(fp82 *r, const fp82 *
 /* r = 1/a (components below 6p) in each lane and 1; or 0 when some lane is zero. */
 static inline int fp82_inv(fp82 *r, const fp82 *a) {
     fp8 norm, square;
-    fp8_mul(&norm, &a->c0, &a->c0);
-    fp8_mul(&square, &a->c1, &a->c1);
+    fp8_sqr(&norm, &a->c0);
+    fp8_sqr(&square, &a->c1);
     fp8_add(&norm, &norm, &square);
     if (!fp8_inv(&norm, &norm)) return 0;
     fp8_mul(&r->c0, &a->c0, &norm);

@@ -61,10 +61,10 @@ static inline void glv_subtract(uint64_t r[3], const uint64_t a[3], const uint64
 }
 
 static inline void glv_signed(glv_half *half, const uint64_t value[3]) {
-    static const uint64_t zero[3] = {0, 0, 0};
-    uint64_t t[3] = {value[0], value[1], value[2]};
+    const uint64_t sign = 0 - (value[2] >> 63), sign_words[3] = {sign, sign, sign};
+    uint64_t t[3] = {value[0] ^ sign, value[1] ^ sign, value[2] ^ sign};
     half->negative = (int)(value[2] >> 63);
-    if (half->negative) glv_subtract(t, zero, value);
+    glv_subtract(t, t, sign_words);
     MONT256_INVARIANT(t[2] == 0 && (t[1] >> 63) == 0);
     half->magnitude[0] = t[0], half->magnitude[1] = t[1];
 }
@@ -90,12 +90,14 @@ static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *ha
     uint64_t low = half->magnitude[0], high = half->magnitude[1];
     const uint32_t bits = plan->window_bits;
     const uint64_t mask = ((uint64_t)1 << bits) - 1;
+    /* Signs and carries by arithmetic: processors foresee half of such branches. */
+    const int32_t sign = -half->negative;
     int32_t carry = 0;
     for (uint32_t w = 0; w < plan->windows; w++) {
         int32_t digit = (int32_t)(low & mask) + carry;
-        carry = digit > (int32_t)plan->buckets;
-        if (carry) digit -= (int32_t)(mask + 1);
-        digits[w * stride] = (int16_t)(half->negative ? -digit : digit);
+        carry = ((int32_t)plan->buckets - digit) >> 31 & 1;
+        digit -= (int32_t)((uint32_t)carry << bits);
+        digits[w * stride] = (int16_t)((digit ^ sign) - sign);
         low = (low >> bits) | (high << (64 - bits));
         high >>= bits;
     }

@@ -12,130 +12,118 @@
  * this file one of msm_scalar_impl.h and msm_vector_impl.h, which say how points are stored and pairs are added.
  */
 
-static size_t C(msm_scratch_bytes)(const msm_plan *plan, size_t count) {
-    arena a = arena_measure();
-    arena_take(&a, MSM_PAIRS * sizeof(C(msm_pair)));
-    arena_take(&a, C(msm_shared_bytes)());
-    arena_take(&a, MSM_SLAB * sizeof(AFFINE));
-    arena_take(&a, MSM_SLAB * sizeof(uint32_t));
-    arena_take(&a, MSM_SLAB * sizeof(uint32_t));
-    arena_take(&a, (plan->buckets + 1) * sizeof(AFFINE));
-    arena_take(&a, (plan->buckets + 1) * sizeof(AFFINE));
-    arena_take(&a, MSM_MAX_LINES * sizeof(AFFINE));
-    arena_take(&a, (plan->buckets + 2) * sizeof(uint32_t));
-    arena_take(&a, msm_entries(count) * sizeof(uint32_t));
+static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
+    s->operands = arena_take(&a, (MSM_SLAB + 1) * sizeof *s->operands);
+    s->owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
+    s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
+    s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
+    s->shared = arena_take(&a, C(msm_shared_bytes)());
+    s->points = arena_take(&a, MSM_SLAB * sizeof *s->points);
+    s->buckets = arena_take(&a, (plan->buckets + 1) * sizeof *s->buckets);
+    s->second = arena_take(&a, (plan->buckets + 1) * sizeof *s->second);
+    s->lines = arena_take(&a, 2 * MSM_MAX_LINES * sizeof *s->lines);
+    s->starts = arena_take(&a, (plan->buckets + 2) * sizeof *s->starts);
+    s->entries = arena_take(&a, count * sizeof *s->entries);
+    s->seen_infinity = 0;
     return a.used;
 }
 
+static size_t C(msm_scratch_bytes)(const msm_plan *plan, size_t count) {
+    C(msm_scratch) s;
+    return C(msm_scratch_arrays)(&s, arena_measure(), plan, count);
+}
+
 static void C(msm_scratch_place)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
-    s->pairs = arena_take(&a, MSM_PAIRS * sizeof(C(msm_pair)));
-    s->shared = arena_take(&a, C(msm_shared_bytes)());
-    s->points = arena_take(&a, MSM_SLAB * sizeof(AFFINE));
-    s->run_bucket = arena_take(&a, MSM_SLAB * sizeof(uint32_t));
-    s->run_length = arena_take(&a, MSM_SLAB * sizeof(uint32_t));
-    s->buckets = arena_take(&a, (plan->buckets + 1) * sizeof(AFFINE));
-    s->second = arena_take(&a, (plan->buckets + 1) * sizeof(AFFINE));
-    s->lines = arena_take(&a, MSM_MAX_LINES * sizeof(AFFINE));
-    s->starts = arena_take(&a, (plan->buckets + 2) * sizeof(uint32_t));
-    s->entries = arena_take(&a, msm_entries(count) * sizeof(uint32_t));
-    s->pairs_count = 0;
+    C(msm_scratch_arrays)(s, a, plan, count);
+}
+
+static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, uint32_t entry) {
+    return ((C(msm_operand))bases + (C(msm_operand))(entry >> 1) * sizeof *bases) | (entry & 1);
+}
+
+/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
+ * partner, to s->operands. Without branches that depend on the lengths of sums, which no processor foresees.
+ * Returns the number of summands that are left. */
+static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
+    C(msm_operand) *const operands = s->operands, *const p = s->p, *const q = s->q;
+    uint32_t *const owners = s->owners;
+    uint32_t next = 0, left = 0, paired = 0;
+    owners[count] = UINT32_MAX;
+    while (next < count) {
+        const uint32_t owner = owners[next], both = owner == owners[next + 1];
+        const C(msm_operand) first = operands[next], second = operands[next + 1];
+        const C(msm_operand) sum = (C(msm_operand))(sums + paired);
+        p[paired] = first;
+        q[paired] = second;
+        operands[left] = both ? sum : first;
+        owners[left++] = owner;
+        paired += both;
+        next += 1 + both;
+    }
+    *pairs = paired;
+    return left;
+}
+
+/* Sums `count` summands, at most MSM_SLAB, of s->operands, those with the same owner into one. out[owner] becomes the sum. */
+static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) {
+    AFFINE *sums = s->points;
+    uint32_t pairs;
     s->seen_infinity = 0;
-}
-
-static inline C(msm_pair) *C(msm_push)(C(msm_scratch) *s, AFFINE *sum) {
-    C(msm_pair) *pair = &s->pairs[s->pairs_count];
-    pair->sum = sum;
-    pair->negate_p = pair->negate_q = 0;
-    return pair;
-}
-
-static inline void C(msm_pushed)(C(msm_scratch) *s) {
-    if (++s->pairs_count == MSM_PAIRS) C(msm_flush)(s);
-}
-
-/* Sums runs of entries: run i has run_length[i] entries of `entries`, one after the other, and its sum
- * goes to out[run_bucket[i]]. At most MSM_SLAB entries; lengths and buckets are used up. */
-static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *out, const AFFINE *bases, const uint32_t *entries,
-                            uint32_t runs) {
-    const AFFINE *source = NULL; /* first round reads bases through entries, later ones s->points */
-    do {
-        uint32_t next = 0, written = 0, kept = 0;
-        for (uint32_t run = 0; run < runs; run++) {
-            const uint32_t length = s->run_length[run], bucket = s->run_bucket[run];
-            AFFINE *target = length <= 2 ? &out[bucket] : &s->points[written];
-            for (uint32_t i = 0; i + 1 < length; i += 2) {
-                C(msm_pair) *pair = C(msm_push)(s, target++);
-                if (source) {
-                    pair->p = source[next];
-                    pair->q = source[next + 1];
-                } else {
-                    __builtin_prefetch(&bases[entries[next + MSM_PREFETCH] >> 1]);
-                    __builtin_prefetch(&bases[entries[next + MSM_PREFETCH + 1] >> 1]);
-                    pair->p = bases[entries[next] >> 1];
-                    pair->q = bases[entries[next + 1] >> 1];
-                    pair->negate_p = entries[next] & 1;
-                    pair->negate_q = entries[next + 1] & 1;
-                }
-                next += 2;
-                C(msm_pushed)(s);
-            }
-            if (length & 1) {
-                if (source) {
-                    *target = source[next];
-                } else {
-                    *target = bases[entries[next] >> 1];
-                    if (entries[next] & 1) C(msm_negate)(target);
-                }
-                next++;
-            }
-            if (length > 2) {
-                /* The run goes on in the next round with half as many points. Its record moves down
-                 * over records that were read. */
-                s->run_length[kept] = (length + 1) / 2;
-                s->run_bucket[kept] = bucket;
-                kept++;
-                written += (length + 1) / 2;
-            }
+    s->operands[count] = 0;
+    for (;;) {
+        count = C(msm_pair_up)(s, count, sums, &pairs);
+        if (pairs == 0) break;
+        /* Batches of about MSM_PAIRS and of the same size. */
+        uint32_t batches = (pairs + MSM_PAIRS / 2) / MSM_PAIRS;
+        for (uint32_t first = 0; first < pairs;) {
+            uint32_t size = batches > 1 ? (pairs - first) / batches & ~(uint32_t)7 : pairs - first;
+            C(msm_add_pairs)(s, sums + first, s->p + first, s->q + first, size);
+            first += size;
+            batches--;
         }
-        C(msm_flush)(s);
-        source = s->points;
-        runs = kept;
-    } while (runs);
+        sums += pairs;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        AFFINE *sum = &out[s->owners[i]];
+        *sum = *C(msm_point)(s->operands[i]);
+        if (s->operands[i] & 1) C(msm_negate)(sum);
+    }
 }
 
-/* The sum of each bucket as often as its number, and of each once (plain, or NULL). Two-level bucket sum: with bucket b = high * 2^k + low + 1,
- * sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
+/* Puts numbered points that are not infinity among the summands. */
+static inline uint32_t C(msm_take)(C(msm_scratch) *s, uint32_t used, const AFFINE *point, uint32_t owner) {
+    s->operands[used] = (C(msm_operand))point;
+    s->owners[used] = owner;
+    return used + !C(affine_is_infinity)(point);
+}
+
+/* The sum of each bucket as often as its number, and of each once (plain, or NULL). Two-level bucket sum: with bucket
+ * b = high * 2^k + low + 1, sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
 static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
-    uint32_t low_bits = 0;
+    uint32_t low_bits = 0, used = 0;
     while (((uint32_t)1 << (2 * low_bits)) < buckets) low_bits++;
     const uint32_t lows = 1u << low_bits, highs = buckets >> low_bits;
+    memset(s->lines, 0, (highs + lows) * sizeof *s->lines);
+    for (uint32_t line = 0; line < highs + lows; line++) {
+        const int by_low = line >= highs;
+        const uint32_t length = by_low ? highs : lows, step = by_low ? lows : 1;
+        const AFFINE *bucket = &s->buckets[1 + (by_low ? line - highs : line << low_bits)];
+        if (used + length > MSM_SLAB) {
+            C(msm_sum_operands)(s, s->lines, used);
+            used = 0;
+        }
+        for (uint32_t i = 0; i < length; i++) used = C(msm_take)(s, used, bucket + (size_t)i * step, line);
+    }
+    C(msm_sum_operands)(s, s->lines, used);
     XYZZ part[2];
     for (int by_low = 0; by_low < 2; by_low++) {
-        const uint32_t lines = by_low ? lows : highs, length = by_low ? highs : lows;
-        memset(s->lines, 0, lines * sizeof *s->lines);
-        uint32_t line = 0;
-        while (line < lines) {
-            uint32_t used = 0, runs = 0;
-            /* s->entries is free by now and holds at least MSM_SLAB places. */
-            for (; line < lines && used + length <= MSM_SLAB; line++) {
-                const uint32_t before = used;
-                for (uint32_t i = 0; i < length; i++) {
-                    const uint32_t bucket = (by_low ? i << low_bits | line : line << low_bits | i) + 1;
-                    if (!C(affine_is_infinity)(&s->buckets[bucket])) s->entries[used++] = MSM_ENTRY(bucket, 0);
-                }
-                if (used == before) continue;
-                s->run_bucket[runs] = line;
-                s->run_length[runs++] = used - before;
-            }
-            for (uint32_t i = 0; i < MSM_PREFETCH + 2; i++) s->entries[used + i] = 0;
-            C(msm_sum_runs)(s, s->lines, s->buckets, s->entries, runs);
-        }
+        const AFFINE *lines = by_low ? s->lines + highs : s->lines;
         XYZZ running;
         C(xyzz_set_infinity)(&running);
         C(xyzz_set_infinity)(&part[by_low]);
-        for (uint32_t i = lines; i-- > (by_low ? 0u : 1u);) {
+        for (uint32_t i = by_low ? lows : highs; i-- > (by_low ? 0u : 1u);) {
             AFFINE sum;
-            C(msm_leave)(&sum, &s->lines[i]);
+            C(msm_leave)(&sum, &lines[i]);
             C(xyzz_add_affine)(&running, &running, &sum);
             C(xyzz_add)(&part[by_low], &part[by_low], &running);
         }
@@ -145,39 +133,31 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
     C(xyzz_add)(out, &part[0], &part[1]);
 }
 
-/* buckets[b] = sum of entries[ends[b - 1] .. ends[b]) for 1 <= b <= count. Empty buckets become infinity. Entries past the
- * last one are read for prefetching. */
+/* buckets[b] = sum of entries[ends[b - 1] .. ends[b]) for 1 <= b <= count. Empty buckets become infinity. */
 static void C(msm_sum_sorted)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases,
                               const uint32_t *entries, const uint32_t *ends) {
     const uint32_t total = ends[count];
     memset(buckets, 0, (count + 1) * sizeof *buckets);
     uint32_t bucket = 1, done = ends[0];
     while (done < total) {
-        uint32_t runs = 0, used = 0, carried_bucket = 0;
-        AFFINE carried;
         while (ends[bucket] == done) bucket++;
-        if (!C(affine_is_infinity)(&buckets[bucket])) {
-            /* The slab before ended inside this bucket. */
-            carried = buckets[bucket];
-            carried_bucket = bucket;
+        /* The slab before may have ended inside this bucket. */
+        const uint32_t carried = C(msm_take)(s, 0, &buckets[bucket], bucket);
+        const uint32_t size = total - done < MSM_SLAB - 1 ? total - done : MSM_SLAB - 1;
+        C(msm_operand) *operands = s->operands + carried;
+        for (uint32_t i = 0; i < size; i++) operands[i] = C(msm_operand_of)(bases, entries[done + i]);
+        uint32_t *owners = s->owners + carried;
+        for (uint32_t used = 0; used < size;) {
+            const uint32_t end = ends[bucket] - done < size ? ends[bucket] - done : size;
+            /* More than asked for: the next bucket, or nobody, overwrites it. */
+            for (uint32_t i = used; i < end; i += MSM_OWNERS_STEP) {
+                for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) owners[i + j] = bucket;
+            }
+            used = end;
+            bucket += used < size;
         }
-        while (done + used < total && used < MSM_SLAB) {
-            while (ends[bucket] == done + used) bucket++;
-            uint32_t length = ends[bucket] - (done + used);
-            if (length > MSM_SLAB - used) length = MSM_SLAB - used;
-            s->run_bucket[runs] = bucket;
-            s->run_length[runs++] = length;
-            used += length;
-        }
-        C(msm_sum_runs)(s, buckets, bases, entries + done, runs);
-        if (carried_bucket) {
-            C(msm_pair) *pair = C(msm_push)(s, &buckets[carried_bucket]);
-            pair->p = carried;
-            pair->q = buckets[carried_bucket];
-            C(msm_pushed)(s);
-            C(msm_flush)(s);
-        }
-        done += used;
+        C(msm_sum_operands)(s, buckets, size + carried);
+        done += size;
     }
 }
 
@@ -186,19 +166,14 @@ static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, const msm_pl
                                 const uint32_t *scalars, uint32_t count, const int16_t *digits) {
     uint32_t *starts = s->starts;
     memset(starts, 0, (plan->buckets + 2) * sizeof *starts);
-    for (uint32_t i = 0; i < count; i++) {
-        const int32_t digit = digits[scalars ? scalars[i] : i];
-        starts[(digit < 0 ? -digit : digit) + 1]++;
-    }
+    for (uint32_t i = 0; i < count; i++) starts[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
     /* Digit 0 adds nothing: its entries get no place. */
     starts[1] = 0;
     for (uint32_t b = 1; b <= plan->buckets; b++) starts[b + 1] += starts[b];
-    const uint32_t total = starts[plan->buckets + 1];
     for (uint32_t i = 0; i < count; i++) {
         const int32_t digit = digits[scalars ? scalars[i] : i];
-        if (digit) s->entries[starts[digit < 0 ? -digit : digit]++] = MSM_ENTRY(i, digit < 0);
+        if (digit) s->entries[starts[msm_magnitude(digit)]++] = MSM_ENTRY(i, digit < 0);
     }
-    for (uint32_t i = 0; i < MSM_PREFETCH + 2; i++) s->entries[total + i] = 0;
     /* Now starts[b] is the end of bucket b. */
     C(msm_sum_sorted)(s, buckets, plan->buckets, bases, s->entries, starts);
 }
@@ -210,19 +185,17 @@ static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, const msm_plan *plan, co
                           const int16_t *digits1) {
     C(msm_fill_buckets)(s, s->buckets, plan, bases, scalars, count, digits0);
     C(msm_fill_buckets)(s, s->second, plan, bases, scalars, count, digits1);
+    uint32_t used = 0;
     for (uint32_t b = 1; b <= plan->buckets; b++) {
-        if (C(affine_is_infinity)(&s->second[b])) continue;
         MSM_SCALE(&s->second[b].x, &s->second[b].x, &MSM_BETA);
-        if (C(affine_is_infinity)(&s->buckets[b])) {
-            s->buckets[b] = s->second[b];
-            continue;
+        used = C(msm_take)(s, used, &s->buckets[b], b);
+        used = C(msm_take)(s, used, &s->second[b], b);
+        if (used + 2 > MSM_SLAB) {
+            C(msm_sum_operands)(s, s->buckets, used);
+            used = 0;
         }
-        C(msm_pair) *pair = C(msm_push)(s, &s->buckets[b]);
-        pair->p = s->buckets[b];
-        pair->q = s->second[b];
-        C(msm_pushed)(s);
     }
-    C(msm_flush)(s);
+    C(msm_sum_operands)(s, s->buckets, used);
     C(msm_sum_buckets)(s, out, NULL, plan->buckets);
 }
 

@@ -14,14 +14,26 @@
 #include "msm_table.h"
 #include "point_encoding_impl.h"
 
-/* Pairs per inversion, and entries per slab of trees: they change speed only. */
+/* Pairs per inversion, give or take a half, and summands per slab of trees: they change speed only. */
 #ifndef MSM_PAIRS
-#define MSM_PAIRS 512
+#define MSM_PAIRS 768
 #endif
 #ifndef MSM_SLAB
 #define MSM_SLAB 8192
 #endif
-#define MSM_PREFETCH 16
+/* A batch is smaller than MSM_PAIRS * 3 / 2, and up to 7 pairs more where it ends a round. */
+#define MSM_MAX_PAIRS (MSM_PAIRS * 3 / 2 + 8)
+/* Places past the last pair that fill up a block of lanes. */
+#define MSM_PAIRS_PADDING 8
+/* Owners are written so many at a time. */
+#define MSM_OWNERS_STEP 16
+#define MSM_OWNERS_PADDING (MSM_OWNERS_STEP + 1)
+/* Points are prefetched so many pairs before they are added. */
+#define MSM_PREFETCH_PAIRS 24
+/* What the kernel's benchmark counts: additions of pairs. */
+#ifndef MSM_COUNT
+#define MSM_COUNT(additions) ((void)(additions))
+#endif
 /* An entry: base number, then sign. */
 #define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
 /* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
@@ -33,10 +45,10 @@
 #define FIXED_BASE_MIN_WINDOW 8
 #define FIXED_BASE_CHUNK (MSM_SLAB / 32)
 
-/* Places for entries of one half of a window: one per scalar, at least a slab for the bucket sums, and room
- * for prefetching past the end. */
-static inline size_t msm_entries(size_t count) {
-    return (count < MSM_SLAB ? MSM_SLAB : count) + MSM_PREFETCH + 2;
+/* |digit|, without the branch that half of the digits would take. */
+static inline uint32_t msm_magnitude(int32_t digit) {
+    const int32_t sign = digit >> 31;
+    return (uint32_t)((digit ^ sign) - sign);
 }
 
 /* Digits of scalars [first, last): digits[(w * 2 + half) * count + i]. Scalar i is values[i] * unit as a plain

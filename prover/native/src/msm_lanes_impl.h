@@ -12,7 +12,7 @@
 static inline __attribute__((always_inline)) void g1_lanes_load(fp8 *x, fp8 *y, const g1_affine *const at[8],
                                                                 __mmask8 negate) {
     fp8_load2(x, y, (const void *const *)at);
-    fp8_negate_lanes(y, negate);
+    if (negate) fp8_negate_lanes(y, negate);
 }
 
 static inline __attribute__((always_inline)) void g1_lanes_store(g1_affine *const at[8], const fp8 *x, const fp8 *y) {
@@ -28,6 +28,7 @@ static inline __attribute__((always_inline)) void g2_lanes_load(fp82 *x, fp82 *y
     }
     fp8_load2(&x->c0, &x->c1, at_x);
     fp8_load2(&y->c0, &y->c1, at_y);
+    if (!negate) return;
     fp8_negate_lanes(&y->c0, negate);
     fp8_negate_lanes(&y->c1, negate);
 }
@@ -51,12 +52,21 @@ static inline void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple)
     }
 }
 
-/* x = slope^2 - sum_x, y = slope (px - x) - py; slope below 7.4p. */
+/* r = a - (px + qx) + 6p as unnormalised limbs, from px and difference = qx - px + 4p. */
+static inline void fp8_sub_both_raw(fp8 *r, const fp8 *a, const fp8 *px, const fp8 *difference) {
+    for (int i = 0; i < 5; i++) {
+        const __m512i offset = _mm512_set1_epi64((long long)(FP8_2P[i] * 5));
+        const __m512i both = _mm512_add_epi64(_mm512_add_epi64(px->v[i], px->v[i]), difference->v[i]);
+        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], offset), both);
+    }
+}
+
+/* x = slope^2 - px - qx, y = slope (px - x) - py, where difference = qx - px + 4p; slope below 7.4p. */
 static inline __attribute__((always_inline)) void g1_lanes_sum(fp8 *x, fp8 *y, const fp8 *slope, const fp8 *px,
-                                                               const fp8 *py, const fp8 *sum_x) {
+                                                               const fp8 *py, const fp8 *difference) {
     fp8 t;
-    fp8_mul(&t, slope, slope);       /* < 1.7p */
-    fp8_sub_raw(x, &t, sum_x, 3);    /* sum_x < 4.2p: in (1.8p, 7.7p) */
+    fp8_sqr(&t, slope);              /* < 1.7p */
+    fp8_sub_both_raw(x, &t, px, difference); /* px + qx < 4.2p: in (1.8p, 7.7p) */
     fp8_fit(x, 3);
     fp8_sub(&t, px, x);              /* < 6.1p */
     fp8_mul(&t, slope, &t);          /* < 1.6p */
@@ -65,11 +75,11 @@ static inline __attribute__((always_inline)) void g1_lanes_sum(fp8 *x, fp8 *y, c
 }
 
 static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y, const fp82 *slope, const fp82 *px,
-                                                               const fp82 *py, const fp82 *sum_x) {
+                                                               const fp82 *py, const fp82 *difference) {
     fp82 t;
     fp82_sqr(&t, slope);                       /* < 3.4p */
-    fp8_sub_raw(&x->c0, &t.c0, &sum_x->c0, 3); /* in (1.8p, 9.4p) */
-    fp8_sub_raw(&x->c1, &t.c1, &sum_x->c1, 3);
+    fp8_sub_both_raw(&x->c0, &t.c0, &px->c0, &difference->c0); /* in (1.8p, 9.4p) */
+    fp8_sub_both_raw(&x->c1, &t.c1, &px->c1, &difference->c1);
     fp8_fit(&x->c0, 4);
     fp8_fit(&x->c1, 4);
     fp82_sub(&t, px, x);                       /* < 6.1p */

@@ -5,11 +5,12 @@
 
 /* What the pairs of one inversion need between its two passes. */
 typedef struct C(msm_shared) {
+    AFFINE p, q;
     FE difference, prefix;
     uint8_t kind;
 } C(msm_shared);
 
-static inline size_t C(msm_shared_bytes)(void) { return MSM_PAIRS * sizeof(C(msm_shared)); }
+static inline size_t C(msm_shared_bytes)(void) { return MSM_MAX_PAIRS * sizeof(C(msm_shared)); }
 
 /* Changes key points to the stored form, in place. */
 static void C(msm_prepare)(AFFINE *points, size_t count) {
@@ -24,36 +25,43 @@ static inline void C(msm_negate)(AFFINE *stored) { F(neg)(&stored->y, &stored->y
 
 enum { MSM_KIND(ADD), MSM_KIND(DOUBLE), MSM_KIND(GIVEN) };
 
-/* The sum of a pair when one inversion does not apply: infinity on one side or opposite points. */
-static void C(msm_settle_pair)(C(msm_pair) *pair) {
-    AFFINE sum;
-    if (C(affine_is_infinity)(&pair->p)) {
-        sum = pair->q;
-    } else if (C(affine_is_infinity)(&pair->q)) {
-        sum = pair->p;
-    } else {
-        memset(&sum, 0, sizeof sum);
-    }
-    *pair->sum = sum;
+static inline void C(msm_value)(AFFINE *r, C(msm_operand) operand) {
+    *r = *C(msm_point)(operand);
+    if (operand & 1) F(neg)(&r->y, &r->y);
 }
 
-/* Adds all waiting pairs. */
-static void C(msm_flush)(C(msm_scratch) *s) {
-    const uint32_t count = s->pairs_count;
-    if (count == 0) return;
+/* The sum of a pair when one inversion does not apply: infinity on one side or opposite points. */
+static void C(msm_settle_pair)(AFFINE *sum, const AFFINE *p, const AFFINE *q) {
+    if (C(affine_is_infinity)(p)) {
+        *sum = *q;
+    } else if (C(affine_is_infinity)(q)) {
+        *sum = *p;
+    } else {
+        memset(sum, 0, sizeof *sum);
+    }
+}
+
+/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. */
+static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
+                             uint32_t count) {
+    MSM_COUNT(count);
     /* Two running products: consecutive multiplications do not wait for each other. */
     FE product[2] = {FE_ONE, FE_ONE};
     for (uint32_t i = 0; i < count; i++) {
-        C(msm_pair) *pair = &s->pairs[i];
+        AFFINE *p = &s->shared[i].p, *q = &s->shared[i].q;
         FE difference;
-        if (pair->negate_p) F(neg)(&pair->p.y, &pair->p.y);
-        if (pair->negate_q) F(neg)(&pair->q.y, &pair->q.y);
+        if (i + MSM_PREFETCH_PAIRS < count) {
+            C(msm_prefetch)(C(msm_point)(at_p[i + MSM_PREFETCH_PAIRS]));
+            C(msm_prefetch)(C(msm_point)(at_q[i + MSM_PREFETCH_PAIRS]));
+        }
+        C(msm_value)(p, at_p[i]);
+        C(msm_value)(q, at_q[i]);
         uint8_t kind = MSM_KIND(ADD);
-        F(sub)(&difference, &pair->q.x, &pair->p.x);
-        if (__builtin_expect(F(is_zero)(&difference) | F(is_zero)(&pair->p.y) | F(is_zero)(&pair->q.y), 0)) {
-            if (C(affine_equal)(&pair->p, &pair->q) && !F(is_zero)(&pair->p.y)) {
+        F(sub)(&difference, &q->x, &p->x);
+        if (__builtin_expect(F(is_zero)(&difference) | F(is_zero)(&p->y) | F(is_zero)(&q->y), 0)) {
+            if (C(affine_equal)(p, q) && !F(is_zero)(&p->y)) {
                 kind = MSM_KIND(DOUBLE);
-                F(double)(&difference, &pair->p.y);
+                F(double)(&difference, &p->y);
             } else {
                 kind = MSM_KIND(GIVEN);
                 difference = FE_ONE;
@@ -70,29 +78,28 @@ static void C(msm_flush)(C(msm_scratch) *s) {
     F(mul)(&inverse[0], &all, &product[1]);
     F(mul)(&inverse[1], &all, &product[0]);
     for (uint32_t i = count; i-- > 0;) {
-        C(msm_pair) *pair = &s->pairs[i];
+        const AFFINE *p = &s->shared[i].p, *q = &s->shared[i].q;
         FE slope, numerator, x;
         F(mul)(&slope, &inverse[i & 1], &s->shared[i].prefix);
         F(mul)(&inverse[i & 1], &inverse[i & 1], &s->shared[i].difference);
         if (__builtin_expect(s->shared[i].kind != MSM_KIND(ADD), 0)) {
             if (s->shared[i].kind == MSM_KIND(GIVEN)) {
-                C(msm_settle_pair)(pair);
+                C(msm_settle_pair)(&sums[i], p, q);
                 continue;
             }
-            F(sqr)(&x, &pair->p.x);
+            F(sqr)(&x, &p->x);
             F(double)(&numerator, &x);
             F(add)(&numerator, &numerator, &x);
         } else {
-            F(sub)(&numerator, &pair->q.y, &pair->p.y);
+            F(sub)(&numerator, &q->y, &p->y);
         }
         F(mul)(&slope, &slope, &numerator);
         F(sqr)(&x, &slope);
-        F(sub)(&x, &x, &pair->p.x);
-        F(sub)(&x, &x, &pair->q.x);
-        F(sub)(&numerator, &pair->p.x, &x);
+        F(sub)(&x, &x, &p->x);
+        F(sub)(&x, &x, &q->x);
+        F(sub)(&numerator, &p->x, &x);
         F(mul)(&slope, &slope, &numerator);
-        pair->sum->x = x;
-        F(sub)(&pair->sum->y, &slope, &pair->p.y);
+        sums[i].x = x;
+        F(sub)(&sums[i].y, &slope, &p->y);
     }
-    s->pairs_count = 0;
 }

@@ -41,9 +41,9 @@ static void msm_table_recode(int16_t *digits, const msm_table_shape *shape, cons
     }
 }
 
-/* Places for the entries of one set, and room for prefetching past the end. */
+/* Places for the entries of one set. */
 static inline size_t msm_table_entries(const msm_table_shape *shape, size_t width) {
-    return (size_t)shape->shifts * width + MSM_PREFETCH + 2;
+    return (size_t)shape->shifts * width;
 }
 
 /* The entries of one set, sorted by bucket: those of bucket b are entries[ends[b - 1] .. ends[b]). ends has two places more than
@@ -58,14 +58,13 @@ static void msm_table_sort(uint32_t *entries, uint32_t *ends, const msm_table_li
             const int16_t *digits = list->digits + w * list->stride;
             for (uint32_t i = 0; i < list->count; i++) {
                 const int32_t digit = digits[list->scalars ? list->scalars[i] : i];
-                ends[(digit < 0 ? -digit : digit) + 1]++;
+                ends[msm_magnitude(digit) + 1]++;
             }
         }
     }
     /* Digit 0 adds nothing: its entries get no place. */
     ends[1] = 0;
     for (uint32_t b = 1; b <= buckets; b++) ends[b + 1] += ends[b];
-    const uint32_t total = ends[buckets + 1];
     for (uint32_t l = 0; l < lists_count; l++) {
         const msm_table_list *list = &lists[l];
         for (uint32_t w = set; w < shape->windows; w += shape->sets) {
@@ -73,11 +72,10 @@ static void msm_table_sort(uint32_t *entries, uint32_t *ends, const msm_table_li
             const uint32_t place = w / shape->sets * (uint32_t)width + list->place;
             for (uint32_t i = 0; i < list->count; i++) {
                 const int32_t digit = digits[list->scalars ? list->scalars[i] : i];
-                if (digit) entries[ends[digit < 0 ? -digit : digit]++] = MSM_ENTRY(place + i, digit < 0);
+                if (digit) entries[ends[msm_magnitude(digit)]++] = MSM_ENTRY(place + i, digit < 0);
             }
         }
     }
-    for (uint32_t i = 0; i < MSM_PREFETCH + 2; i++) entries[total + i] = 0;
 }
 
 #endif

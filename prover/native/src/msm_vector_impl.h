@@ -10,10 +10,10 @@
 
 /* What eight pairs need between the two passes of an inversion. */
 typedef struct C(msm_shared) {
-    VE difference_x, difference_y, prefix, px, py, sum_x;
+    VE difference_x, difference_y, prefix, px, py;
 } C(msm_shared);
 
-static inline size_t C(msm_shared_bytes)(void) { return MSM_PAIRS / FP8_LANES * sizeof(C(msm_shared)); }
+static inline size_t C(msm_shared_bytes)(void) { return MSM_MAX_PAIRS / FP8_LANES * sizeof(C(msm_shared)); }
 
 static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
     MSM_SCALE(&r->x, &p->x, factor);
@@ -30,81 +30,90 @@ static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(
 
 static inline void C(msm_negate)(AFFINE *stored) { MSM_NEGATE_PACKED(&stored->y); }
 
-/* Adds the waiting pairs one by one. */
-static void C(msm_flush_scalar)(C(msm_scratch) *s) {
-    for (uint32_t i = 0; i < s->pairs_count; i++) {
-        C(msm_pair) *pair = &s->pairs[i];
+/* An operand as a point in R = 2^256. */
+static inline void C(msm_leave_operand)(AFFINE *r, C(msm_operand) operand) {
+    C(msm_leave)(r, C(msm_point)(operand));
+    if (operand & 1) C(affine_neg)(r, r);
+}
+
+/* The same as msm_add_pairs, one by one. */
+static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm_operand) *at_p,
+                                    const C(msm_operand) *at_q, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
         AFFINE p, q;
         XYZZ sum;
-        C(msm_leave)(&p, &pair->p);
-        C(msm_leave)(&q, &pair->q);
-        if (pair->negate_p) C(affine_neg)(&p, &p);
-        if (pair->negate_q) C(affine_neg)(&q, &q);
+        C(msm_leave_operand)(&p, at_p[i]);
+        C(msm_leave_operand)(&q, at_q[i]);
         C(xyzz_from_affine)(&sum, &p);
         C(xyzz_add_affine)(&sum, &sum, &q);
         C(xyzz_to_affine)(&p, &sum);
-        C(msm_scale)(pair->sum, &p, &FP8_ENTER);
+        C(msm_scale)(&sums[i], &p, &FP8_ENTER);
         s->seen_infinity |= C(xyzz_is_infinity)(&sum);
     }
-    s->pairs_count = 0;
 }
 
-/* Adds all waiting pairs. */
-static void C(msm_flush)(C(msm_scratch) *s) {
-    const uint32_t count = s->pairs_count;
-    if (count == 0) return;
+/* Eight operands. */
+static inline __attribute__((always_inline)) void C(msm_load_operands)(VE *x, VE *y, const C(msm_operand) *operands) {
+    const AFFINE *at[FP8_LANES];
+    const __m512i words = _mm512_loadu_si512(operands);
+    for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = C(msm_point)(operands[i]);
+    C(lanes_load)(x, y, at, _mm512_test_epi64_mask(words, _mm512_set1_epi64(1)));
+}
+
+/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
+ * places of at_p and at_q past the last pair. */
+static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
+                             uint32_t count) {
+    MSM_COUNT(count);
     if (s->seen_infinity) {
-        C(msm_flush_scalar)(s);
+        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
         return;
     }
-    /* The last block is filled up with copies of its first pair whose sums go nowhere. */
+    /* The last block is filled up with copies of the last pair, whose sums go nowhere. */
     const uint32_t blocks = (count + FP8_LANES - 1) / FP8_LANES;
     AFFINE nowhere;
+    for (uint32_t i = count; i < blocks * FP8_LANES; i++) {
+        at_p[i] = at_p[count - 1];
+        at_q[i] = at_q[count - 1];
+    }
     VE product[2];
     VE_ONE(&product[0]);
     VE_ONE(&product[1]);
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
-        const C(msm_pair) *pair = &s->pairs[block * FP8_LANES];
-        const AFFINE *at_p[FP8_LANES], *at_q[FP8_LANES];
-        unsigned negate_p = 0, negate_q = 0;
-        for (uint32_t i = 0; i < FP8_LANES; i++) {
-            const C(msm_pair) *lane = block * FP8_LANES + i < count ? pair + i : pair;
-            at_p[i] = &lane->p;
-            at_q[i] = &lane->q;
-            negate_p |= (unsigned)lane->negate_p << i;
-            negate_q |= (unsigned)lane->negate_q << i;
-        }
         VE qx, qy;
-        C(lanes_load)(&shared->px, &shared->py, at_p, (__mmask8)negate_p);
-        C(lanes_load)(&qx, &qy, at_q, (__mmask8)negate_q);
+        const uint32_t ahead = block * FP8_LANES + MSM_PREFETCH_PAIRS;
+        for (uint32_t i = ahead; i < ahead + FP8_LANES && i < count; i++) {
+            C(msm_prefetch)(C(msm_point)(at_p[i]));
+            C(msm_prefetch)(C(msm_point)(at_q[i]));
+        }
+        C(msm_load_operands)(&shared->px, &shared->py, at_p + block * FP8_LANES);
+        C(msm_load_operands)(&qx, &qy, at_q + block * FP8_LANES);
         V(sub)(&shared->difference_x, &qx, &shared->px);
         V(sub)(&shared->difference_y, &qy, &shared->py);
-        V(add)(&shared->sum_x, &shared->px, &qx);
         shared->prefix = product[block & 1];
         V(mul)(&product[block & 1], &product[block & 1], &shared->difference_x);
     }
     VE inverse[2], all;
     V(mul)(&all, &product[0], &product[1]);
     if (!V(inv)(&all, &all)) {
-        C(msm_flush_scalar)(s);
+        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
         return;
     }
     V(mul)(&inverse[0], &product[1], &all);
     V(mul)(&inverse[1], &product[0], &all);
     for (uint32_t block = blocks; block-- > 0;) {
         const C(msm_shared) *shared = &s->shared[block];
-        const C(msm_pair) *pair = &s->pairs[block * FP8_LANES];
         AFFINE *at[FP8_LANES];
         for (uint32_t i = 0; i < FP8_LANES; i++) {
-            at[i] = block * FP8_LANES + i < count ? pair[i].sum : &nowhere;
+            const uint32_t place = block * FP8_LANES + i;
+            at[i] = place < count ? &sums[place] : &nowhere;
         }
         VE slope, x, y;
         V(mul)(&slope, &inverse[block & 1], &shared->prefix);
         V(mul)(&inverse[block & 1], &inverse[block & 1], &shared->difference_x);
         V(mul)(&slope, &slope, &shared->difference_y);
-        C(lanes_sum)(&x, &y, &slope, &shared->px, &shared->py, &shared->sum_x);
+        C(lanes_sum)(&x, &y, &slope, &shared->px, &shared->py, &shared->difference_x);
         C(lanes_store)(at, &x, &y);
     }
-    s->pairs_count = 0;
 }

@@ -40,8 +40,6 @@ static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *seco
 }
 
 /* r = a^2 / R, bounds as for fp8_mul. */
-FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
-
 /* r[i] = a[i]^((p-3)/4); r may alias a. */
 static void fp_pow_p_minus_3_over_4(fp r[POINT_LANES], const fp a[POINT_LANES]) {
     fp8 table[16][2], square[2], result[2];

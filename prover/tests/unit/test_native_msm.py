@@ -142,6 +142,28 @@ def test_msm__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str
     assert msm(hooks, backend, group, exponents, few, 6) == expected(group, exponents, few)
 
 
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("count", [1551, 3100])
+def test_msm__batches_of_every_size__equals_py_ecc(hooks: Any, backend: str, group: Group, count: int) -> None:
+    generator = random.Random(count)
+    distinct = [generator.randrange(1, 2**32) for _ in range(60)]  # few sums meet, so lanes are not left
+    exponents = [distinct[i % 60] for i in range(count)]
+    for window in (7, 10):
+        scalars = [generator.randrange(R) for _ in range(count)]
+        assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("repeated", [0, 1, R - 1, LAMBDA, 2**127])
+def test_msm__one_scalar_between_random_ones__equals_py_ecc(
+    hooks: Any, backend: str, group: Group, repeated: int
+) -> None:
+    generator = random.Random(repeated)
+    exponents = [(1 + i % 9, R - 1 - i % 9)[i // 9 % 2] for i in range(400)]  # all with their opposites
+    scalars = [repeated if i % 3 else generator.randrange(R) for i in range(400)]
+    assert msm(hooks, backend, group, exponents, scalars, 8) == expected(group, exponents, scalars)
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
