@@ -29,8 +29,8 @@ DEVICE void limbs_mad(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t y, uint
         "madc.lo.cc.u32 %4, %11, %13, %4; madc.hi.cc.u32 %5, %11, %13, %5;"
         "madc.lo.cc.u32 %6, %12, %13, %6; madc.hi.cc.u32 %7, %12, %13, %7;"
         "addc.u32 %8, %8, 0;"
-        : "+r"(pairs[0]), "+r"(pairs[1]), "+r"(pairs[2]), "+r"(pairs[3]), "+r"(pairs[4]), "+r"(pairs[5]),
-          "+r"(pairs[6]), "+r"(pairs[7]), "+r"(*top)
+        : "+&r"(pairs[0]), "+&r"(pairs[1]), "+&r"(pairs[2]), "+&r"(pairs[3]), "+&r"(pairs[4]), "+&r"(pairs[5]),
+          "+&r"(pairs[6]), "+&r"(pairs[7]), "+&r"(*top)
         : "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
 
@@ -40,8 +40,8 @@ DEVICE void limbs_mad_closed(uint32_t pairs[LIMBS], const uint32_t *x, uint32_t 
         "madc.lo.cc.u32 %2, %9, %12, %2; madc.hi.cc.u32 %3, %9, %12, %3;"
         "madc.lo.cc.u32 %4, %10, %12, %4; madc.hi.cc.u32 %5, %10, %12, %5;"
         "madc.lo.cc.u32 %6, %11, %12, %6; madc.hi.u32 %7, %11, %12, %7;"
-        : "+r"(pairs[0]), "+r"(pairs[1]), "+r"(pairs[2]), "+r"(pairs[3]), "+r"(pairs[4]), "+r"(pairs[5]),
-          "+r"(pairs[6]), "+r"(pairs[7])
+        : "+&r"(pairs[0]), "+&r"(pairs[1]), "+&r"(pairs[2]), "+&r"(pairs[3]), "+&r"(pairs[4]), "+&r"(pairs[5]),
+          "+&r"(pairs[6]), "+&r"(pairs[7])
         : "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
 
@@ -55,7 +55,7 @@ DEVICE void limbs_mad_shifted(uint32_t pairs[LIMBS], uint32_t *low, const uint32
         "madc.lo.cc.u32 %4, %18, %20, %14; madc.hi.cc.u32 %5, %18, %20, %15;"
         "madc.lo.cc.u32 %6, %19, %20, 0; madc.hi.u32 %7, %19, %20, 0;"
         : "=&r"(pairs[0]), "=&r"(pairs[1]), "=&r"(pairs[2]), "=&r"(pairs[3]), "=&r"(pairs[4]), "=&r"(pairs[5]),
-          "=&r"(pairs[6]), "=&r"(pairs[7]), "+r"(*low)
+          "=&r"(pairs[6]), "=&r"(pairs[7]), "+&r"(*low)
         : "r"(shifted[1]), "r"(shifted[2]), "r"(shifted[3]), "r"(shifted[4]), "r"(shifted[5]), "r"(shifted[6]),
           "r"(shifted[7]), "r"(x[0]), "r"(x[2]), "r"(x[4]), "r"(x[6]), "r"(y));
 }
@@ -89,8 +89,8 @@ DEVICE uint32_t limbs_sub(uint32_t r[LIMBS], const uint32_t a[LIMBS], const uint
 DEVICE void limbs_add_shifted(uint32_t even[LIMBS], const uint32_t odd[LIMBS]) {
     asm("add.cc.u32 %0, %0, %8; addc.cc.u32 %1, %1, %9; addc.cc.u32 %2, %2, %10; addc.cc.u32 %3, %3, %11;"
         "addc.cc.u32 %4, %4, %12; addc.cc.u32 %5, %5, %13; addc.cc.u32 %6, %6, %14; addc.u32 %7, %7, 0;"
-        : "+r"(even[0]), "+r"(even[1]), "+r"(even[2]), "+r"(even[3]), "+r"(even[4]), "+r"(even[5]), "+r"(even[6]),
-          "+r"(even[7])
+        : "+&r"(even[0]), "+&r"(even[1]), "+&r"(even[2]), "+&r"(even[3]), "+&r"(even[4]), "+&r"(even[5]), "+&r"(even[6]),
+          "+&r"(even[7])
         : "r"(odd[1]), "r"(odd[2]), "r"(odd[3]), "r"(odd[4]), "r"(odd[5]), "r"(odd[6]), "r"(odd[7]));
 }
 

@@ -1,0 +1,22 @@
+/* ptx_operations.cu - straight-line field operations, whose PTX test_cuda_ptx.py interprets: without a GPU nothing else shows that
+ * the carry chains of device_limbs.h say what its C says. */
+#include "device_fields.h"
+
+#define OPERATIONS(field)                                                       \
+    extern "C" __global__ void field##_operations(const field *in, field *out) { \
+        const field a = in[0], b = in[1];                                       \
+        field r;                                                                \
+        field##_add(&r, &a, &b);                                                \
+        out[0] = r;                                                             \
+        field##_sub(&r, &a, &b);                                                \
+        out[1] = r;                                                             \
+        field##_mul(&r, &a, &b);                                                \
+        out[2] = r;                                                             \
+        field##_sqr(&r, &a);                                                    \
+        out[3] = r;                                                             \
+        field##_neg(&r, &a);                                                    \
+        out[4] = r;                                                             \
+    }
+
+OPERATIONS(fp)
+OPERATIONS(fr)
