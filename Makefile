@@ -118,7 +118,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-load bench-compare bench-service bench-queue bench-forester soak
+.PHONY: bench bench-kernel bench-load bench-compare bench-growth bench-service bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
@@ -129,8 +129,11 @@ bench-kernel: native ## Field products, bucket additions and multi-scalar multip
 bench-load: native reference-fixtures ## Times of loading keys beside the reference: their files and prepared forms
 	@$(PYTHON_BIN) prover/bench/compare_load.py
 
-bench-compare: ## Compare two benchmark runs
-	$(not_built) "comparison of recorded benchmark runs"
+bench-compare: native reference-fixtures reference-batch-keys ## All promises beside the reference in one run, and the history drawn (an hour; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/compare_all.py $(OPTIONS)
+
+bench-growth: native ## Time and memory of a proof by batch size and processors (minutes; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/growth.py $(OPTIONS)
 
 bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
 	@$(PYTHON_BIN) prover/bench/compare_service.py

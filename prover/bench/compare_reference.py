@@ -129,7 +129,12 @@ def show(results: list[Comparison]) -> None:
 def prepare(cases: dict[str, str], keys_dir: Path, folder: Path, *options: str) -> int:
     """Prepares the keys of all cases; gives the bytes of what is mapped later."""
     circuits = [word for name in cases.values() for word in ("--circuit", name)]
-    command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *circuits, *options]
+    return prepare_all(keys_dir, folder, *circuits, *options)
+
+
+def prepare_all(keys_dir: Path, folder: Path, *options: str) -> int:
+    """Prepares all keys of a folder, or those that the options name; gives the bytes of what is mapped later."""
+    command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return sum(path.stat().st_size for path in folder.iterdir())
 

@@ -1,0 +1,132 @@
+"""Draws the history of measured proofs as an SVG file: for each circuit our times and the reference's, run by run.
+
+Reads the JSON lines that `make bench` and `make bench-compare` append. A line joins the runs of one processor and
+arithmetic, since times of different machines say nothing about each other. Hollow points are the reference's times of
+the same run. Without --output the drawing lies beside the history.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+HISTORY = Path(__file__).with_name("history.jsonl")
+WIDTH, PANEL, LEFT, RIGHT, TOP, BOTTOM = 760, 230, 70, 20, 34, 46
+COLOURS = ("#1f6fb2", "#c25a17", "#2b8a4b", "#8a3fa0", "#7a6a00", "#555555")
+FONT = 'font-family="sans-serif" font-size="11"'
+UNKNOWN = "unknown processor"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One circuit in one run: seconds per proof (medians), and what the run was made on."""
+
+    run: int
+    label: str
+    machine: str
+    ours_s: float
+    reference_s: float
+
+
+def read_history(lines: Iterable[str]) -> dict[str, list[Point]]:
+    """The points of each circuit in the order of the runs. Raises ValueError for a line that is no run."""
+    circuits: dict[str, list[Point]] = defaultdict(list)
+    for run, line in enumerate(filter(str.strip, lines)):
+        record = json.loads(line)
+        if not isinstance(record, dict) or "results" not in record:
+            raise ValueError(f"line {run + 1} has no results")
+        machine = f"{record.get('processor', UNKNOWN)}, {record.get('backend', 'arithmetic not noted')}"
+        label = f"{str(record.get('time', ''))[:10]} {str(record.get('commit', ''))[:7]}".strip()
+        for result in record["results"]:
+            times = float(result["ours_median_s"]), float(result["reference_median_s"])
+            circuits[str(result["circuit"])].append(Point(run, label, machine, *times))
+    return dict(circuits)
+
+
+def ticks(most: float) -> list[float]:
+    """Round values from 0 to at least ``most``, four to seven of them."""
+    step = 10.0 ** math.floor(math.log10(most))
+    step = next(step * part for part in (0.2, 0.5, 1.0, 2.0) if most <= 6 * step * part)
+    return [step * number for number in range(math.ceil(most / step) + 1)]
+
+
+def panel(circuit: str, points: Sequence[Point], runs: Sequence[int], top: int, colours: dict[str, str]) -> list[str]:
+    """The elements of one circuit's drawing, ``top`` pixels down."""
+    values = ticks(max(max(point.ours_s, point.reference_s) for point in points))
+    height = PANEL - TOP - BOTTOM
+
+    def place(run: int, seconds: float) -> tuple[float, float]:
+        share = (runs.index(run) + 0.5) / len(runs)
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * share, 1), round(
+            top + TOP + height * (1 - seconds / values[-1]), 1
+        )
+
+    parts = [f'<text x="{LEFT}" y="{top + 20}" font-size="14">{escape(circuit)}, seconds per proof</text>']
+    for value in values:
+        _, y = place(runs[0], value)
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#ddd"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:g}</text>')
+    for machine, colour in colours.items():
+        own = [point for point in points if point.machine == machine]
+        if not own:
+            continue
+        line = " ".join(f"{x},{y}" for x, y in (place(point.run, point.ours_s) for point in own))
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        for point in own:
+            for seconds, fill in ((point.reference_s, "white"), (point.ours_s, colour)):
+                x, y = place(point.run, seconds)
+                title = f"{point.label}: {seconds:.3f} s ({point.reference_s / point.ours_s:.2f} times faster)"
+                dot = f'<circle cx="{x}" cy="{y}" r="4" fill="{fill}" stroke="{colour}">'
+                parts.append(f"{dot}<title>{escape(title)}</title></circle>")
+    for point in points:
+        x, _ = place(point.run, 0)
+        parts.append(f'<text x="{x}" y="{top + PANEL - BOTTOM + 18}" text-anchor="middle">{escape(point.label)}</text>')
+    return parts
+
+
+def draw(circuits: dict[str, list[Point]]) -> str:
+    """The SVG document: one panel per circuit, and which colour is which machine."""
+    runs = sorted({point.run for points in circuits.values() for point in points})
+    machines = dict.fromkeys(point.machine for points in circuits.values() for point in points)
+    colours = {machine: COLOURS[number % len(COLOURS)] for number, machine in enumerate(machines)}
+    height = PANEL * len(circuits) + 20 * len(colours) + 30
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+    ]
+    for number, (circuit, points) in enumerate(circuits.items()):
+        parts += panel(circuit, points, runs, PANEL * number, colours)
+    for number, (machine, colour) in enumerate(colours.items()):
+        y = PANEL * len(circuits) + 20 * number + 20
+        parts.append(f'<circle cx="{LEFT}" cy="{y - 4}" r="4" fill="{colour}"/>')
+        parts.append(f'<text x="{LEFT + 12}" y="{y}">{escape(machine)}; hollow: the reference in the same run</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--history", type=Path, default=HISTORY, help="JSON lines (default %(default)s)")
+    parser.add_argument("--output", type=Path, help="the SVG file (default: the history's name with .svg)")
+    options = parser.parse_args()
+    try:
+        circuits = read_history(options.history.read_text().splitlines())
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"{options.history}: {error}")
+    if not circuits:
+        sys.exit(f"{options.history} has no runs: `make bench` makes one")
+    output = options.output or options.history.with_suffix(".svg")
+    output.write_text(draw(circuits))
+    print(f"{output}: {len(circuits)} circuits, {sum(map(len, circuits.values()))} points")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
