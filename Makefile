@@ -55,9 +55,12 @@ reference-batch-keys: reference-fixtures ## Let the reference's own setup make t
 
 ##@ Build
 
-.PHONY: native native-cuda native-checked native-compilers images regenerate regenerate-check lock
+.PHONY: native native-tests native-cuda native-checked native-compilers images regenerate regenerate-check lock
 native: setup ## Build the kernel and install the prover, editable
 	@prover/scripts/native dev
+
+native-tests: native ## Build the kernel's test library
+	@prover/scripts/native tests
 
 native-cuda: ## Build the kernel with CUDA
 	$(not_built) "the kernel with its CUDA backend"
@@ -84,10 +87,10 @@ lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE
 ##@ Check
 
 .PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
-test: native reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
+test: native-tests reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
 	@shared/scripts/run-tests gate
 
-coverage: native reference-fixtures ## Lines and branches that the tests reach
+coverage: native-tests reference-fixtures ## Lines and branches that the tests reach
 	@shared/scripts/run-tests coverage
 
 check: regenerate-check test ## The gate and the check of generated files
@@ -95,16 +98,16 @@ check: regenerate-check test ## The gate and the check of generated files
 lint: native ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
 	@shared/scripts/lint
 
-test-unit: native redis-server ## Unit tests
+test-unit: native-tests redis-server ## Unit tests
 	@shared/scripts/run-tests unit
 
-test-integration: native reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
+test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
-test-acceptance: native reference-fixtures redis-server ## Whole-service tests
+test-acceptance: native-tests reference-fixtures redis-server ## Whole-service tests
 	@shared/scripts/run-tests acceptance
 
-test-vectors: native reference-fixtures redis-server ## Tests against recorded answers
+test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
 
 test-gpu: ## Tests of the CUDA backend

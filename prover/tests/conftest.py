@@ -127,7 +127,7 @@ def testing_library() -> Path:
     """libgroth16_testing.so: the kernel with its test hooks; $PROVER_TESTING_LIBRARY chooses another build."""
     path = Path(os.environ.get("PROVER_TESTING_LIBRARY") or PROVER / "build/dev/libgroth16_testing.so")
     if not path.exists():
-        pytest.fail(f"{path} does not exist; `make native` builds it", pytrace=False)
+        pytest.fail(f"{path} does not exist; `make native-tests` builds it", pytrace=False)
     return path
 
 
