@@ -1,0 +1,197 @@
+/* fold_transform_impl.h - sums and transforms of lists of points, step by step over all threads; included by fold_impl.h.
+ *
+ * Points are affine with R = 2^256. Transforms are like those of ntt_impl.h, with the same table of roots.
+ */
+#ifndef G16_FOLD_TRANSFORM_IMPL_H
+#define G16_FOLD_TRANSFORM_IMPL_H
+
+#include <stdlib.h>
+
+#include "fold.h"
+#include "fold_scale_impl.h"
+#include "key.h"
+#include "ntt_impl.h"
+
+/* Points of a task. */
+#define FOLD_CHUNK 256
+
+typedef struct fold_job fold_job;
+typedef void (*fold_step)(fold_job *job, size_t first, uint32_t count);
+
+struct fold_job {
+    const struct g16_key *key;
+    thread_pool *pool;
+    const g16_cancel *cancel;
+    table_progress *progress;
+    fold_shape shape;
+    size_t n;
+    g1_affine *z, *work, *spare, *sums; /* n each; z: bit-reversed, as the key has it */
+    fr *factors, *vanishing, *scratch;  /* n each */
+    /* of the present step */
+    fold_step step;
+    g1_affine *points, *other;
+    size_t count, shift;
+    uint32_t half_log2;
+    g16_status status;
+};
+
+static void fold_task(void *argument, uint32_t index, uint32_t worker) {
+    fold_job *job = argument;
+    const size_t first = (size_t)index * FOLD_CHUNK, left = job->count - first;
+    (void)worker;
+    job->step(job, first, (uint32_t)(left < FOLD_CHUNK ? left : FOLD_CHUNK));
+    table_progress_add(job->progress, (left < FOLD_CHUNK ? left : FOLD_CHUNK) * FOLD_WORK_BYTES);
+}
+
+static void fold_run(fold_job *job, fold_step step, g1_affine *points, size_t count) {
+    if (job->status != G16_OK) return;
+    job->step = step;
+    job->points = points;
+    job->count = count;
+    job->status = thread_pool_for(job->pool, (uint32_t)((count + FOLD_CHUNK - 1) / FOLD_CHUNK), fold_task, job, job->cancel);
+}
+
+/* psi^exponent */
+static fr fold_psi(const fold_job *job, uint64_t exponent) {
+    const proving_key *pk = &job->key->pk;
+    const uint64_t e = exponent & (2 * job->n - 1);
+    fr r = pk->twiddles[ntt_reverse_bits(e & (job->n - 1), pk->domain_log2)];
+    if (e >= job->n) fr_neg(&r, &r);
+    return r;
+}
+
+/* ---- sums of points ------------------------------------------------------------- */
+
+static void fold_add_one(g1_affine *r, const g1_affine *p, const g1_affine *q, int negative) {
+    g1_affine second = *q;
+    g1_xyzz sum;
+    if (negative) g1_affine_neg(&second, q);
+    g1_xyzz_from_affine(&sum, p);
+    g1_xyzz_add_affine(&sum, &sum, &second);
+    g1_xyzz_to_affine(r, &sum);
+}
+
+/* (x, y) = p + (qx, qy), given 1 / (qx - px) */
+static inline void fold_finish_sum(g1_affine *r, const g1_affine *p, const fp *qx, const fp *qy, const fp *inverse) {
+    fp slope, x, t;
+    fp_sub(&slope, qy, &p->y);
+    fp_mul(&slope, &slope, inverse);
+    fp_sqr(&x, &slope);
+    fp_sub(&x, &x, &p->x);
+    fp_sub(&x, &x, qx);
+    fp_sub(&t, &p->x, &x);
+    fp_mul(&t, &t, &slope);
+    fp_sub(&r->y, &t, &p->y);
+    r->x = x;
+}
+
+/* sums[i] = p[i] + q[i], differences[i] = p[i] - q[i]; either may be NULL or one of the operands. At most FOLD_CHUNK. */
+static void fold_add_lists(g1_affine *sums, g1_affine *differences, const g1_affine *p, const g1_affine *q, uint32_t count) {
+    fp prefix[FOLD_CHUNK], product = FP_ONE, inverse, x;
+    uint8_t plain[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        fp_sub(&x, &q[i].x, &p[i].x);
+        plain[i] = !g1_affine_is_infinity(&p[i]) && !g1_affine_is_infinity(&q[i]) && !fp_is_zero(&x);
+        prefix[i] = product;
+        if (plain[i]) fp_mul(&product, &product, &x);
+    }
+    fp_inv(&product, &product);
+    for (uint32_t i = count; i-- > 0;) {
+        const g1_affine left = p[i], right = q[i];
+        if (!plain[i]) {
+            if (sums) fold_add_one(&sums[i], &left, &right, 0);
+            if (differences) fold_add_one(&differences[i], &left, &right, 1);
+            continue;
+        }
+        fp negative;
+        fp_mul(&inverse, &product, &prefix[i]);
+        fp_sub(&x, &right.x, &left.x);
+        fp_mul(&product, &product, &x);
+        fp_neg(&negative, &right.y);
+        if (sums) fold_finish_sum(&sums[i], &left, &right.x, &right.y, &inverse);
+        if (differences) fold_finish_sum(&differences[i], &left, &right.x, &negative, &inverse);
+    }
+}
+
+/* ---- transforms ----------------------------------------------------------------- */
+
+/* Pair number i of a stage is places low and low + half. */
+static inline size_t fold_low(const fold_job *job, size_t i) {
+    return (i >> job->half_log2 << (job->half_log2 + 1)) | (i & (((size_t)1 << job->half_log2) - 1));
+}
+
+/* Points of a chunk whose block is not the first, scaled by their factors: block 0 has the factor 1. */
+static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t first, uint32_t count, int forward) {
+    const fr *table = job->key->pk.twiddles;
+    g1_affine chosen[FOLD_CHUNK];
+    fr factors[FOLD_CHUNK];
+    uint32_t places[FOLD_CHUNK], used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t block = (first + i) >> job->half_log2;
+        if (block == 0) continue;
+        places[used] = i;
+        factors[used] = table[forward ? block : ntt_negated_inverse_place(block)];
+        chosen[used++] = points[i];
+    }
+    fold_scale(chosen, factors, used);
+    for (uint32_t i = 0; i < used; i++) points[places[i]] = chosen[i];
+}
+
+static void fold_step_inverse(fold_job *job, size_t first, uint32_t count) {
+    const size_t half = (size_t)1 << job->half_log2;
+    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        low[i] = job->points[fold_low(job, first + i)];
+        high[i] = job->points[fold_low(job, first + i) + half];
+        if ((first + i) >> job->half_log2 == 0) g1_affine_neg(&high[i], &high[i]); /* factors are negated, 1 too */
+    }
+    fold_scale_blocks(job, high, first, count, 0);
+    fold_add_lists(high, low, low, high, count);
+    for (uint32_t i = 0; i < count; i++) {
+        job->points[fold_low(job, first + i)] = low[i];
+        job->points[fold_low(job, first + i) + half] = high[i];
+    }
+}
+
+static void fold_step_forward(fold_job *job, size_t first, uint32_t count) {
+    const size_t half = (size_t)1 << job->half_log2;
+    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
+    for (uint32_t i = 0; i < count; i++) {
+        low[i] = job->points[fold_low(job, first + i)];
+        high[i] = job->points[fold_low(job, first + i) + half];
+    }
+    fold_add_lists(low, high, low, high, count);
+    fold_scale_blocks(job, high, first, count, 1);
+    for (uint32_t i = 0; i < count; i++) {
+        job->points[fold_low(job, first + i)] = low[i];
+        job->points[fold_low(job, first + i) + half] = high[i];
+    }
+}
+
+/* points[j], natural order -> sum over j of omega^(-jk) points[j], place bitreverse(k). */
+static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
+    for (uint32_t stage = log2; stage-- > 0;) {
+        job->half_log2 = stage;
+        fold_run(job, fold_step_inverse, points, (size_t)1 << log2 >> 1);
+    }
+}
+
+/* points[k], bit-reversed order -> sum over k of omega^(jk) points[k], place j. */
+static void fold_forward(fold_job *job, g1_affine *points, uint32_t log2) {
+    for (uint32_t stage = 0; stage < log2; stage++) {
+        job->half_log2 = stage;
+        fold_run(job, fold_step_forward, points, (size_t)1 << log2 >> 1);
+    }
+}
+
+static void fold_reverse(g1_affine *points, uint32_t log2) {
+    for (size_t i = 0; i < (size_t)1 << log2; i++) {
+        const size_t j = ntt_reverse_bits(i, log2);
+        if (i >= j) continue;
+        const g1_affine t = points[i];
+        points[i] = points[j];
+        points[j] = t;
+    }
+}
+
+#endif

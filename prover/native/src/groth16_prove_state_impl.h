@@ -1,0 +1,148 @@
+/* groth16_prove_state_impl.h - what a running proof touches, and where it lies; included by groth16_prove_tasks_impl.h. */
+#ifndef G16_GROTH16_PROVE_STATE_IMPL_H
+#define G16_GROTH16_PROVE_STATE_IMPL_H
+
+#include <time.h>
+
+#include "key.h"
+#include "msm_impl.h"
+#include "quotient_impl.h"
+
+enum {
+    PROVE_GROUP_RECODE_W,
+    PROVE_GROUP_TRANSFORMS,
+    PROVE_GROUP_COMBINE,
+    PROVE_GROUP_RECODE_H,
+    PROVE_GROUP_SORT_A,
+    PROVE_GROUP_SORT_KZ,
+    PROVE_GROUP_SORT_B2,
+    PROVE_GROUP_MSM
+};
+
+#define PROVE_RECODE_TASKS 256
+#define PROVE_RECODE_MIN 2048
+/* Parts of a bucket set: enough that the threads end together. At least two, for MSM_MAX_LINES. */
+#define PROVE_PARTS_PER_THREAD 4
+#define PROVE_MIN_PARTS 2
+#define PROVE_MAX_PARTS 32
+
+typedef struct prove_sums {
+    g1_xyzz a[MSM_MAX_WINDOWS], b1[MSM_MAX_WINDOWS], k[MSM_MAX_WINDOWS], z[MSM_MAX_WINDOWS];
+    g2_xyzz b2[MSM_MAX_WINDOWS];
+    g1_msm_table_sum table_a[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS], table_kz[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
+    g2_msm_table_sum table_b2[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
+} prove_sums;
+
+/* Sorted entries of the bucket sets of one table, set after set. */
+typedef struct prove_sorted {
+    uint32_t *entries, *ends;
+    size_t width, entries_stride, ends_stride;
+} prove_sorted;
+
+/* Everything a running proof touches; arrays lie in the caller's scratch memory. */
+typedef struct prove_state {
+    const struct g16_key *key;
+    int folded; /* the quotient is summed at the points of `shape`, and c is not needed */
+    fold_shape shape;
+    g16_blinding form;
+    const g16_cancel *cancel;
+    uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
+    msm_plan w_plan, h_plan;
+    uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
+    uint64_t h_unit[4];
+    uint32_t parts;      /* of a bucket set, with tables */
+    msm_plan parts_plan; /* of which only the buckets count */
+    prove_sorted sorted_a, sorted_kz, sorted_b2;
+    int16_t *w_table_digits, *h_table_digits;
+    fr *wires, *a, *b, *c;
+    int16_t *w_digits, *h_digits;
+    prove_sums *sums;
+    thread_pool_task *tasks;
+    uint8_t *worker_memory;
+    size_t worker_bytes;
+} prove_state;
+
+static uint64_t prove_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void prove_add_time(prove_state *p, g16_stage stage, uint64_t since) {
+    if (p->stage_ns) __atomic_fetch_add(&p->stage_ns[stage], prove_now_ns() - since, __ATOMIC_RELAXED);
+}
+
+static inline size_t prove_h_count(const struct g16_key *key) {
+    return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
+}
+
+static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
+    size_t size = (count + PROVE_RECODE_TASKS - 1) / PROVE_RECODE_TASKS;
+    if (size < PROVE_RECODE_MIN) size = PROVE_RECODE_MIN;
+    *chunk = (uint32_t)size;
+    *chunks = (uint32_t)((count + size - 1) / size);
+}
+
+static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
+
+static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
+
+static void prove_place_sorted(prove_sorted *sorted, arena *a, const msm_table_shape *shape, size_t width) {
+    sorted->width = width;
+    sorted->entries_stride = msm_table_entries(shape, width);
+    sorted->ends_stride = (size_t)msm_table_buckets(shape) + 2;
+    sorted->entries = arena_take(a, shape->sets * sorted->entries_stride * sizeof *sorted->entries);
+    sorted->ends = arena_take(a, shape->sets * sorted->ends_stride * sizeof *sorted->ends);
+}
+
+/* What a key with tables needs, and the number of tasks that sort and sum. */
+static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
+    const proving_key *pk = &p->key->pk;
+    const msm_table_shape *shape = &pk->tables;
+    const msm_table_counts counts = key_table_counts(pk);
+    p->parts = PROVE_MIN_PARTS;
+    while (p->parts < PROVE_MAX_PARTS && p->parts < threads * PROVE_PARTS_PER_THREAD) p->parts *= 2;
+    p->parts_plan = msm_plan_of_window(shape->window_bits);
+    p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
+    p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
+    p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
+    prove_place_sorted(&p->sorted_a, a, shape, counts.a);
+    prove_place_sorted(&p->sorted_kz, a, shape, counts.kz);
+    prove_place_sorted(&p->sorted_b2, a, shape, counts.b2);
+    p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
+    p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
+    return 3 * (size_t)shape->sets * (1 + p->parts);
+}
+
+/* Places (or, on a measuring arena, measures) all arrays. */
+static size_t prove_place(prove_state *p, arena a, uint32_t threads) {
+    const struct g16_key *key = p->key;
+    const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
+    p->w_plan = msm_plan_for(wires);
+    p->h_plan = msm_plan_for(h_count);
+    prove_chunks(&p->w_chunk, &p->w_chunks, wires);
+    prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
+    p->sums = arena_take(&a, sizeof *p->sums);
+    p->wires = arena_take(&a, wires * sizeof(fr));
+    p->a = arena_take(&a, n * sizeof(fr));
+    p->b = arena_take(&a, n * sizeof(fr));
+    p->c = arena_take(&a, n * sizeof(fr));
+    p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
+    size_t tasks = p->w_chunks + p->h_chunks + 4;
+    /* With tables only B1 needs these digits, and its sums. */
+    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, wires);
+    if (prove_has_tables(key)) {
+        p->h_digits = NULL;
+        tasks += p->w_plan.windows + prove_place_tables(p, &a, threads);
+    } else {
+        p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
+        tasks += 4 * (size_t)p->w_plan.windows + p->h_plan.windows;
+        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, wires));
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
+    }
+    p->tasks = arena_take(&a, tasks * sizeof *p->tasks);
+    p->worker_memory = arena_take(&a, p->worker_bytes * threads);
+    return a.used;
+}
+
+#endif
