@@ -131,6 +131,15 @@ def testing_library() -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def cuda_host_library() -> Path:
+    """libgroth16_cuda_host.so: the CUDA library with a GPU in software, slow and bit-exact."""
+    path = PROVER / "build/dev/libgroth16_cuda_host.so"
+    if not path.exists():
+        pytest.fail(f"{path} does not exist; `make native-tests` builds it", pytrace=False)
+    return path
+
+
 @pytest.fixture
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names no setting of the prover."""

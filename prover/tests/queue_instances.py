@@ -16,8 +16,9 @@ from prover.cli.serve_queue import limits_of
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.selection import CircuitSelection
 from prover.observability.metrics import Metrics
+from prover.proving.proof_making import Proof, Timings
 from prover.proving.request import ProofTask
-from prover.proving.service import OnPhase, Proof, ProvingService, Timings
+from prover.proving.service import OnPhase, ProvingService
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import JobState, JobStatus, Submission
 from prover.queue.store import JobStore

@@ -31,8 +31,11 @@ ProverError                      unexpected_error    500  exit 70
 ├── TryAgainLater                overloaded          503  exit 75
 │   ├── KeyLoading               key_loading         503  exit 75
 │   ├── OutOfMemory              out_of_memory       503  exit 75
-│   │   └── MemoryBudgetExceeded out_of_memory       503  exit 75
+│   │   ├── MemoryBudgetExceeded out_of_memory       503  exit 75
+│   │   └── DeviceOutOfMemory    device_out_of_memory 503  exit 75
+│   │       └── DeviceBudgetExceeded device_out_of_memory 503  exit 75
 │   ├── DeviceUnavailable        device_unavailable  503  exit 75
+│   │   └── DeviceLost           device_lost         503  exit 75
 │   ├── QueueUnavailable         queue_unavailable   503  exit 69
 │   ├── QueueFull                queue_full          503  exit 75
 │   └── ShuttingDown             shutting_down       503  exit 75
@@ -290,10 +293,28 @@ class MemoryBudgetExceeded(OutOfMemory):
     retryable = False
 
 
+class DeviceOutOfMemory(OutOfMemory):
+    """The memory of the GPU, or the budget for it, does not hold the key or the proof."""
+
+    code = "device_out_of_memory"
+
+
+class DeviceBudgetExceeded(DeviceOutOfMemory):
+    """This key needs more memory of the GPU than this prover may use, however long one waits."""
+
+    retryable = False
+
+
 class DeviceUnavailable(TryAgainLater):
-    """The operating system refused random bytes or threads."""
+    """What proving needs of the machine was refused: random bytes, threads, or a GPU."""
 
     code = "device_unavailable"
+
+
+class DeviceLost(DeviceUnavailable):
+    """The GPU failed in the middle of its work and is opened again."""
+
+    code = "device_lost"
 
 
 class QueueUnavailable(TryAgainLater):

@@ -4,12 +4,23 @@ Command-line options override both. All problems are reported together; see ``lo
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from prover.errors import SettingsInvalid
@@ -199,7 +210,55 @@ class LogSettings(_Group):
     """True writes JSON lines, False columns; unset means columns on a terminal, JSON elsewhere."""
 
 
-class Settings(BaseSettings):
+class DeviceSettings(_Group):
+    """What makes proofs. The variables have no group: PROVER_DEVICE, PROVER_CUDA_LIBRARY and so on."""
+
+    device: str = "cpu"
+    """cpu; cuda, which refuses to start without a GPU; cuda:N, one GPU; or auto: a GPU if one can be used, else cpu."""
+    cuda_devices: str = ""
+    """Indices of the GPUs that make proofs, separated by commas; empty is all of them."""
+    cuda_library: Path | None = None
+    """The CUDA library; unset: libgroth16_cuda.so beside the kernel."""
+    cuda_memory_gib: float = Field(default=0, ge=0)
+    """Memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
+
+    @field_validator("device")
+    @classmethod
+    def _known(cls, text: str) -> str:
+        if not re.fullmatch(r"(cpu|auto|cuda(:\d{1,3})?)?", text, re.ASCII):
+            raise ValueError(f"{text!r} is not cpu, cuda, cuda:N or auto")
+        return text or "cpu"
+
+    @field_validator("cuda_devices")
+    @classmethod
+    def _named_once(cls, text: str, info: ValidationInfo) -> str:
+        indices = [word.strip() for word in text.split(",")] if text.strip() else []
+        if any(not re.fullmatch(r"\d{1,3}", index, re.ASCII) for index in indices):
+            raise ValueError(f"{text!r} is not a list of indices; write 0 or 0,1")
+        if len(set(map(int, indices))) != len(indices):
+            raise ValueError(f"{text!r} names a GPU twice")
+        if indices and ":" in info.data.get("device", ""):
+            raise ValueError(f"--device {info.data['device']} names its GPU already")
+        return ",".join(indices)
+
+    @field_validator("cuda_library", mode="before")
+    @classmethod
+    def _unset(cls, path: object) -> object:
+        return path or None
+
+    @property
+    def policy(self) -> Literal["cpu", "cuda", "auto"]:
+        """The device without its index."""
+        return cast("Literal['cpu', 'cuda', 'auto']", self.device.partition(":")[0])
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The GPUs that were named; none if all are meant."""
+        named = self.device.partition(":")[2] or self.cuda_devices
+        return tuple(int(index) for index in named.split(",") if index)
+
+
+class Settings(DeviceSettings, BaseSettings):
     """All settings; frozen."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore")
@@ -211,20 +270,37 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
 
 
-def load_settings(overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """Read the settings; ``overrides`` are groups of values from the command line.
+def load_settings(overrides: Mapping[str, Mapping[str, Any] | object] | None = None) -> Settings:
+    """Read the settings; ``overrides`` are groups of values from the command line, and values without a group.
 
     Raises SettingsInvalid that lists every problem with its variable.
     """
-    given = {group: dict(values) for group, values in (overrides or {}).items() if values}
-    try:
+    given = {
+        name: dict(values) if isinstance(values, Mapping) else values
+        for name, values in (overrides or {}).items()
+        if values not in ({}, None)
+    }
+    with _explained():
         settings: Settings = cast("Any", Settings)(**given)
+    return settings
+
+
+def device_settings(**values: object) -> DeviceSettings:
+    """Make the settings of what makes proofs, None for what is not given; raises SettingsInvalid."""
+    with _explained():
+        return DeviceSettings.model_validate({name: value for name, value in values.items() if value is not None})
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what does not validate into SettingsInvalid."""
+    try:
+        yield
     except ValidationError as error:
         problems = "; ".join(
             f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
         )
         raise SettingsInvalid(problems) from error
-    return settings
 
 
 def unknown_variables() -> list[str]:
@@ -232,8 +308,9 @@ def unknown_variables() -> list[str]:
     known = {
         f"{PREFIX}{group}__{name}".upper()
         for group, model in Settings.model_fields.items()
+        if isinstance(model.default, BaseModel)
         for name in type(model.default).model_fields
-    }
+    } | {f"{PREFIX}{name}".upper() for name in DeviceSettings.model_fields}
     sentences = []
     for variable in sorted(os.environ):
         if variable.startswith(PREFIX) and variable not in known and variable not in REFERENCE_VARIABLES:

@@ -33,8 +33,9 @@ from prover.kernel.engine import Engine
 from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.proving.device_choice import open_devices
 from prover.queue.store import JobStore
-from prover.settings import Settings, load_settings
+from prover.settings import DeviceSettings, Settings, load_settings
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +122,7 @@ def patient(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Give a function that starts a server over a key store, and a queue; groups of settings are keywords."""
+    """Give a function that starts a server over a key store, a queue and devices; groups of settings are keywords."""
     clients: list[Client] = []
     states: list[ServerState] = []
 
@@ -129,11 +130,13 @@ async def serve() -> AsyncIterator[Serve]:
         store: KeyStore,
         queue: JobStore | None = None,
         selection: CircuitSelection | None = None,
+        device: DeviceSettings | None = None,
         **groups: dict[str, Any],
     ) -> Client:
         settings: Settings = load_settings(patient(groups))
         metrics = Metrics(CollectorRegistry())
-        state = ServerState.build(settings, store, metrics, selection, queue=queue)
+        devices = open_devices(device or settings, metrics)
+        state = ServerState.build(settings, store, metrics, selection, queue=queue, devices=devices)
         states.append(state)
         server = TestServer(create_app(state))
         await server.start_server(access_log=None)
@@ -148,6 +151,7 @@ async def serve() -> AsyncIterator[Serve]:
     for state in states:
         state.flights.cancel_all()
         state.close()
+        state.devices.close()
 
 
 @pytest.fixture

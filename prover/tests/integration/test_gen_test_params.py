@@ -17,8 +17,8 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
 from prover.proving.proof_encoding import read_proof
+from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
-from prover.proving.service import prove_with_key
 from shared.proof_wire import encode_request
 from shared.witness_inputs import public_inputs
 

@@ -32,6 +32,8 @@ TITLES: Mapping[str, str] = {
     "overloaded": "Too many requests are waiting",
     "out_of_memory": "The proof does not fit into memory",
     "device_unavailable": "The machine refused what proving needs",
+    "device_out_of_memory": "The proof does not fit into the memory of the GPU",
+    "device_lost": "The GPU failed",
     "queue_unavailable": "The job queue cannot be reached",
     "queue_full": "Too many jobs are waiting",
     "shutting_down": "The service is shutting down",

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from prover.cli.device_options import device_options, device_settings_of
 from prover.cli.flag_words import FlagWords
 from prover.cli.key_checks import key_checks
 from prover.cli.key_options import (
@@ -32,6 +33,7 @@ _METRICS_ADDRESS: str = HttpSettings().metrics_address
     examples=(
         "prover check",
         "prover check --run-mode forester --keys-dir /var/lib/prover/keys",
+        "prover check --device cuda",
         "prover check --output json | jq '.checks[] | select(.status == \"failure\")'",
     ),
     epilog="Exit codes: 0 no failure (there may be warnings), 1 a failure, 2 usage, 78 configuration.",
@@ -75,6 +77,7 @@ _METRICS_ADDRESS: str = HttpSettings().metrics_address
     show_envvar=True,
     help="Redis of the job queue.",
 )
+@device_options
 @output_option
 def check(
     keys_dir: Path,
@@ -89,6 +92,8 @@ def check(
 ) -> None:
     """Check processor, memory, disk, limits, GPU, keys, ports and Redis, with a hint for whatever is wrong.
 
+    GPUs are opened where --device asks for them.
+
     What falls short of the specification's host table is a warning; too little for the selected keys is a failure.
     Without --run-mode and --circuit these are the keys that are in the folder.
     """
@@ -97,11 +102,12 @@ def check(
     if options["auto_download"]:
         given["auto_download"] = True
     settings = load_settings({"keys": given})
+    devices = device_settings_of(options)
     split_address(prover_address, "--prover-address")
     metrics, chosen = metrics_address or _METRICS_ADDRESS, metrics_address is not None
     split_address(metrics, "--metrics-address")
     checks = [
-        *machine_checks(keys_dir),
+        *machine_checks(keys_dir, devices=devices),
         *key_checks(settings.keys, settings.proving, selection_from(run_mode, circuits, key_set)),
         check_address("API address", prover_address, "--prover-address"),
         check_address("metrics address", metrics, "--metrics-address", must_be_free=chosen),

@@ -7,14 +7,23 @@ import resource
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
+from prover.errors import SettingsInvalid
 from prover.http.app import split_address
+from prover.kernel.device import cuda_version
 from prover.kernel.engine import Engine
 from prover.keys.memory import gibibytes
 from prover.observability.memory import memory_limit_bytes
+from prover.observability.metrics import Metrics
 from prover.processors import cpu_quota
+from prover.proving.device_choice import open_devices
+from prover.proving.gpu import Gpu
+from prover.settings import DeviceSettings
 
 LEAST_MEMORY_BYTES = 32 * 10**9
 LEAST_CORES = 16
@@ -24,6 +33,7 @@ LEAST_DISK_BYTES = 100 * 10**9
 _LEAST_OPEN_FILES = 8192 + 256
 """Connections that the API accepts, and what the process opens besides."""
 _ROOT = Path("/")
+_ON_PROCESSOR = DeviceSettings()
 _VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
 _BACKENDS = {
     "ifma": "AVX-512 IFMA, the fastest arithmetic",
@@ -52,15 +62,15 @@ class Check:
     hint: str = ""
 
 
-def machine_checks(keys_dir: Path, root: Path = _ROOT) -> Iterator[Check]:
-    """Check processor, memory, disk and limits of this machine."""
+def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_PROCESSOR) -> Iterator[Check]:
+    """Check processor, memory, disk, limits and GPUs of this machine."""
     yield check_cores(root)
     yield check_arithmetic()
     yield check_memory(memory_limit_bytes(root))
     yield check_disk(keys_dir)
     yield check_rotation(keys_dir, root)
     yield check_open_files()
-    yield check_gpu(root)
+    yield check_gpu(root, devices)
 
 
 def check_cores(root: Path = _ROOT) -> Check:
@@ -132,15 +142,32 @@ def check_open_files() -> Check:
     return Check("open files", Status.OK, detail)
 
 
-def check_gpu(root: Path = _ROOT) -> Check:
-    """Tell which GPUs the driver knows."""
+def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_PROCESSOR) -> Check:
+    """Tell which GPUs the driver knows and, where they are to make proofs, open them."""
     models = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
         lines = path.read_text(errors="replace").splitlines()
         models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    if models:
-        return Check("GPU", Status.INFO, f"{', '.join(models)}; this version proves on the processor")
-    return Check("GPU", Status.INFO, "none found; this version proves on the processor")
+    known = ", ".join(models) or "none known to the driver"
+    if settings.policy == "cpu":
+        return Check("GPU", Status.INFO, f"{known}; proofs are made on the processor (--device)")
+    try:
+        with closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices:
+            choice, opened = devices.choice, [_described(gpu) for gpu in devices.gpus]
+    except SettingsInvalid as error:
+        return Check("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
+    if not opened:
+        hint = "see prover/docs/how-to/gpu.md, or choose the processor with --device cpu"
+        return Check("GPU", Status.WARNING, f"{known}; {choice.reason}", hint)
+    return Check("GPU", Status.OK, "; ".join(opened))
+
+
+def _described(gpu: Gpu) -> str:
+    info = gpu.info
+    return (
+        f"{gpu.name} is {info.name}, capability {info.capability[0]}.{info.capability[1]}, CUDA of the driver "
+        f"{cuda_version(info.driver_version)}, {gibibytes(info.memory_bytes)}, budget {gibibytes(info.budget_bytes)}"
+    )
 
 
 def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> Check:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from prover.cli.download_display import LogLines
@@ -23,6 +24,7 @@ from prover.keys.selection import CircuitSelection
 from prover.keys.store import Fetch, KeyStore
 from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
+from prover.proving.device_choice import open_devices
 from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, own_version
 from shared.circuit_id import CircuitId
@@ -41,18 +43,19 @@ async def run_server(settings: Settings) -> int:
     metrics = Metrics(registry)
     shutdown = Shutdown()
     shutdown.install()
-    with Engine(settings.proving.threads) as engine:
+    with Engine(settings.proving.threads) as engine, closing(open_devices(settings, metrics)) as devices:
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
         keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted)
         preloader = Preloader(keys, required, fetch)
         queue = QueuePart.open(settings, metrics)
         store = queue.store if queue else None
-        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required, store)
+        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required, store, devices)
         _log.info(
             "starting",
             kernel=kernel_version(),
             backend=engine.backend,
+            device=devices.choice.taken,
             threads=engine.threads,
             concurrency=settings.proving.permits,
             keys_dir=str(settings.keys.directory),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from prover.cli.device_options import device_options, device_overrides
 from prover.cli.flag_words import FlagWords
 from prover.cli.http_options import http_options
 from prover.cli.queue_options import queue_options
@@ -25,11 +26,13 @@ _log = get_logger(__name__)
         "prover start --run-mode forester --preload-keys forester --auto-download",
         "REDIS_URL=redis://localhost:6379 prover start --keys-dir proving-keys/",
         "prover start --queue-only --circuit append --redis-url redis://localhost:6379",
+        "prover start --device cuda --preload-keys forester",
         "prover start --prover-address 127.0.0.1:3001 --metrics-address 127.0.0.1:9998 --keys-dir keys/",
         "curl -s -d @request.json http://127.0.0.1:3001/prove",
     ),
 )
 @start_options
+@device_options
 @http_options
 @queue_options
 @click.pass_obj
@@ -42,7 +45,7 @@ def start(level: str, /, **options: Any) -> None:
     With --redis-url batches become jobs that all instances on the same Redis prove (append, update, address-append;
     others when the client asks for it); the circuits of --run-mode and --circuit are those that this one proves.
     """
-    settings = load_settings(overrides_of(options, os.environ))
+    settings = load_settings({**overrides_of(options, os.environ), **device_overrides(options)})
     configure_logs(
         stream=sys.stdout if options["json_logging"] else None,
         as_json=options["json_logging"] or settings.log.json_lines,

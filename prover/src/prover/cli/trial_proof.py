@@ -3,8 +3,8 @@
 from prover.cli.gen_test_params import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
+from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
-from prover.proving.service import prove_with_key
 from shared.circuit_id import CircuitId
 from shared.proof_wire import encode_request
 

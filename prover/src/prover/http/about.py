@@ -7,8 +7,33 @@ import msgspec
 from aiohttp import web
 
 from prover.http.state import STATE
+from prover.kernel.device import cuda_version
 from prover.kernel.engine import kernel_version
+from prover.proving.devices import Devices
+from prover.proving.gpu import Gpu
 from prover.versions import INTERFACE_VERSION, own_version
+
+
+class GpuState(msgspec.Struct, frozen=True):
+    """One GPU: ``driver`` is the version of CUDA that its driver has, ``problem`` says why it is not used now."""
+
+    device: str
+    model: str
+    driver: str
+    memory_bytes: int
+    budget_bytes: int
+    key_bytes: int
+    keys: int
+    problem: str | None
+
+
+class DeviceState(msgspec.Struct, frozen=True):
+    """What makes proofs: asked for (cpu, cuda, auto), chosen (cpu, cuda), and why."""
+
+    asked: str
+    chosen: str
+    reason: str
+    gpus: list[GpuState]
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -18,6 +43,7 @@ class Version(msgspec.Struct, frozen=True):
     prover: str
     kernel: str
     python: str
+    device: DeviceState
 
 
 class KeyState(msgspec.Struct, frozen=True):
@@ -41,9 +67,31 @@ class Reloaded(msgspec.Struct, frozen=True):
     reloaded: bool
 
 
-async def version(_: web.Request) -> web.Response:
-    """Tell the versions."""
-    return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), ".".join(map(str, sys.version_info[:3]))))
+async def version(request: web.Request) -> web.Response:
+    """Tell the versions, and what makes proofs."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    device = device_state(request.app[STATE].devices)
+    return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), python, device))
+
+
+def device_state(devices: Devices) -> DeviceState:
+    """Describe what makes proofs now."""
+    choice = devices.choice
+    return DeviceState(choice.asked, choice.taken, choice.reason, [_gpu_state(gpu) for gpu in devices.gpus])
+
+
+def _gpu_state(gpu: Gpu) -> GpuState:
+    info, (keys, key_bytes) = gpu.info, gpu.occupancy()
+    return GpuState(
+        gpu.name,
+        info.name,
+        cuda_version(info.driver_version),
+        info.memory_bytes,
+        info.budget_bytes,
+        key_bytes,
+        keys,
+        gpu.problem,
+    )
 
 
 async def openapi(_: web.Request) -> web.Response:

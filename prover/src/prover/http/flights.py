@@ -13,7 +13,8 @@ from typing import Any
 
 from prover.errors import Cancelled, KeyLoading, ProofTimedOut, ShuttingDown, TryAgainLater
 from prover.kernel.cancellation import CancelFlag
-from prover.proving.service import OnPhase, Phase, Proof
+from prover.proving.proof_making import Proof
+from prover.proving.service import OnPhase, Phase
 
 Work = Callable[[CancelFlag, OnPhase], Proof]
 """What a flight does, in a thread."""

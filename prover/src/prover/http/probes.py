@@ -44,7 +44,7 @@ def what_is_missing(state: ServerState) -> list[str]:
     if not state.settings.keys.auto_download and not state.keys.installed():
         missing.append(f"no proving keys in {state.settings.keys.directory}")
     missing += state.missing_required()
-    problem = state.health.problem()
+    problem = state.health.problem() or state.devices.problem()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
     if state.queue is not None and not _answers(state.queue, state.loop):

@@ -18,6 +18,7 @@ from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
 from prover.proving.device_health import DeviceHealth
+from prover.proving.devices import Devices
 from prover.proving.service import ProvingService
 from prover.queue.store import JobStore
 from prover.settings import ProvingSettings, Settings
@@ -33,6 +34,7 @@ class ServerState:
     admission: Admission
     service: ProvingService
     health: DeviceHealth
+    devices: Devices
     metrics: Metrics
     executor: ThreadPoolExecutor
     flights: Flights
@@ -64,14 +66,16 @@ class ServerState:
         selection: CircuitSelection | None = None,
         missing_required: Callable[[], list[str]] = list,
         queue: JobStore | None = None,
+        devices: Devices | None = None,
     ) -> "ServerState":
-        """Build the state of a server around a key store, inside its event loop. The caller closes the queue.
+        """Build the state of a server around a key store, inside its event loop. The caller closes queue and devices.
 
         Raises SettingsInvalid for API keys that cannot be read.
         """
         proving, http = settings.proving, settings.http
         admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
         health = DeviceHealth()
+        devices = devices or Devices.processor(metrics)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
         threads = proving.permits + proving.waiting_limit
         executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
@@ -80,8 +84,9 @@ class ServerState:
             keys=keys,
             selection=selection or CircuitSelection.everything(),
             admission=admission,
-            service=ProvingService(keys, admission, metrics, health),
+            service=ProvingService(keys, admission, metrics, health, devices),
             health=health,
+            devices=devices,
             metrics=metrics,
             executor=executor,
             flights=Flights(executor, threads),

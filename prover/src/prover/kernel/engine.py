@@ -8,7 +8,7 @@ import enum
 import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
@@ -104,6 +104,17 @@ class Witness:
     a: bytes
     b: bytes
     c: bytes
+
+
+class ProofCalls(NamedTuple):
+    """Functions of the kernel that prove with one kind of key; all kinds take the same arguments."""
+
+    scratch_bytes: Any
+    prove: Any
+    prove_with_blinding: Any
+
+
+_HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
 class Engine:
@@ -258,8 +269,12 @@ class LoadedKey:
     @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
-        with self._engine.use() as engine, self._handle.use() as key:
-            return int(lib.g16_prove_scratch_bytes(engine, key))
+        return self.scratch_by(_HOST_CALLS, self._handle)
+
+    def scratch_by(self, calls: ProofCalls, handle: Handle) -> int:
+        """Working memory, in bytes, of one proof by ``calls`` upon ``handle``."""
+        with self._engine.use() as engine, handle.use() as key:
+            return int(calls.scratch_bytes(engine, key))
 
     def prove(
         self,
@@ -273,19 +288,31 @@ class LoadedKey:
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
+        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
+
+    def prove_by(
+        self,
+        calls: ProofCalls,
+        handle: Handle,
+        inputs: bytes,
+        cancel: CancelFlag | None = None,
+        blinding: tuple[bytes, bytes] | None = None,
+        form: BlindingForm = BlindingForm.CLASSICAL,
+    ) -> KernelProof:
+        """Do the same by ``calls`` upon ``handle``, this key or its copy on a device; raises what these report."""
         error = new_error()
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         count = _count(inputs)
-        with self._engine.use() as engine, self._handle.use() as key:
-            size = int(lib.g16_prove_scratch_bytes(engine, key))
+        with self._engine.use() as engine, handle.use() as key:
+            size = int(calls.scratch_bytes(engine, key))
             with self._scratch.lend(size) as scratch:
                 rest = (inputs, count, scratch, len(scratch), _cell(cancel), error)
                 if blinding is None:
-                    status = lib.g16_prove(engine, key, proof, stage_ns, *rest)
+                    status = calls.prove(engine, key, proof, stage_ns, *rest)
                 else:
                     _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                    status = lib.g16_prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
+                    status = calls.prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
         check(status, error)
         seconds = {name: ns / 1e9 for name, ns in zip(STAGES, stage_ns, strict=True)}
         return KernelProof(bytes(ffi.buffer(proof)), seconds)

@@ -21,6 +21,7 @@ class Handle:
         self._lock = threading.Lock()
         self._users = 0
         self._closed = False
+        self._on_close: list[Callable[[], None]] = []
 
     @contextmanager
     def use(self) -> Iterator[Any]:
@@ -32,11 +33,15 @@ class Handle:
         try:
             yield self._pointer
         finally:
-            with self._lock:
-                self._users -= 1
-                last = self._closed and self._users == 0
-            if last:
-                ffi.release(self._pointer)
+            self._leave()
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called when close is, before the handle ends; at once if it was."""
+        with self._lock:
+            if not self._closed:
+                self._on_close.append(callback)
+                return
+        callback()
 
     @property
     def closed(self) -> bool:
@@ -49,6 +54,17 @@ class Handle:
             if self._closed:
                 return
             self._closed = True
-            idle = self._users == 0
-        if idle:
+            self._users += 1
+            callbacks, self._on_close = self._on_close, []
+        try:
+            for callback in callbacks:
+                callback()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = self._closed and self._users == 0
+        if last:
             ffi.release(self._pointer)

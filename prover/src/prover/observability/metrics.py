@@ -14,6 +14,11 @@ SUBMISSIONS = ("new", "duplicate", "refused")
 RETRY_REASONS = ("lease_ended", "fault", "handed_back")
 """Why a job is begun again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
 
+PROCESSOR = "cpu"
+"""Name of what makes proofs where no GPU does; those are ``cuda:0`` and so on."""
+DEVICE_FAILURES = ("out_of_memory", "lost", "wrong_proof", "unavailable", "too_large", "unsupported")
+"""Why a proof was not made on a GPU that was asked to; the last two are refusals that last."""
+
 SWEEPS = ("stuck", "old_requests", "failed", "results")
 
 _FAST = (0.005, 0.01, 0.025, 0.05)
@@ -138,6 +143,7 @@ class Metrics:
             registry=registry,
         )
         self._declare_queue(registry)
+        self._declare_devices(registry)
         self.key_budget_bytes = Gauge(
             "prover_key_store_budget_bytes",
             "Memory that loaded proving keys may take together; 0 without a limit.",
@@ -152,6 +158,42 @@ class Metrics:
         for kind in CIRCUIT_TYPES:
             for status in STATUSES:
                 self.requests.labels(kind, status)
+
+    def _declare_devices(self, registry: CollectorRegistry) -> None:
+        """Metrics of what makes proofs: ``device`` is cpu, or cuda:0 and so on."""
+        device = ("device",)
+        self.device_info = Gauge(
+            "prover_device_info",
+            "Always 1; the labels tell what was asked for (cpu, cuda, auto), what was chosen (cpu, cuda), and why.",
+            ("asked", "chosen", "cause"),
+            registry=registry,
+        )
+        self.device_up = Gauge("prover_device_up", "Whether a GPU is open.", device, registry=registry)
+        self.device_keys = Gauge("prover_device_keys", "Proving keys on a GPU.", device, registry=registry)
+        self.device_memory_bytes = Gauge(
+            "prover_device_memory_bytes",
+            "Memory of a GPU: what keys take, the budget for this process, and all of it.",
+            (*device, "part"),
+            registry=registry,
+        )
+        self.device_proofs = Counter(
+            "prover_device_proofs_total", "Proofs made and verified, by what made them.", device, registry=registry
+        )
+        self.device_faults = Counter(
+            "prover_device_faults_total",
+            "Proofs that a GPU did not make, by reason.",
+            (*device, "reason"),
+            registry=registry,
+        )
+        self.device_fallbacks = Counter(
+            "prover_device_fallbacks_total",
+            "Proofs made on the processor though a GPU was chosen, by reason.",
+            ("reason",),
+            registry=registry,
+        )
+        self.device_proofs.labels(PROCESSOR)
+        for reason in DEVICE_FAILURES:
+            self.device_fallbacks.labels(reason)
 
     def _declare_queue(self, registry: CollectorRegistry) -> None:
         """Metrics of jobs; without a queue they stay at zero. Gauges tell of all instances, counters of this one."""

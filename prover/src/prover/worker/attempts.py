@@ -21,8 +21,9 @@ from prover.errors import (
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.keys.selection import CircuitSelection
 from prover.observability.metrics import CIRCUIT_TYPES, UNKNOWN_CIRCUIT, Metrics
+from prover.proving.proof_making import Proof
 from prover.proving.request import read_envelope, read_task
-from prover.proving.service import Proof, ProvingService
+from prover.proving.service import ProvingService
 from prover.queue.jobs import Claim
 from prover.queue.store import JobStore
 from prover.worker.backoff import backoff_delays
@@ -132,6 +133,7 @@ class Attempts:
             _log.info(
                 "job_finished",
                 circuit=proof.circuit.name,
+                device=proof.device,
                 duration_ms=duration_ms,
                 key_ms=round(timings.key_s * 1000, 1),
                 wait_ms=round(timings.wait_s * 1000, 1),

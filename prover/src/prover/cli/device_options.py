@@ -1,0 +1,72 @@
+"""Options about what makes proofs, of every command that makes some."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from prover.settings import DeviceSettings, device_settings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SETTINGS = {
+    "device": "device",
+    "cuda_devices": "cuda_devices",
+    "cuda_library": "cuda_library",
+    "cuda_memory_gb": "cuda_memory_gib",
+}
+"""Settings by the names of the options."""
+_OPTIONS = (
+    click.option(
+        "--device",
+        metavar="cpu|cuda|cuda:N|auto",
+        envvar="PROVER_DEVICE",
+        show_envvar=True,
+        show_default="cpu",
+        help="What makes proofs: cuda fails where no GPU can be used, auto then takes the processor and says so.",
+    ),
+    click.option(
+        "--cuda-devices",
+        metavar="N,N",
+        envvar="PROVER_CUDA_DEVICES",
+        show_envvar=True,
+        show_default="all",
+        help="Indices of the GPUs among which proofs are divided.",
+    ),
+    click.option(
+        "--cuda-library",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        envvar="PROVER_CUDA_LIBRARY",
+        show_envvar=True,
+        show_default="libgroth16_cuda.so beside the kernel",
+        help="The CUDA library, made by `make native-cuda`.",
+    ),
+    click.option(
+        "--cuda-memory-gb",
+        type=click.FloatRange(0),
+        metavar="N",
+        envvar="PROVER_CUDA_MEMORY_GIB",
+        show_envvar=True,
+        show_default="nine tenths of what is free",
+        help="GiB of each GPU for keys and proofs; the key unused for longest leaves.",
+    ),
+)
+
+
+def device_options(command: Function) -> Function:
+    """Add the options of this module to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def device_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the options say, by the names of the settings."""
+    return {setting: options[option] for option, setting in _SETTINGS.items() if options[option] is not None}
+
+
+def device_settings_of(options: Mapping[str, Any]) -> DeviceSettings:
+    """Return the settings that the options make; raises SettingsInvalid."""
+    return device_settings(**device_overrides(options))

@@ -1,0 +1,87 @@
+"""What makes the proofs of a process: ``cpu``, ``cuda`` or nothing, ``auto`` as it comes."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from prover.errors import DeviceOutOfMemory, DeviceUnavailable, SettingsInvalid
+from prover.kernel.device import LIBRARY_REMEDY, Device, device_count, find_library
+from prover.observability.metrics import Metrics
+from prover.proving.devices import Choice, Devices
+from prover.proving.gpu import Gpu
+from prover.settings import DeviceSettings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_GIB = 2**30
+_ON_PROCESSOR = "proofs are made on the processor"
+
+
+def open_devices(settings: DeviceSettings, metrics: Metrics) -> Devices:
+    """Open the GPUs that the settings ask for and say what was chosen; the caller closes them.
+
+    Under ``cuda`` every GPU that is meant must open; under ``auto`` those that do are used, and without any the
+    processor. Raises SettingsInvalid when ``cuda`` cannot be had.
+    """
+    if settings.policy == "cpu":
+        return Devices.processor(metrics)
+    devices = _chosen(settings, metrics)
+    choice = devices.choice
+    note = _log.warning if choice.asked == "auto" and choice.taken == "cpu" else _log.info
+    names = [gpu.name for gpu in devices.gpus]
+    note("device", asked=choice.asked, chosen=choice.taken, gpus=names, reason=choice.reason)
+    return devices
+
+
+def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
+    cause = "no_library"
+    try:
+        library = find_library(settings.cuda_library)
+        cause = "no_gpu"
+        indices = settings.indices or range(_count(library))
+        cause = "not_usable"
+        gpus = _opened(settings, library, indices, metrics)
+    except (DeviceUnavailable, DeviceOutOfMemory) as error:
+        if settings.policy == "cuda":
+            raise SettingsInvalid(_refusal(settings, error.detail)) from error
+        return Devices(Choice("auto", "cpu", cause, f"{_ON_PROCESSOR}: {error.detail}"), (), metrics)
+    cause = "found" if settings.policy == "auto" else "asked"
+    models = ", ".join(f"{gpu.name} {gpu.info.name}" for gpu in gpus)
+    return Devices(Choice(settings.policy, "cuda", cause, f"proofs are made on {models}"), gpus, metrics)
+
+
+def _count(library: Path) -> int:
+    count = device_count(library)
+    if not count:
+        raise DeviceUnavailable("the CUDA driver knows no GPU; see nvidia-smi and CUDA_VISIBLE_DEVICES")
+    return count
+
+
+def _opened(settings: DeviceSettings, library: Path, indices: Sequence[int], metrics: Metrics) -> list[Gpu]:
+    """Open GPUs, all of them or, under ``auto``, those that can be; raises for the first if none can."""
+    gpus: list[Gpu] = []
+    failures = []
+    budget_bytes = int(settings.cuda_memory_gib * _GIB)
+    with ExitStack() as opened:
+        for index in indices:
+            try:
+                gpu = Gpu(index, partial(Device, library, index, budget_bytes), metrics)
+            except (DeviceUnavailable, DeviceOutOfMemory) as error:
+                if settings.policy == "cuda":
+                    raise
+                _log.warning("gpu_not_used", device=f"cuda:{index}", error=error.detail)
+                failures.append(error)
+            else:
+                opened.callback(gpu.close)
+                gpus.append(gpu)
+        if not gpus:
+            raise failures[0]
+        opened.pop_all()
+    return gpus
+
+
+def _refusal(settings: DeviceSettings, detail: str) -> str:
+    remedy = "" if LIBRARY_REMEDY in detail else "; mend that, choose other GPUs, or use --device auto or cpu"
+    return f"--device {settings.device} (PROVER_DEVICE): {detail}{remedy}"

@@ -1,0 +1,104 @@
+"""Which keys are on a GPU, and which of them leave when its memory is short: decisions, under the lock of the GPU."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+
+from prover.kernel.device import DeviceKey
+from prover.kernel.engine import LoadedKey
+
+
+@dataclass(eq=False)
+class GpuSlot:
+    """A key on the GPU, or on its way there; ``bytes`` are its own, ``proof_bytes`` those of one proof with it."""
+
+    key: LoadedKey
+    bytes: int
+    proof_bytes: int
+    copy: Future[DeviceKey] = field(default_factory=Future)
+    users: int = 0
+    last_use: int = 0
+    retired: bool = False
+    """Whether no new request gets it, so that it ends with its last user."""
+
+    def end(self) -> None:
+        """Release the copy, if there is one."""
+        if self.copy.done() and self.copy.exception() is None:
+            self.copy.result().close()
+
+
+class GpuKeys:
+    """The slots of a GPU. Those that a method gives back have no users any more; its caller ends them."""
+
+    def __init__(self) -> None:
+        self._slots: dict[LoadedKey, GpuSlot] = {}
+        self._retiring: set[GpuSlot] = set()
+        self._uses = count(1)
+
+    def find(self, key: LoadedKey) -> GpuSlot | None:
+        """Return the slot of a key."""
+        return self._slots.get(key)
+
+    def occupancy(self) -> tuple[int, int]:
+        """Count the keys on the GPU, and their bytes."""
+        slots = [*self._slots.values(), *self._retiring]
+        return len(slots), sum(slot.bytes for slot in slots)
+
+    def add(self, new: GpuSlot, budget: int) -> list[GpuSlot] | None:
+        """Take a slot in for the idle ones that it displaces, the longest unused first.
+
+        None, and nothing done, when those in use leave no room in ``budget`` bytes for it and one proof.
+        """
+        stay = [*self._slots.values(), *self._retiring]
+        idle = sorted((slot for slot in self._slots.values() if not slot.users), key=lambda slot: slot.last_use)
+        victims: list[GpuSlot] = []
+        while _excess([new, *stay], budget) > 0:
+            if not idle:
+                return None
+            victims.append(idle.pop(0))
+            stay.remove(victims[-1])
+        for victim in victims:
+            self.retire(victim)
+        self._slots[new.key] = new
+        return victims
+
+    def use(self, slot: GpuSlot) -> None:
+        """Count one user more."""
+        slot.users += 1
+        slot.last_use = next(self._uses)
+
+    def leave(self, slot: GpuSlot) -> bool:
+        """Count one user less; tells whether the slot must end now."""
+        slot.users -= 1
+        if slot.users or not slot.retired:
+            return False
+        self._retiring.discard(slot)
+        return True
+
+    def retire(self, slot: GpuSlot) -> bool:
+        """Give a slot to nobody any more; tells whether it must end now."""
+        if self._slots.get(slot.key) is slot:
+            del self._slots[slot.key]
+        slot.retired = True
+        if slot.users:
+            self._retiring.add(slot)
+        return not slot.users
+
+    def retire_all(self) -> list[GpuSlot]:
+        """Retire all slots."""
+        return [slot for slot in list(self._slots.values()) if self.retire(slot)]
+
+    def retire_idle(self) -> list[GpuSlot]:
+        """Retire the slots that have no users."""
+        return [slot for slot in list(self._slots.values()) if not slot.users and self.retire(slot)]
+
+    def retire_busy(self) -> None:
+        """Retire the slot in use that was asked for least lately."""
+        busy = [slot for slot in self._slots.values() if slot.users]
+        if busy:
+            self.retire(min(busy, key=lambda slot: slot.last_use))
+
+
+def _excess(slots: list[GpuSlot], budget: int) -> int:
+    """By how much keys, and the largest proof that one of them makes, exceed a budget."""
+    return sum(slot.bytes for slot in slots) + max(slot.proof_bytes for slot in slots) - budget

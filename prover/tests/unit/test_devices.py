@@ -1,0 +1,184 @@
+"""What is done about GPUs that fail: the processor takes over under auto, requests are refused under cuda."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from fake_gpu import FakeDevice, FakeGpus, tiny_key, tiny_task, wrong
+
+from prover.errors import (
+    DeviceLost,
+    DeviceOutOfMemory,
+    DeviceUnavailable,
+    OutOfMemory,
+    ProverError,
+    UnsupportedKey,
+    WitnessRejected,
+)
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.observability.metrics import Metrics
+from prover.proving.devices import Choice, Devices
+from prover.proving.gpu import Gpu
+from prover.proving.proof_making import Proof
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(threads=1) as engine:
+        yield engine
+
+
+@pytest.fixture
+def key(engine: Engine) -> Iterator[LoadedKey]:
+    with tiny_key(engine) as key:
+        yield key
+
+
+def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> Devices:
+    return Devices(Choice(policy, "cuda", "found", ""), gpus, metrics)
+
+
+def prove(devices: Devices, key: LoadedKey) -> Proof:
+    with devices.place(key, CancelFlag()) as place:
+        proof = place.prove(tiny_task(), CancelFlag())
+    key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
+    return proof
+
+
+def count(metrics: Metrics, name: str, *labels: str) -> float:
+    value: float = getattr(metrics, name).labels(*labels)._value.get()
+    return value
+
+
+def test_processor__chosen__makes_the_proofs(key: LoadedKey) -> None:
+    metrics = FakeGpus().metrics
+    devices = Devices.processor(metrics)
+    assert prove(devices, key).device == "cpu"
+    assert devices.problem() is None
+    assert count(metrics, "device_info", "cpu", "cpu", "asked") == 1
+    assert count(metrics, "device_proofs", "cpu") == 1
+
+
+@pytest.mark.parametrize("policy", ["cuda", "auto"])
+def test_gpu__that_works__makes_the_proofs(key: LoadedKey, policy: str) -> None:
+    gpus = FakeGpus(FakeDevice())
+    devices = devices_of(policy, gpus.metrics, gpus.make(3))
+    assert prove(devices, key).device == "cuda:3"
+    assert count(gpus.metrics, "device_proofs", "cuda:3") == 1
+    assert count(gpus.metrics, "device_proofs", "cpu") == 0
+
+
+FAULTS = [
+    (DeviceOutOfMemory("full"), "out_of_memory", False),
+    (DeviceLost("gone"), "lost", True),
+    (wrong, "wrong_proof", True),
+    (DeviceUnavailable("no random bytes"), "unavailable", False),
+]
+
+
+@pytest.mark.parametrize(("fault", "reason", "reopened"), FAULTS, ids=[reason for _, reason, _ in FAULTS])
+def test_fault__under_auto__is_made_up_for_by_the_processor(
+    key: LoadedKey, fault: object, reason: str, reopened: bool
+) -> None:
+    first, second = FakeDevice(), FakeDevice()
+    first.proof_faults = [fault]  # type: ignore[list-item]
+    gpus = FakeGpus(first, second)
+    devices = devices_of("auto", gpus.metrics, gpus.make())
+    assert prove(devices, key).device == "cpu"
+    assert count(gpus.metrics, "device_faults", "cuda:0", reason) == 1
+    assert count(gpus.metrics, "device_fallbacks", reason) == 1
+    assert first.closed is reopened
+    assert prove(devices, key).device == "cuda:0"
+    assert bool(second.copies) is reopened
+
+
+@pytest.mark.parametrize(("fault", "reason", "reopened"), FAULTS, ids=[reason for _, reason, _ in FAULTS])
+def test_fault__under_cuda__is_a_typed_refusal_that_may_be_retried(
+    key: LoadedKey, fault: object, reason: str, reopened: bool
+) -> None:
+    first = FakeDevice()
+    first.proof_faults = [fault]  # type: ignore[list-item]
+    gpus = FakeGpus(first, FakeDevice())
+    devices = devices_of("cuda", gpus.metrics, gpus.make())
+    with pytest.raises(DeviceOutOfMemory if reason == "out_of_memory" else DeviceUnavailable) as caught:
+        prove(devices, key)
+    assert isinstance(caught.value, DeviceLost) is reopened
+    assert (caught.value.status, caught.value.retryable) == (503, True)
+    assert count(gpus.metrics, "device_fallbacks", reason) == 0
+    assert prove(devices, key).device == "cuda:0"
+
+
+@pytest.mark.parametrize("error", [WitnessRejected("constraint #1 is not satisfied"), OutOfMemory("of the host")])
+def test_error__that_is_not_the_gpus__is_raised_as_it_is(key: LoadedKey, error: ProverError) -> None:
+    device = FakeDevice()
+    device.proof_faults = [error]
+    gpus = FakeGpus(device)
+    devices = devices_of("auto", gpus.metrics, gpus.make())
+    with pytest.raises(type(error)):
+        prove(devices, key)
+    assert not device.closed
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "reason"),
+    [
+        (FakeDevice(budget=50), DeviceOutOfMemory, "too_large"),
+        (FakeDevice(), UnsupportedKey, "unsupported"),
+    ],
+    ids=["too_large", "unsupported"],
+)
+def test_key__that_a_gpu_does_not_take__is_proved_on_the_processor_or_refused(
+    key: LoadedKey, device: FakeDevice, error: type[ProverError], reason: str
+) -> None:
+    device.load_faults = [UnsupportedKey("not for GPUs")] * 2
+    gpus = FakeGpus(device, device)
+    with pytest.raises(error):
+        prove(devices_of("cuda", gpus.metrics, gpus.make()), key)
+    assert prove(devices_of("auto", gpus.metrics, gpus.make()), key).device == "cpu"
+    assert count(gpus.metrics, "device_fallbacks", reason) == 1
+    assert not device.closed
+
+
+def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
+    gpus = FakeGpus(FakeDevice(), FakeDevice())
+    devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
+    with ExitStack() as running:
+        places = [running.enter_context(devices.place(key, CancelFlag())) for _ in range(4)]
+        assert [gpu.leases for gpu in devices.gpus] == [2, 2]
+        made = [place.prove(tiny_task(), CancelFlag()).device for place in places]
+    assert sorted(made) == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
+    assert prove(devices, key).device in ("cuda:0", "cuda:1")
+
+
+def test_gpu__that_has_the_key__is_preferred_among_idle_ones(engine: Engine, key: LoadedKey) -> None:
+    first, second = FakeDevice(), FakeDevice()
+    gpus = FakeGpus(first, second)
+    devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
+    with tiny_key(engine) as other, devices.place(other, CancelFlag()):
+        assert prove(devices, key).device == "cuda:1"
+    assert prove(devices, key).device == "cuda:1"
+    assert len(first.copies) == 1
+
+
+def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None:
+    gpus = FakeGpus(FakeDevice(), FakeDevice())
+    devices = devices_of("cuda", gpus.metrics, gpus.make(0, pause_s=3600), gpus.make(1, pause_s=3600))
+    devices.gpus[0].give_up("gone")
+    assert prove(devices, key).device == "cuda:1"
+    assert devices.problem() is None
+    devices.gpus[1].give_up("gone, too")
+    assert devices.problem() == "cuda:0: gone; cuda:1: gone, too"
+    with pytest.raises(DeviceUnavailable):
+        prove(devices, key)
+
+
+def test_gpus__that_all_failed__are_no_problem_where_the_processor_takes_over(key: LoadedKey) -> None:
+    gpus = FakeGpus(FakeDevice())
+    devices = devices_of("auto", gpus.metrics, gpus.make(pause_s=3600))
+    devices.gpus[0].give_up("gone")
+    assert devices.problem() is None
+    assert prove(devices, key).device == "cpu"
+    assert count(gpus.metrics, "device_fallbacks", "unavailable") == 1

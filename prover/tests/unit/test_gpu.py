@@ -1,0 +1,230 @@
+"""One GPU of a prover: keys within its budget, faults, and opening it again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fake_gpu import FakeDevice, FakeGpus, tiny_key
+
+from prover.errors import (
+    Cancelled,
+    DeviceBudgetExceeded,
+    DeviceLost,
+    DeviceOutOfMemory,
+    DeviceUnavailable,
+    ShuttingDown,
+)
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.proving.gpu import Gpu
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(threads=1) as engine:
+        yield engine
+
+
+@pytest.fixture
+def keys(engine: Engine) -> Iterator[list[LoadedKey]]:
+    """Three keys, which count as different."""
+    keys = [tiny_key(engine) for _ in range(3)]
+    yield keys
+    for key in keys:
+        key.close()
+
+
+def use(gpu: Gpu, key: LoadedKey, *, wait: bool = False) -> None:
+    with gpu.lease(key, CancelFlag(), wait=wait):
+        pass
+
+
+def test_key__used_twice__is_copied_once_and_stays(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    use(gpu, keys[0])
+    assert device.held() == [keys[0]]
+    assert gpu.occupancy() == (1, 100)
+    gpu.close()
+    assert device.closed
+    assert not device.held()
+
+
+def test_keys__more_than_fit__leave_by_the_longest_disuse(keys: list[LoadedKey]) -> None:
+    first, second, third = keys
+    device = FakeDevice(budget=210)
+    gpu = FakeGpus(device).make()
+    for key in (first, second, first, third):
+        use(gpu, key)
+    assert device.held() == [first, third]
+
+
+def test_keys__that_leave_no_room_for_a_proof__make_others_go(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=209)
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    use(gpu, keys[1])
+    assert device.held() == [keys[1]]
+
+
+def test_key__that_can_never_fit__is_refused_with_the_numbers(keys: list[LoadedKey]) -> None:
+    mib = 2**20
+    gpu = FakeGpus(FakeDevice(budget=200 * mib, key_bytes=150 * mib, proof_bytes=60 * mib)).make()
+    with pytest.raises(DeviceBudgetExceeded, match=r"150\.0 MiB .* 60\.0 MiB .*cuda:0 is 200\.0 MiB") as caught:
+        use(gpu, keys[0], wait=True)
+    assert not caught.value.retryable
+    assert gpu.leases == 0
+
+
+def test_memory__in_use__is_refused_or_waited_for(keys: list[LoadedKey]) -> None:
+    device = FakeDevice(budget=110)
+    gpu = FakeGpus(device).make()
+    with ThreadPoolExecutor(1) as pool:
+        with gpu.lease(keys[0], CancelFlag(), wait=False):
+            with pytest.raises(DeviceOutOfMemory, match="taken by keys that other proofs use") as caught:
+                use(gpu, keys[1])
+            assert caught.value.retryable
+            waiting = pool.submit(use, gpu, keys[1], wait=True)
+            assert device.held() == [keys[0]]
+        waiting.result(60)
+    assert device.held() == [keys[1]]
+
+
+def test_memory__in_use_without_end__is_freed_with_its_present_users(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.proving.gpu._PATIENCE_S", 0.0)
+    device = FakeDevice(budget=110)
+    gpu = FakeGpus(device).make()
+    with ThreadPoolExecutor(1) as pool:
+        with gpu.lease(keys[0], CancelFlag(), wait=False):
+            waiting = pool.submit(use, gpu, keys[1], wait=True)
+            while gpu.holds(keys[0]):  # until no new request gets it
+                threading.Event().wait(0.01)
+            assert device.held() == [keys[0]]
+        waiting.result(60)
+    assert device.held() == [keys[1]]
+
+
+def test_waiting__for_memory__ends_with_its_request(keys: list[LoadedKey]) -> None:
+    gpu = FakeGpus(FakeDevice(budget=110)).make()
+    cancel = CancelFlag()
+    cancel.raise_flag()
+    with gpu.lease(keys[0], CancelFlag(), wait=False), pytest.raises(Cancelled), gpu.lease(keys[1], cancel, wait=True):
+        pass
+    assert gpu.leases == 0
+
+
+def test_key__wanted_by_several_while_it_is_copied__is_copied_once(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    device.may_load.clear()
+    gpu = FakeGpus(device).make()
+    with ThreadPoolExecutor(4) as pool:
+        uses = [pool.submit(use, gpu, keys[0]) for _ in range(4)]
+        device.may_load.set()
+        for done in uses:
+            done.result(60)
+    assert len(device.copies) == 1
+
+
+def test_key__closed__takes_its_copy_with_it(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    keys[0].close()
+    assert not device.held()
+    with gpu.lease(keys[1], CancelFlag(), wait=False):
+        keys[1].close()
+        assert device.held() == [keys[1]]
+    assert not device.held()
+    assert gpu.occupancy() == (0, 0)
+
+
+def test_copy__without_memory__is_tried_again_once_idle_keys_left(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    gpu = FakeGpus(device).make()
+    use(gpu, keys[0])
+    device.load_faults = [DeviceOutOfMemory()]
+    use(gpu, keys[1])
+    assert device.held() == [keys[1]]
+    device.load_faults = [DeviceOutOfMemory(), DeviceOutOfMemory()]
+    with pytest.raises(DeviceOutOfMemory):
+        use(gpu, keys[2])
+    use(gpu, keys[2])
+    assert device.held() == [keys[2]]
+
+
+def test_fault__of_a_proof__closes_the_device_after_its_users_and_opens_another(keys: list[LoadedKey]) -> None:
+    first, second = FakeDevice(), FakeDevice()
+    gpu = FakeGpus(first, second).make()
+    use(gpu, keys[0])
+    with gpu.lease(keys[1], CancelFlag(), wait=False):
+        gpu.give_up("an ECC error")
+        gpu.give_up("an ECC error")
+        assert first.held() == [keys[1]]
+        with pytest.raises(DeviceUnavailable, match="an ECC error"):
+            use(gpu, keys[0])  # not while somebody uses what is left
+    assert first.closed
+    assert not first.held()
+    use(gpu, keys[0])
+    assert second.held() == [keys[0]]
+
+
+def test_fault__while_a_key_is_copied__gives_the_device_up(keys: list[LoadedKey]) -> None:
+    first, second = FakeDevice(), FakeDevice()
+    first.load_faults = [DeviceLost("a copy failed")]
+    gpu = FakeGpus(first, second).make()
+    with pytest.raises(DeviceLost, match="a copy failed"):
+        use(gpu, keys[0])
+    assert first.closed
+    use(gpu, keys[0])
+    assert second.held() == [keys[0]]
+
+
+def test_faults__in_a_row__make_the_pauses_longer_until_a_proof_succeeds(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("prover.proving.gpu.time.monotonic", lambda: now)
+    gpu = FakeGpus(FakeDevice(), DeviceUnavailable("no driver"), FakeDevice(), FakeDevice()).make(pause_s=1)
+    gpu.give_up("it fell off the bus")
+    assert gpu.problem == "cuda:0: it fell off the bus"
+    with pytest.raises(DeviceUnavailable, match="it fell off the bus"):
+        use(gpu, keys[0])
+    now += 1.5
+    assert gpu.problem is None  # it may be tried
+    with pytest.raises(DeviceUnavailable, match="no driver"):
+        use(gpu, keys[0])
+    now += 1.5
+    assert gpu.problem == "cuda:0: no driver"  # two seconds this time
+    now += 1
+    use(gpu, keys[0])
+    gpu.note_success()
+    gpu.give_up("again")
+    now += 1.5
+    use(gpu, keys[0])
+
+
+def test_lease__after_the_end__is_refused(keys: list[LoadedKey]) -> None:
+    gpu = FakeGpus(FakeDevice()).make()
+    gpu.close()
+    with pytest.raises(ShuttingDown):
+        use(gpu, keys[0])
+
+
+def test_device__that_does_not_open_or_describe_itself__is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DeviceUnavailable):
+        FakeGpus(DeviceUnavailable()).make()
+    device = FakeDevice()
+
+    def fail() -> None:
+        raise DeviceLost
+
+    monkeypatch.setattr(device, "describe", fail)
+    with pytest.raises(DeviceLost):
+        FakeGpus(device).make()
+    assert device.closed
