@@ -16,7 +16,7 @@
 #define BENCH_THREADS 128
 #define PRODUCT_STEPS 128.0 /* wide multiply-adds of a Montgomery product */
 
-static device_queue queue = {0, DEVICE_OK, cudaSuccess};
+static device_queue queue = {0, DEVICE_OK, cudaSuccess, 0, 0};
 
 static void stop_on_failure(void) {
     device_note(&queue, cudaStreamSynchronize(queue.stream));

@@ -21,6 +21,9 @@ typedef enum device_status {
     DEVICE_FAILED = 2 /* a launch, a copy, or the device itself */
 } device_status;
 
+/* What an allocation takes: the runtime hands out multiples of this. */
+static inline uint64_t device_allocation(size_t bytes) { return bytes ? ((uint64_t)bytes + 511) / 512 * 512 : 512; }
+
 #define KERNEL_NAME_(name) name##_kernel
 #define KERNEL_NAME(name) KERNEL_NAME_(name)
 
@@ -52,10 +55,14 @@ typedef struct device_queue {
     cudaStream_t stream;
     device_status status;
     cudaError_t error;
+    uint64_t bytes; /* allocated so far */
+    int measuring;  /* count bytes, allocate nothing */
 } device_queue;
 
 static inline void device_note(device_queue *queue, cudaError_t error) {
-    if (error == cudaSuccess || queue->status != DEVICE_OK) return;
+    if (error == cudaSuccess) return;
+    (void)cudaGetLastError(); /* or the next launch of this thread would be blamed for it */
+    if (queue->status != DEVICE_OK) return;
     queue->error = error;
     queue->status = error == cudaErrorMemoryAllocation ? DEVICE_OUT_OF_MEMORY : DEVICE_FAILED;
 }
@@ -63,6 +70,8 @@ static inline void device_note(device_queue *queue, cudaError_t error) {
 static inline void *device_allocate(device_queue *queue, size_t bytes) {
     void *memory = NULL;
     if (queue->status != DEVICE_OK) return NULL;
+    queue->bytes += device_allocation(bytes);
+    if (queue->measuring) return NULL;
     device_note(queue, cudaMalloc(&memory, bytes ? bytes : 1));
     return memory;
 }
@@ -78,11 +87,52 @@ static inline void device_write(device_queue *queue, void *to, const void *from_
     device_note(queue, cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, queue->stream));
 }
 
-/* Waits until the bytes are there. */
-static inline void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
+/* The bytes are there when the queue is finished. */
+static inline void device_read_later(device_queue *queue, void *to_host, const void *from, size_t bytes) {
     if (queue->status != DEVICE_OK) return;
     device_note(queue, cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, queue->stream));
-    device_note(queue, cudaStreamSynchronize(queue->stream));
+}
+
+/* Waits for all that was queued, also after a failure. */
+static inline void device_finish(device_queue *queue) { device_note(queue, cudaStreamSynchronize(queue->stream)); }
+
+static inline void device_queue_create(device_queue *queue) {
+    memset(queue, 0, sizeof *queue);
+    device_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
+}
+
+static inline void device_queue_destroy(device_queue *queue) {
+    if (queue->stream) cudaStreamDestroy(queue->stream);
+}
+
+/* A place in a queue, for others to wait for, and for measuring time. */
+typedef struct device_mark {
+    cudaEvent_t event;
+} device_mark;
+
+static inline void device_mark_create(device_queue *queue, device_mark *mark) {
+    if (queue->status == DEVICE_OK) device_note(queue, cudaEventCreate(&mark->event));
+}
+
+static inline void device_mark_destroy(device_mark *mark) {
+    if (mark->event) cudaEventDestroy(mark->event);
+}
+
+static inline void device_mark_set(device_queue *queue, device_mark *mark) {
+    if (queue->status == DEVICE_OK) device_note(queue, cudaEventRecord(mark->event, queue->stream));
+}
+
+/* What is queued from now on begins after the mark. */
+static inline void device_wait_for(device_queue *queue, const device_mark *mark) {
+    if (queue->status == DEVICE_OK) device_note(queue, cudaStreamWaitEvent(queue->stream, mark->event, 0));
+}
+
+/* Between two marks that were reached. */
+static inline uint64_t device_nanoseconds(const device_mark *from, const device_mark *to) {
+    float milliseconds = 0;
+    if (cudaEventElapsedTime(&milliseconds, from->event, to->event) == cudaSuccess) return (uint64_t)(milliseconds * 1e6f);
+    (void)cudaGetLastError();
+    return 0;
 }
 
 /* KERNEL: body(grid_place, const arguments *, shared memory, phase), of which the block runs all phases in order. The number of
@@ -115,6 +165,7 @@ static inline void device_read(device_queue *queue, void *to_host, const void *f
 #else
 
 #include <stdlib.h>
+#include <time.h>
 
 #define DEVICE static inline
 #define DEVICE_COLD static inline
@@ -128,6 +179,8 @@ typedef struct device_queue {
     device_status status;
     device_order order;
     uint64_t launches;
+    uint64_t bytes;
+    int measuring;
 } device_queue;
 
 DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
@@ -139,6 +192,8 @@ DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
 /* Filled, so that reading what nobody wrote changes results. */
 static inline void *device_allocate(device_queue *queue, size_t bytes) {
     if (queue->status != DEVICE_OK) return NULL;
+    queue->bytes += device_allocation(bytes);
+    if (queue->measuring) return NULL;
     void *memory = malloc(bytes ? bytes : 1);
     if (memory) {
         memset(memory, 0xa5, bytes);
@@ -158,14 +213,42 @@ static inline void device_write(device_queue *queue, void *to, const void *from_
     if (queue->status == DEVICE_OK && bytes) memcpy(to, from_host, bytes);
 }
 
-static inline void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
+static inline void device_read_later(device_queue *queue, void *to_host, const void *from, size_t bytes) {
     if (queue->status == DEVICE_OK && bytes) memcpy(to_host, from, bytes);
+}
+
+static inline void device_finish(device_queue *queue) { (void)queue; }
+static inline void device_queue_create(device_queue *queue) { memset(queue, 0, sizeof *queue); }
+static inline void device_queue_destroy(device_queue *queue) { (void)queue; }
+
+typedef struct device_mark {
+    uint64_t nanoseconds;
+} device_mark;
+
+static inline void device_mark_create(device_queue *queue, device_mark *mark) {
+    (void)queue;
+    mark->nanoseconds = 0;
+}
+static inline void device_mark_destroy(device_mark *mark) { (void)mark; }
+
+static inline void device_mark_set(device_queue *queue, device_mark *mark) {
+    struct timespec now;
+    (void)queue;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    mark->nanoseconds = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline void device_wait_for(device_queue *queue, const device_mark *mark) { (void)queue, (void)mark; }
+
+static inline uint64_t device_nanoseconds(const device_mark *from, const device_mark *to) {
+    return to->nanoseconds - from->nanoseconds;
 }
 
 #define KERNEL(name, arguments_type, threads_per_block, blocks_per_sm, phases)                                         \
     static void KERNEL_NAME(name)(device_queue *queue, uint32_t blocks, uint32_t threads, size_t shared_bytes,         \
                               const arguments_type *arguments) {                                                       \
-        void *shared = device_allocate(queue, shared_bytes);                                                           \
+        void *shared = malloc(shared_bytes ? shared_bytes : 1);                                                        \
+        if (!shared) queue->status = DEVICE_FAILED;                                                                    \
         queue->launches++;                                                                                             \
         for (uint32_t block = 0; shared && block < blocks; block++) {                                                  \
             grid_place place = {block, 0, blocks, threads};                                                            \
@@ -178,7 +261,7 @@ static inline void device_read(device_queue *queue, void *to_host, const void *f
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
-        device_release(shared);                                                                                        \
+        free(shared);                                                                                                  \
     }
 
 #define LAUNCH(queue, name, blocks, threads_per_block, shared_bytes, arguments)                                        \
@@ -189,6 +272,14 @@ static inline void device_read(device_queue *queue, void *to_host, const void *f
     } while (0)
 
 #endif
+
+static inline int device_is_cancelled(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
+
+/* Waits until the bytes are there. */
+static inline void device_read(device_queue *queue, void *to_host, const void *from, size_t bytes) {
+    device_read_later(queue, to_host, from, bytes);
+    device_finish(queue);
+}
 
 /* For kernels whose threads do not meet: the number of this one in the grid. */
 DEVICE uint64_t device_index(grid_place place) { return (uint64_t)place.block * place.threads + place.thread; }

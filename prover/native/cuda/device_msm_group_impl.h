@@ -214,15 +214,21 @@ static inline void C(msm_reduce)(device_queue *queue, C(msm_arguments) *argument
     LAUNCH(queue, C(msm_join_sets), 1, 1, 0, &last);
 }
 
-/* memory.result = the sum over the lists of digit * base. The plan is one of device_msm_plan_of() that fits. */
-static inline void C(msm_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
-                              const C(msm_memory) *memory) {
+/* memory.result = the sum over the sorted lists of digit * base. The plan is one of device_msm_plan_of() that fits. */
+static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
+                                  const C(msm_memory) *memory) {
     C(msm_arguments) arguments = {*sort, bases, *memory, C(msm_width_log2)(&sort->plan)};
-    msm_sort_run(queue, sort);
     LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(&sort->plan), MSM_THREADS), MSM_THREADS, 0,
            &arguments);
     LAUNCH(queue, C(msm_join_pieces), MSM_JOIN_BLOCKS, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &arguments);
     C(msm_reduce)(queue, &arguments);
+}
+
+/* The same with the sort. */
+static inline void C(msm_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
+                              const C(msm_memory) *memory) {
+    msm_sort_run(queue, sort);
+    C(msm_sum_run)(queue, sort, bases, memory);
 }
 
 /* ---- tables of shifted bases ------------------------------------------------------------------------- */

@@ -49,10 +49,13 @@ typedef enum g16_status {
     G16_MALFORMED_PROOF = 7,        /* proof bytes are not points of the right groups */
     G16_PROOF_REJECTED = 8,         /* well-formed, but the pairing equation does not hold */
     G16_RANDOMNESS_UNAVAILABLE = 9, /* the operating system refused random bytes */
-    G16_THREADS_UNAVAILABLE = 10    /* the operating system refused to start threads */
+    G16_THREADS_UNAVAILABLE = 10,   /* the operating system refused to start threads */
+    G16_DEVICE_UNAVAILABLE = 11,    /* no CUDA library, driver or GPU of that index; or one that this library was not built for */
+    G16_DEVICE_OUT_OF_MEMORY = 12,  /* the GPU's memory, or the budget for it, does not hold the key or the proof */
+    G16_DEVICE_LOST = 13            /* a launch, a copy or the GPU itself failed; the device must be opened again */
 } g16_status;
 
-#define G16_STATUS_COUNT 11
+#define G16_STATUS_COUNT 14
 
 /* What went wrong and where. `message` is one zero-terminated English sentence without
  * line breaks that never contains input values. */
@@ -259,6 +262,56 @@ G16_API g16_status g16_quotient(g16_engine *engine, const g16_key *key, uint8_t 
 /* G16_OK: the proof holds for these public inputs. G16_PROOF_REJECTED: it does not. */
 G16_API g16_status g16_verify(g16_engine *engine, const g16_vk *vk, const uint8_t *proof,
                               const uint8_t *public_inputs, size_t count, g16_error *error);
+
+/* ---- proofs on a GPU ------------------------------------------------------------ */
+
+/* The kernel solves the witness, blinds and assembles; a GPU does what takes the time. Same results, bit for bit, as
+ * without one. GPUs are driven by a library that is opened at run time: `library` is its path. */
+typedef struct g16_device g16_device;
+typedef struct g16_device_key g16_device_key;
+
+typedef struct g16_device_info {
+    char name[128];
+    uint32_t index, capability_major, capability_minor, multiprocessors;
+    uint32_t driver_version, runtime_version; /* 12040 = 12.4 */
+    uint64_t memory_bytes, free_bytes;        /* of the GPU, whoever uses it */
+    uint64_t budget_bytes, used_bytes;        /* of this handle: keys and running proofs */
+} g16_device_info;
+
+/* No GPU is G16_OK with 0; no library or driver is G16_DEVICE_UNAVAILABLE, with the reason. */
+G16_API g16_status g16_device_count(const char *library, uint32_t *count, g16_error *error);
+
+/* budget_bytes: device memory to use at most; 0 for nine tenths of what is free. */
+G16_API g16_status g16_device_open(g16_device **device, const char *library, uint32_t index, uint64_t budget_bytes,
+                                   g16_error *error);
+/* After its keys were destroyed. */
+G16_API void g16_device_close(g16_device *device);
+G16_API g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error);
+
+/* Device memory that the key would take, and that each running proof under it takes besides. */
+G16_API size_t g16_device_key_bytes(const g16_device *device, const g16_key *key);
+G16_API size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key);
+
+/* Copies the bases of a key, folded or not, to the GPU. The key must outlive the result. */
+G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
+                                       const g16_cancel *cancel, g16_error *error);
+G16_API void g16_device_key_destroy(g16_device_key *key);
+
+/* Host memory that one proof needs. */
+G16_API size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key);
+
+/* As g16_prove(); stage_ns is time between events on the GPU for what runs there, Z counted with K. Several threads may prove
+ * on one device at once; a call waits while the budget does not hold its proof beside those that run. After G16_DEVICE_LOST
+ * every call fails until the device was closed and opened again. */
+G16_API g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
+                                    const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                    const g16_cancel *cancel, g16_error *error);
+
+/* As g16_prove_with_blinding(). For tests only. */
+G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof,
+                                                  g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                                  const uint8_t *inputs, size_t count, void *scratch,
+                                                  size_t scratch_size, const g16_cancel *cancel, g16_error *error);
 
 /* ---- trusted setup ------------------------------------------------------------- */
 

@@ -118,15 +118,10 @@ g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uin
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
     uint8_t blinding[2][32];
-    do {
-        status = os_random_scalar(blinding[0]);
-    } while (status == G16_OK && os_random_is_zero(blinding[0]));
-    if (status == G16_OK) status = os_random_scalar(blinding[1]);
+    status = os_random_blinding(blinding, error);
     if (status == G16_OK) {
         status = key->backend->prove(key, engine->pool, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0],
                                      blinding[1], inputs, count, scratch, scratch_size, cancel, error);
-    } else {
-        g16_fail(error, status, 0, "the operating system gave no random bytes for the blinding values");
     }
     os_random_wipe(blinding, sizeof blinding);
     return status;

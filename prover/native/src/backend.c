@@ -42,6 +42,7 @@
 #include "groth16_tables_impl.h"
 #include "fold_impl.h"
 #include "groth16_prove_impl.h"
+#include "groth16_device_impl.h"
 #include "groth16_verify_impl.h"
 #include "groth16_setup_impl.h"
 
@@ -59,6 +60,9 @@ const g16_backend G16_BACKEND_TABLE = {
     .prove_scratch_bytes = groth16_prove_scratch_bytes,
     .prove = groth16_prove,
     .quotient = groth16_quotient,
+    .device_key = groth16_device_key,
+    .device_scratch_bytes = groth16_device_scratch_bytes,
+    .device_prove = groth16_device_prove,
     .verify = groth16_verify,
     .setup = groth16_setup,
     .fr_to_bytes = witness_solver_to_bytes,

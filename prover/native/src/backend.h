@@ -15,6 +15,10 @@ struct g16_vk;
 struct g16_setup;
 struct constraint_system;
 struct msm_table_shape;
+struct device_abi_key;
+struct device_abi_sums;
+struct device_abi_times;
+struct device_abi_witness;
 
 /* A forward-only view of a key file. */
 typedef struct byte_reader {
@@ -33,6 +37,13 @@ static inline void table_progress_add(table_progress *progress, uint64_t amount)
     const uint64_t done = __atomic_add_fetch(&progress->done, amount, __ATOMIC_RELAXED);
     if (progress->permille) __atomic_store_n(progress->permille, (uint32_t)(done < progress->all ? done * 1000 / progress->all : 1000), __ATOMIC_RELAXED);
 }
+
+/* What makes the sums of a proof on a device (device.c). */
+typedef struct device_summer {
+    void *handle;
+    g16_status (*sum)(void *handle, struct device_abi_sums *sums, struct device_abi_times *times,
+                      const struct device_abi_witness *witness, int with_b1, const g16_cancel *cancel, g16_error *error);
+} device_summer;
 
 typedef struct g16_backend {
     const char *name;
@@ -75,6 +86,14 @@ typedef struct g16_backend {
                         g16_error *error);
     g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
                            size_t count, const g16_cancel *cancel, g16_error *error);
+
+    /* groth16_device_impl.h: the same with the sums of a device; what the device needs of the key. */
+    void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
+    size_t (*device_scratch_bytes)(const struct g16_key *key);
+    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const device_summer *summer, uint8_t *proof,
+                               uint64_t *stage_ns, g16_blinding form, const uint8_t *first, const uint8_t *second,
+                               const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                               const g16_cancel *cancel, g16_error *error);
 
     /* groth16_verify_impl.h */
     g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,

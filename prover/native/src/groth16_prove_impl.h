@@ -16,8 +16,8 @@
 #ifndef G16_GROTH16_PROVE_IMPL_H
 #define G16_GROTH16_PROVE_IMPL_H
 
+#include "groth16_assemble_impl.h"
 #include "groth16_prove_tasks_impl.h"
-#include "os_random.h"
 #include "witness_solver_impl.h"
 
 static void groth16_prepare_key(struct g16_key *key) {
@@ -36,12 +36,6 @@ static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t th
     return prove_place(&p, arena_measure(), threads) + ARENA_ALIGNMENT;
 }
 
-/* The sums of the proof with r = s = 0. */
-typedef struct prove_base {
-    g1_xyzz ar, krs;
-    g2_xyzz bs;
-} prove_base;
-
 static void prove_join(prove_state *p, prove_base *base) {
     const proving_key *pk = &p->key->pk;
     if (prove_has_tables(p->key)) {
@@ -56,101 +50,7 @@ static void prove_join(prove_state *p, prove_base *base) {
         g1_msm_join_windows(&t, p->sums->z, &p->h_plan);
         g1_xyzz_add(&base->krs, &base->krs, &t);
     }
-    g1_xyzz_add_affine(&base->ar, &base->ar, &pk->alpha);
-    g2_xyzz_add_affine(&base->bs, &base->bs, &pk->beta2);
-}
-
-/* r and s are plain numbers, rs their product. */
-static void prove_blind_classical(prove_state *p, groth16_proof *proof, prove_base *base, const uint64_t r[4],
-                                  const uint64_t s[4], const uint64_t rs[4]) {
-    const proving_key *pk = &p->key->pk;
-    g1_xyzz bs1, t;
-    g2_xyzz t2;
-    g1_affine bs1_affine, minus_delta;
-
-    g1_xyzz_mul_var(&t, &pk->delta, r);
-    g1_xyzz_add(&base->ar, &base->ar, &t);
-    g1_xyzz_to_affine(&proof->ar, &base->ar);
-
-    g1_msm_join_windows(&bs1, p->sums->b1, &p->w_plan);
-    g1_xyzz_add_affine(&bs1, &bs1, &pk->beta);
-    g1_xyzz_mul_var(&t, &pk->delta, s);
-    g1_xyzz_add(&bs1, &bs1, &t);
-    g1_xyzz_to_affine(&bs1_affine, &bs1);
-
-    g2_xyzz_mul_var(&t2, &pk->delta2, s);
-    g2_xyzz_add(&base->bs, &base->bs, &t2);
-    g2_xyzz_to_affine(&proof->bs, &base->bs);
-
-    g1_xyzz_mul_var(&t, &proof->ar, s);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_mul_var(&t, &bs1_affine, r);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_affine_neg(&minus_delta, &pk->delta);
-    g1_xyzz_mul_var(&t, &minus_delta, rs);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_to_affine(&proof->krs, &base->krs);
-
-    os_random_wipe(&t, sizeof t);
-    os_random_wipe(&t2, sizeof t2);
-    os_random_wipe(&bs1, sizeof bs1);
-    os_random_wipe(&bs1_affine, sizeof bs1_affine);
-}
-
-/* rho, its inverse and sigma are plain numbers, rho not zero. */
-static void prove_blind_again(prove_state *p, groth16_proof *proof, prove_base *base, const uint64_t rho[4],
-                              const uint64_t rho_inverse[4], const uint64_t sigma[4]) {
-    g1_affine ar;
-    g2_affine bs;
-    g1_xyzz t;
-    g2_xyzz t2;
-    g1_xyzz_to_affine(&ar, &base->ar);
-    g1_xyzz_mul_var(&t, &ar, rho_inverse);
-    g1_xyzz_to_affine(&proof->ar, &t);
-
-    g1_xyzz_mul_var(&t, &ar, sigma);
-    g1_xyzz_add(&base->krs, &base->krs, &t);
-    g1_xyzz_to_affine(&proof->krs, &base->krs);
-
-    g2_xyzz_mul_var(&t2, &p->key->pk.delta2, sigma);
-    g2_xyzz_add(&base->bs, &base->bs, &t2);
-    g2_xyzz_to_affine(&bs, &base->bs);
-    g2_xyzz_mul_var(&t2, &bs, rho);
-    g2_xyzz_to_affine(&proof->bs, &t2);
-
-    os_random_wipe(&t, sizeof t);
-    os_random_wipe(&t2, sizeof t2);
-    os_random_wipe(&ar, sizeof ar);
-    os_random_wipe(&bs, sizeof bs);
-}
-
-/* From the sums of all windows to the blinded proof. */
-static g16_status prove_assemble(prove_state *p, uint8_t *out, const fr *first, const fr *second, g16_error *error) {
-    prove_base base;
-    groth16_proof proof;
-    uint64_t plain[3][4];
-    fr third;
-    prove_join(p, &base);
-    if (p->form == G16_BLINDING_RERANDOMISED && g1_xyzz_is_infinity(&base.ar)) {
-        /* No multiple of infinity hides anything. Whoever meets this knows the key's secrets. */
-        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "this key maps the witness to the point at infinity");
-    }
-    fr_to_limbs(plain[0], first);
-    fr_to_limbs(plain[1], second);
-    if (p->form == G16_BLINDING_CLASSICAL) {
-        fr_mul(&third, first, second);
-        fr_to_limbs(plain[2], &third);
-        prove_blind_classical(p, &proof, &base, plain[0], plain[1], plain[2]);
-    } else {
-        fr_inv(&third, first);
-        fr_to_limbs(plain[2], &third);
-        prove_blind_again(p, &proof, &base, plain[0], plain[2], plain[1]);
-    }
-    groth16_proof_encode(out, &proof);
-    os_random_wipe(&base, sizeof base);
-    os_random_wipe(plain, sizeof plain);
-    os_random_wipe(&third, sizeof third);
-    return G16_OK;
+    if (p->form == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, p->sums->b1, &p->w_plan);
 }
 
 /* Solves the witness into the state's arrays and pads a, b, c to the domain. */
@@ -172,18 +72,10 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
                                 const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                 const g16_cancel *cancel, g16_error *error) {
     const uint32_t threads = thread_pool_threads(pool);
-    const size_t needed = groth16_prove_scratch_bytes(key, threads);
-    if (scratch_size < needed) {
-        return g16_fail(error, G16_OUT_OF_MEMORY, 0, "the proof needs %zu bytes of scratch memory, %zu were given",
-                        needed, scratch_size);
-    }
     fr blinding[2];
-    if (!fr_from_bytes(&blinding[0], first) || !fr_from_bytes(&blinding[1], second)) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a blinding value is not below the scalar field order");
-    }
-    if (form != G16_BLINDING_CLASSICAL && (form != G16_BLINDING_RERANDOMISED || fr_is_zero(&blinding[0]))) {
-        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the form of blinding is unknown or rho is zero");
-    }
+    g16_status status = prove_check_scratch(scratch_size, groth16_prove_scratch_bytes(key, threads), error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, form, first, second, error);
+    if (status != G16_OK) return status;
     prove_state p;
     memset(&p, 0, sizeof p);
     p.key = key;
@@ -197,13 +89,15 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
     uint64_t start = prove_now_ns();
-    g16_status status = prove_solve(&p, pool, inputs, count, error);
+    status = prove_solve(&p, pool, inputs, count, error);
     if (status == G16_OK) {
         prove_add_time(&p, G16_STAGE_WITNESS, start);
         status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
         if (status == G16_OK) {
+            prove_base base;
             start = prove_now_ns();
-            status = prove_assemble(&p, proof, &blinding[0], &blinding[1], error);
+            prove_join(&p, &base);
+            status = prove_finish(key, form, &base, proof, blinding, error);
             prove_add_time(&p, G16_STAGE_ASSEMBLE, start);
         } else {
             g16_fail(error, status, 0, "the proof was cancelled");

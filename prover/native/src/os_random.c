@@ -9,6 +9,8 @@
 #include <sys/random.h>
 #endif
 
+#include "key.h"
+
 /* The scalar field order, big-endian. */
 static const uint8_t ORDER[32] = {0x30, 0x64, 0x4e, 0x72, 0xe1, 0x31, 0xa0, 0x29, 0xb8, 0x50, 0x45,
                                   0xb6, 0x81, 0x81, 0x58, 0x5d, 0x28, 0x33, 0xe8, 0x48, 0x79, 0xb9,
@@ -51,6 +53,16 @@ g16_status os_random_scalar(uint8_t out[32]) {
         if (memcmp(out, ORDER, 32) < 0) return G16_OK;
     }
     return G16_RANDOMNESS_UNAVAILABLE;
+}
+
+g16_status os_random_blinding(uint8_t out[2][32], g16_error *error) {
+    g16_status status;
+    do {
+        status = os_random_scalar(out[0]);
+    } while (status == G16_OK && os_random_is_zero(out[0]));
+    if (status == G16_OK) status = os_random_scalar(out[1]);
+    if (status == G16_OK) return G16_OK;
+    return g16_fail(error, status, 0, "the operating system gave no random bytes for the blinding values");
 }
 
 void os_random_wipe(void *memory, size_t bytes) {

@@ -14,6 +14,9 @@ static inline int os_random_is_zero(const uint8_t scalar[32]) {
     return any == 0;
 }
 
+/* Values that re-randomise a proof: rho, which is not zero, and sigma. */
+g16_status os_random_blinding(uint8_t out[2][32], g16_error *error);
+
 /* Clears memory in a way that the compiler keeps. */
 void os_random_wipe(void *memory, size_t bytes);
 

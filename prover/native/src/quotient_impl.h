@@ -17,13 +17,18 @@ static void quotient_to_coset(fr *values, uint32_t log2, const fr *table) {
     ntt_forward(values, log2, table);
 }
 
+/* 1 / n^2: takes products of values that carry a factor of n each to products of values. */
+static void quotient_product_scale(fr *scale, uint32_t log2) {
+    fr_from_u64(scale, (uint64_t)1 << log2);
+    fr_sqr(scale, scale);
+    fr_inv(scale, scale);
+}
+
 /* a, b: n times the values on the coset; c: n times the coefficients, bit-reversed. Result in a: 2n times the
  * coefficients of h, bit-reversed and reduced. b and c are used up. */
 static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr *table) {
     fr scale;
-    fr_from_u64(&scale, (uint64_t)1 << log2);
-    fr_sqr(&scale, &scale);
-    fr_inv(&scale, &scale);
+    quotient_product_scale(&scale, log2);
     ntt_multiply(a, b, &scale, log2);
     ntt_inverse(a, log2, table);
     ntt_leave_coset(a, c, log2, table);

@@ -16,6 +16,9 @@ static const char *const STATUS_NAMES[G16_STATUS_COUNT] = {
     "proof_rejected",
     "randomness_unavailable",
     "threads_unavailable",
+    "device_unavailable",
+    "device_out_of_memory",
+    "device_lost",
 };
 
 const char *g16_status_name(g16_status status) {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #define T(name) t_gpu_##name
-#define T_QUEUE(threads) {0, ((void)(threads), DEVICE_OK), cudaSuccess}
+#define T_QUEUE(threads) {0, ((void)(threads), DEVICE_OK), cudaSuccess, 0, 0}
 extern "C" {
 #include "testing_cuda_impl.h"
 }

@@ -585,216 +585,284 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 /************************************************************/
 
 static void *_cffi_types[] = {
-/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // g16_engine const *
+/*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(g16_status)
+/*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 188), // char const *()(void)
+/*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 198), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 18), // g16_engine * *
-/* 13 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
-/* 14 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
-/* 15 */ _CFFI_OP(_CFFI_OP_POINTER, 194), // g16_error *
-/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 17 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 18 */ _CFFI_OP(_CFFI_OP_POINTER, 193), // g16_engine *
-/* 19 */ _CFFI_OP(_CFFI_OP_POINTER, 176), // g16_key * *
-/* 20 */ _CFFI_OP(_CFFI_OP_POINTER, 206), // uint8_t const *
-/* 21 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 22 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 23 */ _CFFI_OP(_CFFI_OP_POINTER, 203), // int32_t const *
-/* 24 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 25 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 26 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 27 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 19),
-/* 29 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 30 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 31 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 32 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 33 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 35 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // g16_key const *
-/* 37 */ _CFFI_OP(_CFFI_OP_POINTER, 206), // uint8_t *
-/* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 40 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 41 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 42 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 209), // void *
-/* 44 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 45 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 46 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 47 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 48 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 51 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 52 */ _CFFI_OP(_CFFI_OP_POINTER, 121), // uint64_t *
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 54 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
-/* 56 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 59 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 60 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 61 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 68 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 71 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 72 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 77 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 183), // g16_setup * *
-/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 86 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t const *
-/* 87 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 93 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_setup const *
-/* 94 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 95 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 97 */ _CFFI_OP(_CFFI_OP_POINTER, 13), // uint32_t *
-/* 98 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 100 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 103 */ _CFFI_OP(_CFFI_OP_POINTER, 186), // g16_vk * *
-/* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 105 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 107 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 110 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // g16_vk const *
-/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 113 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 115 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 116 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 120 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 121 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
-/* 122 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 97),
-/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 127 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 128 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 129 */ _CFFI_OP(_CFFI_OP_POINTER, 199), // g16_prepared_info *
-/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 133 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 135 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 37),
-/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 138 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
+/* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // char const *
+/* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 262), // g16_error *
+/* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
+/* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
+/* 18 */ _CFFI_OP(_CFFI_OP_NOOP, 12),
+/* 19 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22), // uint32_t
+/* 20 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24), // uint64_t
+/* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_device *
+/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // int32_t const *
+/* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_device_info *
+/* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
+/* 36 */ _CFFI_OP(_CFFI_OP_POINTER, 42), // g16_engine * *
+/* 37 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
+/* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 274), // uint8_t *
+/* 45 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 274), // uint8_t const *
+/* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // void *
+/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 54 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
+/* 60 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 63 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 66 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 67 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 69 */ _CFFI_OP(_CFFI_OP_POINTER, 240), // g16_key * *
+/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 71 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 72 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 75 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 76 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 69),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 80 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 83 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 84 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 86 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 92 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 94 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 59),
+/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 106 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 108 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 118 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 121 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 127 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 130 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 131 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 133 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_setup * *
+/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 135 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 140 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 20),
-/* 143 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 23),
-/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 15),
-/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION, 110), // g16_vk const *()(g16_key const *)
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 149 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 150 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_engine const *, g16_key const *)
-/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 153 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_key const *, uint64_t, int)
-/* 155 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 156 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 157 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 159 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_setup const *)
-/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 93),
-/* 161 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 162 */ _CFFI_OP(_CFFI_OP_FUNCTION, 21), // size_t()(g16_vk const *, g16_encoding)
-/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 138),
+/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // g16_setup const *
+/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 145 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 147 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 150 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 153 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_vk * *
+/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 155 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 160 */ _CFFI_OP(_CFFI_OP_POINTER, 270), // g16_vk const *
+/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 163 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_engine const *)
+/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 168 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 169 */ _CFFI_OP(_CFFI_OP_FUNCTION, 13), // uint32_t()(g16_vk const *)
-/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 110),
-/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_engine *)
-/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 18),
-/* 174 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_key *)
-/* 176 */ _CFFI_OP(_CFFI_OP_POINTER, 196), // g16_key *
+/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 170 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 172 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_key const *, g16_key_info *)
-/* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 36),
-/* 180 */ _CFFI_OP(_CFFI_OP_POINTER, 197), // g16_key_info *
-/* 181 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_setup *)
-/* 183 */ _CFFI_OP(_CFFI_OP_POINTER, 200), // g16_setup *
-/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 185 */ _CFFI_OP(_CFFI_OP_FUNCTION, 209), // void()(g16_vk *)
-/* 186 */ _CFFI_OP(_CFFI_OP_POINTER, 202), // g16_vk *
-/* 187 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 188 */ _CFFI_OP(_CFFI_OP_POINTER, 189), // char const *
-/* 189 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 190 */ _CFFI_OP(_CFFI_OP_ARRAY, 189), // char[256]
-/* 191 */ (_cffi_opcode_t)(256),
-/* 192 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 193 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_engine
-/* 194 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_error
-/* 195 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 196 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_key
-/* 197 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_key_info
-/* 198 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 199 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_prepared_info
-/* 200 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_setup
-/* 201 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 202 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_vk
-/* 203 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 204 */ _CFFI_OP(_CFFI_OP_ARRAY, 13), // uint32_t[4]
-/* 205 */ (_cffi_opcode_t)(4),
-/* 206 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 207 */ _CFFI_OP(_CFFI_OP_ARRAY, 206), // uint8_t[32]
-/* 208 */ (_cffi_opcode_t)(32),
-/* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 179 */ _CFFI_OP(_CFFI_OP_POINTER, 267), // g16_prepared_info *
+/* 180 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 181 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 185 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
+/* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 187 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 188 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 192 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 193 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 160), // g16_vk const *()(g16_key const *)
+/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
+/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
+/* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 206 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_device_key const *
+/* 207 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 208 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
+/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
+/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 214 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 215 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
+/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 143),
+/* 219 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
+/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
+/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 188),
+/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 225 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 226 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
+/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_device *)
+/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 232 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_device_key *)
+/* 234 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_engine *)
+/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_key *)
+/* 240 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_key *
+/* 241 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 242 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_key const *, g16_key_info *)
+/* 243 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 244 */ _CFFI_OP(_CFFI_OP_POINTER, 265), // g16_key_info *
+/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_setup *)
+/* 247 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // g16_setup *
+/* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_vk *)
+/* 250 */ _CFFI_OP(_CFFI_OP_POINTER, 270), // g16_vk *
+/* 251 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 252 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 253 */ _CFFI_OP(_CFFI_OP_ARRAY, 252), // char[256]
+/* 254 */ (_cffi_opcode_t)(256),
+/* 255 */ _CFFI_OP(_CFFI_OP_ARRAY, 252), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 256 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 257 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 258 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 259 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 260 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 261 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_engine
+/* 262 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_error
+/* 263 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 264 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_key
+/* 265 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key_info
+/* 266 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 267 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_prepared_info
+/* 268 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_setup
+/* 269 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 270 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_vk
+/* 271 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 272 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 273 */ (_cffi_opcode_t)(4),
+/* 274 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 275 */ _CFFI_OP(_CFFI_OP_ARRAY, 274), // uint8_t[32]
+/* 276 */ (_cffi_opcode_t)(32),
+/* 277 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -894,6 +962,25 @@ static int _cffi_const_G16_CIRCUIT_OTHER(unsigned long long *o)
   *o = (unsigned long long)((G16_CIRCUIT_OTHER) | 0);  /* check that G16_CIRCUIT_OTHER is an integer */
   return n;
 }
+
+_CFFI_UNUSED_FN
+static void _cffi_checkfld_typedef_g16_device_info(g16_device_info *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  { char *tmp = &p->name[0]; (void)tmp; }
+  (void)((p->index) | 0);  /* check that 'g16_device_info.index' is an integer */
+  (void)((p->capability_major) | 0);  /* check that 'g16_device_info.capability_major' is an integer */
+  (void)((p->capability_minor) | 0);  /* check that 'g16_device_info.capability_minor' is an integer */
+  (void)((p->multiprocessors) | 0);  /* check that 'g16_device_info.multiprocessors' is an integer */
+  (void)((p->driver_version) | 0);  /* check that 'g16_device_info.driver_version' is an integer */
+  (void)((p->runtime_version) | 0);  /* check that 'g16_device_info.runtime_version' is an integer */
+  (void)((p->memory_bytes) | 0);  /* check that 'g16_device_info.memory_bytes' is an integer */
+  (void)((p->free_bytes) | 0);  /* check that 'g16_device_info.free_bytes' is an integer */
+  (void)((p->budget_bytes) | 0);  /* check that 'g16_device_info.budget_bytes' is an integer */
+  (void)((p->used_bytes) | 0);  /* check that 'g16_device_info.used_bytes' is an integer */
+}
+struct _cffi_align_typedef_g16_device_info { char x; g16_device_info y; };
 
 static int _cffi_const_G16_COMPRESSED(unsigned long long *o)
 {
@@ -1070,6 +1157,826 @@ static int _cffi_const_G16_THREADS_UNAVAILABLE(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_G16_DEVICE_UNAVAILABLE(unsigned long long *o)
+{
+  int n = (G16_DEVICE_UNAVAILABLE) <= 0;
+  *o = (unsigned long long)((G16_DEVICE_UNAVAILABLE) | 0);  /* check that G16_DEVICE_UNAVAILABLE is an integer */
+  return n;
+}
+
+static int _cffi_const_G16_DEVICE_OUT_OF_MEMORY(unsigned long long *o)
+{
+  int n = (G16_DEVICE_OUT_OF_MEMORY) <= 0;
+  *o = (unsigned long long)((G16_DEVICE_OUT_OF_MEMORY) | 0);  /* check that G16_DEVICE_OUT_OF_MEMORY is an integer */
+  return n;
+}
+
+static int _cffi_const_G16_DEVICE_LOST(unsigned long long *o)
+{
+  int n = (G16_DEVICE_LOST) <= 0;
+  *o = (unsigned long long)((G16_DEVICE_LOST) | 0);  /* check that G16_DEVICE_LOST is an integer */
+  return n;
+}
+
+static void _cffi_d_g16_device_close(g16_device * x0)
+{
+  g16_device_close(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_close(PyObject *self, PyObject *arg0)
+{
+  g16_device * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(24), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(24), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { g16_device_close(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_g16_device_close _cffi_d_g16_device_close
+#endif
+
+static g16_status _cffi_d_g16_device_count(char const * x0, uint32_t * x1, g16_error * x2)
+{
+  return g16_device_count(x0, x1, x2);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_count(PyObject *self, PyObject *args)
+{
+  char const * x0;
+  uint32_t * x1;
+  g16_error * x2;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_count", 3, 3, &arg0, &arg1, &arg2))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(12), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(12), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(13), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(13), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_count(x0, x1, x2); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_count _cffi_d_g16_device_count
+#endif
+
+static g16_status _cffi_d_g16_device_describe(g16_device const * x0, g16_device_info * x1, g16_error * x2)
+{
+  return g16_device_describe(x0, x1, x2);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_describe(PyObject *self, PyObject *args)
+{
+  g16_device const * x0;
+  g16_device_info * x1;
+  g16_error * x2;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_describe", 3, 3, &arg0, &arg1, &arg2))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(31), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(32), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_info *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(32), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_describe(x0, x1, x2); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_describe _cffi_d_g16_device_describe
+#endif
+
+static size_t _cffi_d_g16_device_key_bytes(g16_device const * x0, g16_key const * x1)
+{
+  return g16_device_key_bytes(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_bytes(PyObject *self, PyObject *args)
+{
+  g16_device const * x0;
+  g16_key const * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_key_bytes", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(31), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_key_bytes(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_key_bytes _cffi_d_g16_device_key_bytes
+#endif
+
+static void _cffi_d_g16_device_key_destroy(g16_device_key * x0)
+{
+  g16_device_key_destroy(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_destroy(PyObject *self, PyObject *arg0)
+{
+  g16_device_key * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(43), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { g16_device_key_destroy(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_g16_device_key_destroy _cffi_d_g16_device_key_destroy
+#endif
+
+static g16_status _cffi_d_g16_device_key_load(g16_device * x0, g16_device_key * * x1, g16_key const * x2, int32_t const * x3, g16_error * x4)
+{
+  return g16_device_key_load(x0, x1, x2, x3, x4);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_load(PyObject *self, PyObject *args)
+{
+  g16_device * x0;
+  g16_device_key * * x1;
+  g16_key const * x2;
+  int32_t const * x3;
+  g16_error * x4;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_key_load", 5, 5, &arg0, &arg1, &arg2, &arg3, &arg4))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(24), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(24), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(25), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key * *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(25), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_key_load(x0, x1, x2, x3, x4); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_key_load _cffi_d_g16_device_key_load
+#endif
+
+static g16_status _cffi_d_g16_device_open(g16_device * * x0, char const * x1, uint32_t x2, uint64_t x3, g16_error * x4)
+{
+  return g16_device_open(x0, x1, x2, x3, x4);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_open(PyObject *self, PyObject *args)
+{
+  g16_device * * x0;
+  char const * x1;
+  uint32_t x2;
+  uint64_t x3;
+  g16_error * x4;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_open", 5, 5, &arg0, &arg1, &arg2, &arg3, &arg4))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(17), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device * *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(17), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(12), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (char const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(12), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, uint32_t);
+  if (x2 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  x3 = _cffi_to_c_int(arg3, uint64_t);
+  if (x3 == (uint64_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_open(x0, x1, x2, x3, x4); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_open _cffi_d_g16_device_open
+#endif
+
+static size_t _cffi_d_g16_device_proof_bytes(g16_device const * x0, g16_key const * x1)
+{
+  return g16_device_proof_bytes(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_proof_bytes(PyObject *self, PyObject *args)
+{
+  g16_device const * x0;
+  g16_key const * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_proof_bytes", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(31), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_proof_bytes(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_proof_bytes _cffi_d_g16_device_proof_bytes
+#endif
+
+static g16_status _cffi_d_g16_device_prove(g16_engine * x0, g16_device_key * x1, uint8_t * x2, uint64_t * x3, uint8_t const * x4, size_t x5, void * x6, size_t x7, int32_t const * x8, g16_error * x9)
+{
+  return g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_prove(PyObject *self, PyObject *args)
+{
+  g16_engine * x0;
+  g16_device_key * x1;
+  uint8_t * x2;
+  uint64_t * x3;
+  uint8_t const * x4;
+  size_t x5;
+  void * x6;
+  size_t x7;
+  int32_t const * x8;
+  g16_error * x9;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+  PyObject *arg6;
+  PyObject *arg7;
+  PyObject *arg8;
+  PyObject *arg9;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_prove", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(42), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(43), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(44), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(59), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(46), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x5 = _cffi_to_c_int(arg5, size_t);
+  if (x5 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(50), arg6, (char **)&x6);
+  if (datasize != 0) {
+    x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x7 = _cffi_to_c_int(arg7, size_t);
+  if (x7 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg8, (char **)&x8);
+  if (datasize != 0) {
+    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg9, (char **)&x9);
+  if (datasize != 0) {
+    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_prove(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_prove _cffi_d_g16_device_prove
+#endif
+
+static size_t _cffi_d_g16_device_prove_scratch_bytes(g16_engine const * x0, g16_device_key const * x1)
+{
+  return g16_device_prove_scratch_bytes(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
+{
+  g16_engine const * x0;
+  g16_device_key const * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_prove_scratch_bytes", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(206), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(206), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_prove_scratch_bytes(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_prove_scratch_bytes _cffi_d_g16_device_prove_scratch_bytes
+#endif
+
+static g16_status _cffi_d_g16_device_prove_with_blinding(g16_engine * x0, g16_device_key * x1, uint8_t * x2, g16_blinding x3, uint8_t const * x4, uint8_t const * x5, uint8_t const * x6, size_t x7, void * x8, size_t x9, int32_t const * x10, g16_error * x11)
+{
+  return g16_device_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_prove_with_blinding(PyObject *self, PyObject *args)
+{
+  g16_engine * x0;
+  g16_device_key * x1;
+  uint8_t * x2;
+  g16_blinding x3;
+  uint8_t const * x4;
+  uint8_t const * x5;
+  uint8_t const * x6;
+  size_t x7;
+  void * x8;
+  size_t x9;
+  int32_t const * x10;
+  g16_error * x11;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+  PyObject *arg6;
+  PyObject *arg7;
+  PyObject *arg8;
+  PyObject *arg9;
+  PyObject *arg10;
+  PyObject *arg11;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_prove_with_blinding", 12, 12, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10, &arg11))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(42), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(43), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(44), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  if (_cffi_to_c((char *)&x3, _cffi_type(45), arg3) < 0)
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(46), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(46), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(46), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(46), arg6, (char **)&x6);
+  if (datasize != 0) {
+    x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x7 = _cffi_to_c_int(arg7, size_t);
+  if (x7 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(50), arg8, (char **)&x8);
+  if (datasize != 0) {
+    x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x9 = _cffi_to_c_int(arg9, size_t);
+  if (x9 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg10, (char **)&x10);
+  if (datasize != 0) {
+    x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg10, (char **)&x10,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg11, (char **)&x11);
+  if (datasize != 0) {
+    x11 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg11, (char **)&x11,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_prove_with_blinding(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_prove_with_blinding _cffi_d_g16_device_prove_with_blinding
+#endif
+
 static char const * _cffi_d_g16_engine_backend(g16_engine const * x0)
 {
   return g16_engine_backend(x0);
@@ -1100,7 +2007,7 @@ _cffi_f_g16_engine_backend(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(12));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1133,10 +2040,10 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(12), arg0, (char **)&x0);
+      _cffi_type(36), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(12), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1145,14 +2052,14 @@ _cffi_f_g16_engine_create(PyObject *self, PyObject *args)
   if (x1 == (uint32_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x2, _cffi_type(14), arg2) < 0)
+  if (_cffi_to_c((char *)&x2, _cffi_type(38), arg2) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg3, (char **)&x3);
+      _cffi_type(14), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1185,10 +2092,10 @@ _cffi_f_g16_engine_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1238,7 +2145,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(198));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(266));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1303,19 +2210,19 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg0, (char **)&x0);
+      _cffi_type(26), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(180), arg1, (char **)&x1);
+      _cffi_type(244), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(180), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(244), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1348,10 +2255,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(176), arg0, (char **)&x0);
+      _cffi_type(240), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(176), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(240), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1400,28 +2307,28 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg1, (char **)&x1);
+      _cffi_type(69), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(69), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1431,19 +2338,19 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg4, (char **)&x4);
+      _cffi_type(27), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg5, (char **)&x5);
+      _cffi_type(14), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1478,10 +2385,10 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg0, (char **)&x0);
+      _cffi_type(26), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1493,7 +2400,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(110));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(160));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -1524,10 +2431,10 @@ _cffi_f_g16_prepared_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg0, (char **)&x0);
+      _cffi_type(26), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1580,19 +2487,19 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(129), arg0, (char **)&x0);
+      _cffi_type(179), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(129), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(179), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg1, (char **)&x1);
+      _cffi_type(46), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1602,10 +2509,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg3, (char **)&x3);
+      _cffi_type(14), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1656,28 +2563,28 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(19), arg1, (char **)&x1);
+      _cffi_type(69), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(19), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(69), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1691,19 +2598,19 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg5, (char **)&x5);
+      _cffi_type(27), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg6, (char **)&x6);
+      _cffi_type(14), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1748,10 +2655,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg0, (char **)&x0);
+      _cffi_type(46), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1761,19 +2668,19 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg2, (char **)&x2);
+      _cffi_type(27), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg3, (char **)&x3);
+      _cffi_type(14), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1839,19 +2746,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1869,37 +2776,37 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(97), arg7, (char **)&x7);
+      _cffi_type(13), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(97), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(13), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg8, (char **)&x8);
+      _cffi_type(27), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg9, (char **)&x9);
+      _cffi_type(14), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1956,46 +2863,46 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(52), arg3, (char **)&x3);
+      _cffi_type(59), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(52), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2005,10 +2912,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg6, (char **)&x6);
+      _cffi_type(50), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2018,19 +2925,19 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg8, (char **)&x8);
+      _cffi_type(27), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg9, (char **)&x9);
+      _cffi_type(14), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2080,10 +2987,10 @@ _cffi_f_g16_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2144,58 +3051,58 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(38), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(45), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg5, (char **)&x5);
+      _cffi_type(46), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2205,10 +3112,10 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(43), arg8, (char **)&x8);
+      _cffi_type(50), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(43), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2218,19 +3125,19 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg10, (char **)&x10);
+      _cffi_type(27), arg10, (char **)&x10);
   if (datasize != 0) {
     x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg10, (char **)&x10,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg10, (char **)&x10,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg11, (char **)&x11);
+      _cffi_type(14), arg11, (char **)&x11);
   if (datasize != 0) {
     x11 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg11, (char **)&x11,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg11, (char **)&x11,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2281,37 +3188,37 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2321,19 +3228,19 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg5, (char **)&x5);
+      _cffi_type(27), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg6, (char **)&x6);
+      _cffi_type(14), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2386,28 +3293,28 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(83), arg1, (char **)&x1);
+      _cffi_type(133), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(133), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2417,10 +3324,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(86), arg4, (char **)&x4);
+      _cffi_type(136), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(86), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(136), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2430,19 +3337,19 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg6, (char **)&x6);
+      _cffi_type(27), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg7, (char **)&x7);
+      _cffi_type(14), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2475,10 +3382,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(183), arg0, (char **)&x0);
+      _cffi_type(247), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(183), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(247), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2513,10 +3420,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(93), arg0, (char **)&x0);
+      _cffi_type(143), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(93), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(143), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2569,28 +3476,28 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(93), arg1, (char **)&x1);
+      _cffi_type(143), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(93), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(143), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2600,37 +3507,37 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(97), arg5, (char **)&x5);
+      _cffi_type(13), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(97), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(13), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg6, (char **)&x6);
+      _cffi_type(27), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg7, (char **)&x7);
+      _cffi_type(14), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2665,10 +3572,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(93), arg0, (char **)&x0);
+      _cffi_type(143), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(93), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(143), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2725,64 +3632,64 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(36), arg1, (char **)&x1);
+      _cffi_type(26), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(36), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg3, (char **)&x3);
+      _cffi_type(44), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg4, (char **)&x4);
+      _cffi_type(44), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg5, (char **)&x5);
+      _cffi_type(44), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2792,19 +3699,19 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(23), arg8, (char **)&x8);
+      _cffi_type(27), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(23), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg9, (char **)&x9);
+      _cffi_type(14), arg9, (char **)&x9);
   if (datasize != 0) {
     x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg9, (char **)&x9,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2846,7 +3753,7 @@ _cffi_f_g16_status_name(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(12));
   return pyresult;
 }
 #else
@@ -2882,37 +3789,37 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg1, (char **)&x1);
+      _cffi_type(160), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(160), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2922,10 +3829,10 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg5, (char **)&x5);
+      _cffi_type(14), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2964,7 +3871,7 @@ _cffi_f_g16_version(PyObject *self, PyObject *noarg)
 
   (void)self; /* unused */
   (void)noarg; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(188));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(12));
   return pyresult;
 }
 #else
@@ -2992,15 +3899,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg0, (char **)&x0);
+      _cffi_type(160), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(138), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(188), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -3031,10 +3938,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(186), arg0, (char **)&x0);
+      _cffi_type(250), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(186), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(250), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3081,28 +3988,28 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(18), arg0, (char **)&x0);
+      _cffi_type(42), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(18), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(103), arg1, (char **)&x1);
+      _cffi_type(153), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(103), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(153), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(20), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(20), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3112,10 +4019,10 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg4, (char **)&x4);
+      _cffi_type(14), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3150,10 +4057,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg0, (char **)&x0);
+      _cffi_type(160), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3200,19 +4107,19 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(110), arg0, (char **)&x0);
+      _cffi_type(160), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(110), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(37), arg1, (char **)&x1);
+      _cffi_type(44), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(37), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3221,14 +4128,14 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(138), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(188), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(15), arg4, (char **)&x4);
+      _cffi_type(14), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(15), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(14), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3346,6 +4253,9 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_CIRCUIT_NON_INCLUSION", (void *)_cffi_const_G16_CIRCUIT_NON_INCLUSION, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_CIRCUIT_OTHER", (void *)_cffi_const_G16_CIRCUIT_OTHER, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_COMPRESSED", (void *)_cffi_const_G16_COMPRESSED, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_DEVICE_LOST", (void *)_cffi_const_G16_DEVICE_LOST, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_DEVICE_OUT_OF_MEMORY", (void *)_cffi_const_G16_DEVICE_OUT_OF_MEMORY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_DEVICE_UNAVAILABLE", (void *)_cffi_const_G16_DEVICE_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_GENERATION_0_14", (void *)_cffi_const_G16_GENERATION_0_14, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_GENERATION_0_8", (void *)_cffi_const_G16_GENERATION_0_8, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_INVALID_ARGUMENT", (void *)_cffi_const_G16_INVALID_ARGUMENT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -3372,207 +4282,261 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 230), (void *)_cffi_d_g16_device_close },
+  { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
+  { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 200), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 233), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
+  { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 200), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 204), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
-  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 172), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 166), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 175), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 26), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 147), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 154), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 128), (void *)_cffi_d_g16_prepared_describe },
-  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 17), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 141), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 116), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 48), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 150), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 34), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 72), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 182), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 159), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 91), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 159), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 60), (void *)_cffi_d_g16_solve },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 224), (void *)_cffi_d_g16_engine_threads },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 242), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 239), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 76), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 197), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 67), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 191), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 166), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 208), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 84), (void *)_cffi_d_g16_prove_with_blinding },
+  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 122), (void *)_cffi_d_g16_quotient },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 131), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 217), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 141), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 217), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 110), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 108), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 158), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 162), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 185), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 169), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 134), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 220), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 249), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 151), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 227), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 184), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
+  { "name", offsetof(g16_device_info, name),
+            sizeof(((g16_device_info *)0)->name),
+            _CFFI_OP(_CFFI_OP_NOOP, 255) },
+  { "index", offsetof(g16_device_info, index),
+             sizeof(((g16_device_info *)0)->index),
+             _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "capability_major", offsetof(g16_device_info, capability_major),
+                        sizeof(((g16_device_info *)0)->capability_major),
+                        _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "capability_minor", offsetof(g16_device_info, capability_minor),
+                        sizeof(((g16_device_info *)0)->capability_minor),
+                        _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "multiprocessors", offsetof(g16_device_info, multiprocessors),
+                       sizeof(((g16_device_info *)0)->multiprocessors),
+                       _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "driver_version", offsetof(g16_device_info, driver_version),
+                      sizeof(((g16_device_info *)0)->driver_version),
+                      _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "runtime_version", offsetof(g16_device_info, runtime_version),
+                       sizeof(((g16_device_info *)0)->runtime_version),
+                       _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "memory_bytes", offsetof(g16_device_info, memory_bytes),
+                    sizeof(((g16_device_info *)0)->memory_bytes),
+                    _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "free_bytes", offsetof(g16_device_info, free_bytes),
+                  sizeof(((g16_device_info *)0)->free_bytes),
+                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "budget_bytes", offsetof(g16_device_info, budget_bytes),
+                    sizeof(((g16_device_info *)0)->budget_bytes),
+                    _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "used_bytes", offsetof(g16_device_info, used_bytes),
+                  sizeof(((g16_device_info *)0)->used_bytes),
+                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 190) },
+               _CFFI_OP(_CFFI_OP_NOOP, 253) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
-              _CFFI_OP(_CFFI_OP_NOOP, 121) },
+              _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "constraint", offsetof(g16_error, constraint),
                   sizeof(((g16_error *)0)->constraint),
-                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "kind", offsetof(g16_key_info, kind),
             sizeof(((g16_key_info *)0)->kind),
-            _CFFI_OP(_CFFI_OP_NOOP, 13) },
+            _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "version", offsetof(g16_key_info, version),
                sizeof(((g16_key_info *)0)->version),
-               _CFFI_OP(_CFFI_OP_NOOP, 13) },
+               _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "generation", offsetof(g16_key_info, generation),
                   sizeof(((g16_key_info *)0)->generation),
-                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 204) },
+              _CFFI_OP(_CFFI_OP_NOOP, 272) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
-                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "constraints", offsetof(g16_key_info, constraints),
                    sizeof(((g16_key_info *)0)->constraints),
-                   _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "wires", offsetof(g16_key_info, wires),
              sizeof(((g16_key_info *)0)->wires),
-             _CFFI_OP(_CFFI_OP_NOOP, 13) },
+             _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "public_inputs", offsetof(g16_key_info, public_inputs),
                      sizeof(((g16_key_info *)0)->public_inputs),
-                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "secret_inputs", offsetof(g16_key_info, secret_inputs),
                      sizeof(((g16_key_info *)0)->secret_inputs),
-                     _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "internal_wires", offsetof(g16_key_info, internal_wires),
                       sizeof(((g16_key_info *)0)->internal_wires),
-                      _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "coefficients", offsetof(g16_key_info, coefficients),
                     sizeof(((g16_key_info *)0)->coefficients),
-                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "instructions", offsetof(g16_key_info, instructions),
                     sizeof(((g16_key_info *)0)->instructions),
-                    _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "hints", offsetof(g16_key_info, hints),
              sizeof(((g16_key_info *)0)->hints),
-             _CFFI_OP(_CFFI_OP_NOOP, 13) },
+             _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "terms", offsetof(g16_key_info, terms),
              sizeof(((g16_key_info *)0)->terms),
-             _CFFI_OP(_CFFI_OP_NOOP, 121) },
+             _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "domain_size", offsetof(g16_key_info, domain_size),
                    sizeof(((g16_key_info *)0)->domain_size),
-                   _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "points_a", offsetof(g16_key_info, points_a),
                 sizeof(((g16_key_info *)0)->points_a),
-                _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "points_b", offsetof(g16_key_info, points_b),
                 sizeof(((g16_key_info *)0)->points_b),
-                _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "points_k", offsetof(g16_key_info, points_k),
                 sizeof(((g16_key_info *)0)->points_k),
-                _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "points_z", offsetof(g16_key_info, points_z),
                 sizeof(((g16_key_info *)0)->points_z),
-                _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "proving_key_offset", offsetof(g16_key_info, proving_key_offset),
                           sizeof(((g16_key_info *)0)->proving_key_offset),
-                          _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                          _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "verifying_key_offset", offsetof(g16_key_info, verifying_key_offset),
                             sizeof(((g16_key_info *)0)->verifying_key_offset),
-                            _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                            _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "constraint_system_offset", offsetof(g16_key_info, constraint_system_offset),
                                 sizeof(((g16_key_info *)0)->constraint_system_offset),
-                                _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                                _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "file_bytes", offsetof(g16_key_info, file_bytes),
                   sizeof(((g16_key_info *)0)->file_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "resident_bytes", offsetof(g16_key_info, resident_bytes),
                       sizeof(((g16_key_info *)0)->resident_bytes),
-                      _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                      _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "mapped_bytes", offsetof(g16_key_info, mapped_bytes),
                     sizeof(((g16_key_info *)0)->mapped_bytes),
-                    _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "table_bytes", offsetof(g16_key_info, table_bytes),
                    sizeof(((g16_key_info *)0)->table_bytes),
-                   _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                   _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "fold_bytes", offsetof(g16_key_info, fold_bytes),
                   sizeof(((g16_key_info *)0)->fold_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "version", offsetof(g16_prepared_info, version),
                sizeof(((g16_prepared_info *)0)->version),
-               _CFFI_OP(_CFFI_OP_NOOP, 13) },
+               _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "point_form", offsetof(g16_prepared_info, point_form),
                   sizeof(((g16_prepared_info *)0)->point_form),
-                  _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "sections", offsetof(g16_prepared_info, sections),
                 sizeof(((g16_prepared_info *)0)->sections),
-                _CFFI_OP(_CFFI_OP_NOOP, 13) },
+                _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "file_bytes", offsetof(g16_prepared_info, file_bytes),
                   sizeof(((g16_prepared_info *)0)->file_bytes),
-                  _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_bytes", offsetof(g16_prepared_info, source_bytes),
                     sizeof(((g16_prepared_info *)0)->source_bytes),
-                    _CFFI_OP(_CFFI_OP_NOOP, 121) },
+                    _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 207) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 275) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "g16_engine", 193, _CFFI_F_OPAQUE,
+  { "$g16_device_info", 259, 0,
+    sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
+  { "g16_device", 258, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 194, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 0, 3 },
-  { "g16_key", 196, _CFFI_F_OPAQUE,
+  { "g16_device_key", 260, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 197, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 3, 27 },
-  { "g16_prepared_info", 199, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 30, 6 },
-  { "g16_setup", 200, _CFFI_F_OPAQUE,
+  { "g16_engine", 261, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 202, _CFFI_F_OPAQUE,
+  { "g16_error", 262, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 11, 3 },
+  { "g16_key", 264, _CFFI_F_OPAQUE,
+    (size_t)-1, -1, -1, 0 /* opaque */ },
+  { "g16_key_info", 265, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 14, 27 },
+  { "g16_prepared_info", 267, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 41, 6 },
+  { "g16_setup", 268, _CFFI_F_OPAQUE,
+    (size_t)-1, -1, -1, 0 /* opaque */ },
+  { "g16_vk", 270, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
-  { "$g16_backend_choice", 14, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
+  { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
-  { "$g16_blinding", 38, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
+  { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 192, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 257, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 138, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 188, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 195, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 263, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 198, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 266, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 201, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 269, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
     "G16_OK,G16_INVALID_ARGUMENT,G16_OUT_OF_MEMORY,G16_CANCELLED,G16_MALFORMED_KEY,G16_UNSUPPORTED_KEY,G16_UNSATISFIED_CONSTRAINT,"
-    "G16_MALFORMED_PROOF,G16_PROOF_REJECTED,G16_RANDOMNESS_UNAVAILABLE,G16_THREADS_UNAVAILABLE" },
+    "G16_MALFORMED_PROOF,G16_PROOF_REJECTED,G16_RANDOMNESS_UNAVAILABLE,G16_THREADS_UNAVAILABLE,G16_DEVICE_UNAVAILABLE,"
+    "G16_DEVICE_OUT_OF_MEMORY,G16_DEVICE_LOST" },
 };
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
-  { "g16_backend_choice", 14 },
-  { "g16_blinding", 38 },
-  { "g16_cancel", 203 },
-  { "g16_circuit_kind", 192 },
-  { "g16_encoding", 138 },
-  { "g16_engine", 193 },
-  { "g16_error", 194 },
-  { "g16_generation", 195 },
-  { "g16_key", 196 },
-  { "g16_key_info", 197 },
-  { "g16_point_form", 198 },
-  { "g16_prepared_info", 199 },
-  { "g16_setup", 200 },
-  { "g16_stage", 201 },
+  { "g16_backend_choice", 38 },
+  { "g16_blinding", 45 },
+  { "g16_cancel", 271 },
+  { "g16_circuit_kind", 257 },
+  { "g16_device", 258 },
+  { "g16_device_info", 259 },
+  { "g16_device_key", 260 },
+  { "g16_encoding", 188 },
+  { "g16_engine", 261 },
+  { "g16_error", 262 },
+  { "g16_generation", 263 },
+  { "g16_key", 264 },
+  { "g16_key_info", 265 },
+  { "g16_point_form", 266 },
+  { "g16_prepared_info", 267 },
+  { "g16_setup", 268 },
+  { "g16_stage", 269 },
   { "g16_status", 4 },
-  { "g16_vk", 202 },
+  { "g16_vk", 270 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -3582,12 +4546,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  74,  /* num_globals */
-  7,  /* num_struct_unions */
+  88,  /* num_globals */
+  10,  /* num_struct_unions */
   8,  /* num_enums */
-  16,  /* num_typenames */
+  19,  /* num_typenames */
   NULL,  /* no includes */
-  210,  /* num_types */
+  278,  /* num_types */
   0,  /* flags */
 };
 

@@ -42,6 +42,9 @@ EXCEPTIONS: dict[int, Callable[[str, Any], ProverError]] = {
     lib.G16_PROOF_REJECTED: lambda message, _: ProofRejected(message),
     lib.G16_RANDOMNESS_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
     lib.G16_THREADS_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
+    lib.G16_DEVICE_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
+    lib.G16_DEVICE_OUT_OF_MEMORY: lambda message, _: DeviceUnavailable(message),
+    lib.G16_DEVICE_LOST: lambda message, _: DeviceUnavailable(message),
 }
 """Every status but G16_OK; a test compares the table with the header."""
 

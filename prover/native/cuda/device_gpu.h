@@ -1,0 +1,153 @@
+/* device_gpu.h - what the library asks of the runtime besides work: which GPUs there are, which one this thread uses, what went wrong.
+ * On the host it is one GPU in software, which fails on demand. */
+#ifndef G16_DEVICE_GPU_H
+#define G16_DEVICE_GPU_H
+
+#include <stdio.h>
+
+#include "device_abi.h"
+#include "device_points.h"
+
+/* Places where the GPU in software can fail. */
+typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
+#define GPU_POINTS 3
+
+/* Share of the budget that a key may take with tables of shifted bases. */
+#if defined(__CUDACC__)
+#define GPU_TABLE_SHARE 16
+#else
+#define GPU_TABLE_SHARE 4096 /* making a table takes longer here than any proof gains */
+#endif
+
+static inline void gpu_say(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
+
+#if defined(__CUDACC__)
+
+static inline device_abi_status gpu_unavailable(char *message, cudaError_t error) {
+    (void)cudaGetLastError();
+    snprintf(message, DEVICE_ABI_MESSAGE, "CUDA does not start: %s", cudaGetErrorString(error));
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline device_abi_status gpu_count(uint32_t *count, char *message) {
+    int found = 0;
+    const cudaError_t error = cudaGetDeviceCount(&found);
+    if (error != cudaSuccess && error != cudaErrorNoDevice) return gpu_unavailable(message, error);
+    (void)cudaGetLastError();
+    *count = (uint32_t)found;
+    return DEVICE_ABI_OK;
+}
+
+/* For what this thread does next. */
+static inline void gpu_use(uint32_t index, device_queue *queue) {
+    (void)cudaGetLastError();
+    device_note(queue, cudaSetDevice((int)index));
+}
+
+static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+    struct cudaDeviceProp properties;
+    int driver = 0, runtime = 0;
+    size_t free_bytes = 0, memory_bytes = 0;
+    cudaError_t error = cudaSetDevice((int)index);
+    if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, (int)index);
+    if (error == cudaSuccess) error = cudaDriverGetVersion(&driver);
+    if (error == cudaSuccess) error = cudaRuntimeGetVersion(&runtime);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &memory_bytes);
+    if (error != cudaSuccess) return gpu_unavailable(message, error);
+    snprintf(info->name, sizeof info->name, "%s", properties.name);
+    info->index = index;
+    info->capability_major = (uint32_t)properties.major;
+    info->capability_minor = (uint32_t)properties.minor;
+    info->multiprocessors = (uint32_t)properties.multiProcessorCount;
+    info->driver_version = (uint32_t)driver;
+    info->runtime_version = (uint32_t)runtime;
+    info->memory_bytes = memory_bytes;
+    info->free_bytes = free_bytes;
+    return DEVICE_ABI_OK;
+}
+
+/* Whether the library has code for the GPU. */
+static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_leave)) == cudaSuccess) return DEVICE_ABI_OK;
+    (void)cudaGetLastError();
+    snprintf(message, DEVICE_ABI_MESSAGE, "this CUDA library has no code for GPUs of compute capability %u.%u, as this %.60s is",
+             info->capability_major, info->capability_minor, info->name);
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline const char *gpu_reason(const device_queue *queue) { return cudaGetErrorString(queue->error); }
+
+/* After a failure that only a new context gets over. No other handle may be open. */
+static inline void gpu_reset(uint32_t index) {
+    if (cudaSetDevice((int)index) == cudaSuccess) cudaDeviceReset();
+    (void)cudaGetLastError();
+}
+
+static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+    (void)queue;
+    (void)point;
+    (void)number;
+}
+
+static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+    (void)sums;
+    (void)number;
+}
+
+#else
+
+#include "device_faults.h"
+
+static inline device_abi_status gpu_count(uint32_t *count, char *message) {
+    if (faults_any("count", 0, "unavailable")) {
+        gpu_say(message, "CUDA does not start: a fault was asked for");
+        return DEVICE_ABI_UNAVAILABLE;
+    }
+    *count = (uint32_t)faults_number("GROTH16_CUDA_HOST_DEVICES", 1);
+    return DEVICE_ABI_OK;
+}
+
+static inline void gpu_use(uint32_t index, device_queue *queue) { (void)index, (void)queue; }
+
+static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+    (void)message;
+    snprintf(info->name, sizeof info->name, "GPU in software");
+    info->index = index;
+    info->capability_major = 9;
+    info->capability_minor = 0;
+    info->multiprocessors = 1;
+    info->driver_version = info->runtime_version = 12000;
+    info->memory_bytes = info->free_bytes = faults_number("GROTH16_CUDA_HOST_MEMORY", (uint64_t)1 << 30);
+    return DEVICE_ABI_OK;
+}
+
+static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+    (void)info;
+    if (!faults_any("open", 0, "unavailable")) return DEVICE_ABI_OK;
+    gpu_say(message, "this CUDA library has no code for the GPU: a fault was asked for");
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline const char *gpu_reason(const device_queue *queue) {
+    return queue->status == DEVICE_OUT_OF_MEMORY ? "out of memory" : "a fault was asked for";
+}
+
+static inline void gpu_reset(uint32_t index) { (void)index; }
+
+/* The number-th call of its kind, from 1. */
+static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove"};
+    if (queue->status != DEVICE_OK) return;
+    if (faults_any(names[point], number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
+    if (faults_any(names[point], number, "lost")) queue->status = DEVICE_FAILED;
+}
+
+static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+    if (faults_any("prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
+    if (faults_any("prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
+}
+
+#endif
+
+#endif

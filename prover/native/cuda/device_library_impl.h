@@ -1,0 +1,444 @@
+/* device_library_impl.h - the table of device_abi.h: devices, keys within a budget, and memory for the proofs that run;
+ * included by device_library.cu and, for the host, by device_library_host.c.
+ *
+ * The budget covers keys and the memory of proofs. A proof takes memory that an earlier one of its key left, or new memory; when
+ * the budget does not hold that, memory that no proof uses is given up, and then it waits for another proof to end. A failure of
+ * the device itself is final for the handle.
+ */
+#include <pthread.h>
+#include <time.h>
+
+#include "device_gpu.h"
+#include "device_proof.h"
+
+#define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
+
+struct library_key;
+
+typedef struct library_device {
+    uint32_t index;
+    uint64_t budget;
+    pthread_mutex_t lock; /* of all that follows, and of the lists of its keys */
+    pthread_cond_t changed;
+    uint64_t used;
+    uint32_t running;           /* calls that hold memory and will give it back */
+    uint32_t calls[GPU_POINTS]; /* of each kind so far */
+    int lost;
+    char reason[DEVICE_ABI_MESSAGE];
+    struct library_key *keys;
+} library_device;
+
+/* Memory of one proof at a time. */
+typedef struct library_memory {
+    struct library_memory *next;
+    proof_memory proof;
+} library_memory;
+
+typedef struct library_key {
+    struct library_key *next;
+    library_device *device;
+    proof_key key;
+    uint64_t bytes, proof_bytes, b1_bytes;
+    library_memory *idle;
+} library_key;
+
+/* ---- failures --------------------------------------------------------------------------------------- */
+
+static device_abi_status library_lost(library_device *device, char *message) {
+    gpu_say(message, device->reason);
+    return DEVICE_ABI_LOST;
+}
+
+/* What a queue's failure means; one that is not about memory makes the device lost. */
+static device_abi_status library_failed(library_device *device, const device_queue *queue, char *message) {
+    if (queue->status == DEVICE_OUT_OF_MEMORY) {
+        snprintf(message, DEVICE_ABI_MESSAGE, "GPU %u has too little free memory: prove fewer at a time, or load fewer keys",
+                 device->index);
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    pthread_mutex_lock(&device->lock);
+    if (!device->lost) {
+        device->lost = 1;
+        snprintf(device->reason, sizeof device->reason, "GPU %u failed: %.120s", device->index, gpu_reason(queue));
+    }
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    return library_lost(device, message);
+}
+
+/* ---- the budget ------------------------------------------------------------------------------------- */
+
+static void library_memory_free(library_memory *memory) {
+    proof_memory_release(&memory->proof);
+    proof_queues_destroy(&memory->proof);
+    free(memory);
+}
+
+/* Gives up memory that no proof uses until `bytes` are free or none is left. Under the lock. */
+static void library_evict(library_device *device, uint64_t bytes) {
+    for (library_key *key = device->keys; key; key = key->next) {
+        while (key->idle && device->used + bytes > device->budget) {
+            library_memory *memory = key->idle;
+            key->idle = memory->next;
+            device->used -= key->proof_bytes;
+            library_memory_free(memory);
+        }
+    }
+}
+
+/* Under the lock, which it gives up while it waits. */
+static void library_wait(library_device *device) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LIBRARY_WAIT_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&device->changed, &device->lock, &until);
+}
+
+/* Takes bytes from the budget for a call that is running from now on. idle: NULL, or a list whose first entry serves as well. Under
+ * the lock. */
+static device_abi_status library_reserve(library_device *device, uint64_t bytes, library_memory *const *idle,
+                                         const int32_t *cancel, char *message) {
+    for (;;) {
+        if (device->lost) return library_lost(device, message);
+        if (device_is_cancelled(cancel)) return DEVICE_ABI_CANCELLED;
+        if (idle && *idle) break;
+        library_evict(device, bytes);
+        if (device->used + bytes <= device->budget) {
+            device->used += bytes;
+            break;
+        }
+        if (device->running == 0) {
+            const double mebibyte = 1 << 20;
+            snprintf(message, DEVICE_ABI_MESSAGE, "%.1f MiB of GPU memory are needed, and %.1f of the budget of %.1f MiB are left",
+                     (double)bytes / mebibyte, (double)(device->budget - device->used) / mebibyte,
+                     (double)device->budget / mebibyte);
+            return DEVICE_ABI_OUT_OF_MEMORY;
+        }
+        library_wait(device);
+    }
+    device->running++;
+    return DEVICE_ABI_OK;
+}
+
+/* Ends a running call, which gives `bytes` back. */
+static void library_release(library_device *device, uint64_t bytes) {
+    pthread_mutex_lock(&device->lock);
+    device->used -= bytes;
+    device->running--;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- devices ---------------------------------------------------------------------------------------- */
+
+static device_abi_status library_count(uint32_t *count, char *message) { return gpu_count(count, message); }
+
+static device_abi_status library_open(void **opened, uint32_t index, uint64_t budget, char *message) {
+    device_abi_info info;
+    device_queue queue;
+    uint32_t count = 0;
+    memset(&info, 0, sizeof info);
+    memset(&queue, 0, sizeof queue);
+    device_abi_status status = gpu_count(&count, message);
+    if (status == DEVICE_ABI_OK && index >= count) {
+        snprintf(message, DEVICE_ABI_MESSAGE, "there is no GPU %u: %u were found", index, count);
+        status = DEVICE_ABI_UNAVAILABLE;
+    }
+    if (status == DEVICE_ABI_OK) status = gpu_describe(&info, index, message);
+    if (status == DEVICE_ABI_OK) status = gpu_check(&info, message);
+    if (status != DEVICE_ABI_OK) return status;
+    library_device *device = (library_device *)calloc(1, sizeof *device);
+    if (!device) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
+    device->index = index;
+    device->budget = budget ? budget : info.free_bytes / 10 * 9;
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_cond_init(&device->changed, NULL);
+    gpu_fail(&queue, GPU_OPEN, 1);
+    if (queue.status != DEVICE_OK) {
+        status = library_failed(device, &queue, message);
+        free(device);
+        return status;
+    }
+    *opened = device;
+    return DEVICE_ABI_OK;
+}
+
+static void library_close(void *handle) {
+    library_device *device = (library_device *)handle;
+    if (device->lost) gpu_reset(device->index);
+    pthread_cond_destroy(&device->changed);
+    pthread_mutex_destroy(&device->lock);
+    free(device);
+}
+
+static device_abi_status library_describe(void *handle, device_abi_info *info, char *message) {
+    library_device *device = (library_device *)handle;
+    pthread_mutex_lock(&device->lock);
+    const uint64_t used = device->used;
+    const int lost = device->lost;
+    pthread_mutex_unlock(&device->lock);
+    if (lost) return library_lost(device, message);
+    const device_abi_status status = gpu_describe(info, device->index, message);
+    info->budget_bytes = device->budget;
+    info->used_bytes = used;
+    return status;
+}
+
+/* ---- keys --------------------------------------------------------------------------------------------- */
+
+static uint64_t library_measure_key(proof_key *key) {
+    device_queue queue;
+    memset(&queue, 0, sizeof queue);
+    queue.measuring = 1;
+    proof_key_allocate(&queue, key);
+    return queue.bytes;
+}
+
+static uint64_t library_measure_proof(const proof_key *key) {
+    device_queue queue;
+    proof_memory memory;
+    memset(&queue, 0, sizeof queue);
+    queue.measuring = 1;
+    proof_memory_allocate(&queue, &memory, key);
+    return queue.bytes;
+}
+
+static uint64_t library_measure_b1(const proof_key *key) {
+    device_queue queue;
+    proof_b1_memory memory;
+    memset(&queue, 0, sizeof queue);
+    queue.measuring = 1;
+    proof_b1_allocate(&queue, &memory, key);
+    return queue.bytes;
+}
+
+#define LIBRARY_NO_PLAN UINT64_MAX
+
+/* The fewest bucket sets whose tables stay within the key's share of the budget, or no table; returns the key's bytes, or
+ * LIBRARY_NO_PLAN for one with too many points. */
+static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data) {
+    for (uint32_t sets = 1; sets <= 8; sets *= 2) {
+        if (!proof_key_plan(key, data, sets)) continue;
+        const uint64_t bytes = library_measure_key(key);
+        if (bytes <= device->budget / GPU_TABLE_SHARE) return bytes;
+    }
+    return proof_key_plan(key, data, 0) ? library_measure_key(key) : LIBRARY_NO_PLAN;
+}
+
+static uint64_t library_key_bytes(void *device, const device_abi_key *data) {
+    proof_key key;
+    return library_plan_key((const library_device *)device, &key, data);
+}
+
+static uint64_t library_proof_bytes(void *device, const device_abi_key *data) {
+    proof_key key;
+    const uint64_t bytes = library_plan_key((const library_device *)device, &key, data);
+    return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_proof(&key);
+}
+
+static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
+
+/* The key's memory, filled. */
+static device_abi_status library_key_fill(library_key *key, const device_abi_key *data, uint32_t number, char *message) {
+    device_queue queue;
+    device_queue_create(&queue);
+    gpu_fail(&queue, GPU_KEY_LOAD, number);
+    proof_key_allocate(&queue, &key->key);
+    proof_key_fill(&queue, &key->key, data);
+    device_finish(&queue);
+    const device_abi_status status = queue.status == DEVICE_OK ? DEVICE_ABI_OK : library_failed(key->device, &queue, message);
+    device_queue_destroy(&queue);
+    if (status != DEVICE_ABI_OK) proof_key_release(&key->key);
+    return status;
+}
+
+static device_abi_status library_key_load(void *handle, void **loaded, const device_abi_key *data, const int32_t *cancel,
+                                          char *message) {
+    library_device *device = (library_device *)handle;
+    device_queue queue;
+    memset(&queue, 0, sizeof queue);
+    gpu_use(device->index, &queue);
+    if (queue.status != DEVICE_OK) return library_failed(device, &queue, message);
+    library_key *key = (library_key *)calloc(1, sizeof *key);
+    if (!key) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
+    key->device = device;
+    key->bytes = library_plan_key(device, &key->key, data);
+    if (key->bytes == LIBRARY_NO_PLAN) {
+        free(key);
+        gpu_say(message, "the key has too many points for this GPU code");
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    key->proof_bytes = library_measure_proof(&key->key);
+    key->b1_bytes = library_measure_b1(&key->key);
+    pthread_mutex_lock(&device->lock);
+    /* A key without room for one proof would be of no use. */
+    device_abi_status status = library_reserve(device, key->bytes + key->proof_bytes, NULL, cancel, message);
+    const uint32_t number = library_number(device, GPU_KEY_LOAD);
+    pthread_mutex_unlock(&device->lock);
+    if (status == DEVICE_ABI_OK) {
+        status = library_key_fill(key, data, number, message);
+        library_release(device, status == DEVICE_ABI_OK ? key->proof_bytes : key->bytes + key->proof_bytes);
+    }
+    if (status != DEVICE_ABI_OK) {
+        free(key);
+        return status;
+    }
+    pthread_mutex_lock(&device->lock);
+    key->next = device->keys;
+    device->keys = key;
+    pthread_mutex_unlock(&device->lock);
+    *loaded = key;
+    return DEVICE_ABI_OK;
+}
+
+static void library_key_destroy(void *handle) {
+    library_key *key = (library_key *)handle;
+    library_device *device = key->device;
+    device_queue queue;
+    memset(&queue, 0, sizeof queue);
+    gpu_use(device->index, &queue);
+    pthread_mutex_lock(&device->lock);
+    library_key **link = &device->keys;
+    while (*link != key) link = &(*link)->next;
+    *link = key->next;
+    while (key->idle) {
+        library_memory *memory = key->idle;
+        key->idle = memory->next;
+        device->used -= key->proof_bytes;
+        library_memory_free(memory);
+    }
+    device->used -= key->bytes;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    proof_key_release(&key->key);
+    free(key);
+}
+
+/* ---- proofs ------------------------------------------------------------------------------------------- */
+
+/* New memory for a proof, whose bytes are reserved. */
+static device_abi_status library_memory_create(library_key *key, library_memory **made, char *message) {
+    library_memory *memory = (library_memory *)calloc(1, sizeof *memory);
+    if (!memory) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
+    device_queue *queue = &memory->proof.queues[0];
+    proof_queues_create(&memory->proof);
+    proof_memory_allocate(queue, &memory->proof, &key->key);
+    for (int i = 1; i < PROOF_QUEUES && queue->status == DEVICE_OK; i++) {
+        if (memory->proof.queues[i].status != DEVICE_OK) queue = &memory->proof.queues[i];
+    }
+    if (queue->status == DEVICE_OK) {
+        *made = memory;
+        return DEVICE_ABI_OK;
+    }
+    const device_abi_status status = library_failed(key->device, queue, message);
+    library_memory_free(memory);
+    return status;
+}
+
+/* One that is idle, or a new one. */
+static device_abi_status library_memory_take(library_key *key, library_memory **taken, uint32_t *number, const int32_t *cancel,
+                                             char *message) {
+    library_device *device = key->device;
+    library_memory *memory = NULL;
+    pthread_mutex_lock(&device->lock);
+    *number = library_number(device, GPU_PROVE);
+    device_abi_status status = library_reserve(device, key->proof_bytes, &key->idle, cancel, message);
+    if (status == DEVICE_ABI_OK && key->idle) {
+        memory = key->idle;
+        key->idle = memory->next;
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status == DEVICE_ABI_OK && !memory) {
+        status = library_memory_create(key, &memory, message);
+        if (status != DEVICE_ABI_OK) library_release(device, key->proof_bytes);
+    }
+    *taken = memory;
+    return status;
+}
+
+/* Keeps it for the next proof, unless something went wrong. */
+static void library_memory_give_back(library_key *key, library_memory *memory, int sound) {
+    library_device *device = key->device;
+    if (!sound) {
+        library_memory_free(memory);
+        library_release(device, key->proof_bytes);
+        return;
+    }
+    pthread_mutex_lock(&device->lock);
+    memory->next = key->idle;
+    key->idle = memory;
+    device->running--;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Memory for B in G1, for the time of one proof. It does not wait: the proof already holds what others may wait for. */
+static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, device_queue *queue, char *message) {
+    library_device *device = key->device;
+    pthread_mutex_lock(&device->lock);
+    library_evict(device, key->b1_bytes);
+    const int fits = device->used + key->b1_bytes <= device->budget;
+    if (fits) device->used += key->b1_bytes;
+    pthread_mutex_unlock(&device->lock);
+    memset(b1, 0, sizeof *b1);
+    if (!fits) {
+        gpu_say(message, "the budget of GPU memory does not hold the sum over B in G1 of a classically blinded proof");
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    proof_b1_allocate(queue, b1, &key->key);
+    return DEVICE_ABI_OK; /* a failure is the queue's */
+}
+
+static void library_b1_give_back(library_key *key, proof_b1_memory *b1) {
+    proof_b1_release(b1);
+    pthread_mutex_lock(&key->device->lock);
+    key->device->used -= key->b1_bytes;
+    pthread_mutex_unlock(&key->device->lock);
+}
+
+static device_abi_status library_run(library_key *key, proof_memory *memory, uint32_t number, device_abi_sums *sums,
+                                     device_abi_times *times, const device_abi_witness *witness, int with_b1,
+                                     const int32_t *cancel, char *message) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    proof_b1_memory b1;
+    gpu_fail(queue, GPU_PROVE, number);
+    if (with_b1) {
+        const device_abi_status status = library_b1_take(key, &b1, queue, message);
+        if (status != DEVICE_ABI_OK) return status;
+    }
+    int complete = 0;
+    if (queue->status == DEVICE_OK) {
+        complete = proof_run(memory, &key->key, sums, times, witness, with_b1 ? &b1 : NULL, cancel);
+    }
+    if (with_b1) library_b1_give_back(key, &b1);
+    for (int i = 0; i < PROOF_QUEUES; i++) {
+        if (memory->queues[i].status != DEVICE_OK && memory->queues[i].status >= queue->status) queue = &memory->queues[i];
+    }
+    if (queue->status != DEVICE_OK) return library_failed(key->device, queue, message);
+    if (!complete) return DEVICE_ABI_CANCELLED;
+    gpu_spoil(sums, number);
+    return DEVICE_ABI_OK;
+}
+
+static device_abi_status library_prove(void *handle, device_abi_sums *sums, device_abi_times *times,
+                                       const device_abi_witness *witness, int with_b1, const int32_t *cancel, char *message) {
+    library_key *key = (library_key *)handle;
+    library_memory *memory;
+    uint32_t number;
+    device_queue queue;
+    memset(&queue, 0, sizeof queue);
+    gpu_use(key->device->index, &queue);
+    if (queue.status != DEVICE_OK) return library_failed(key->device, &queue, message);
+    device_abi_status status = library_memory_take(key, &memory, &number, cancel, message);
+    if (status != DEVICE_ABI_OK) return status;
+    status = library_run(key, &memory->proof, number, sums, times, witness, with_b1, cancel, message);
+    library_memory_give_back(key, memory, status == DEVICE_ABI_OK || status == DEVICE_ABI_CANCELLED);
+    return status;
+}
+
+static const device_abi_library LIBRARY = {
+    DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
+    library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_prove,
+};

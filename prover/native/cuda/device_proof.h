@@ -1,0 +1,347 @@
+/* device_proof.h - the sums of a whole proof on the device: a key in device memory, the memory of a running proof, and the order of
+ * its launches.
+ *
+ * Three queues, which wait for each other only where they must:
+ *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
+ *   a         wires to the device, their digits, the multiplication over A
+ *   b         the multiplication over B in G2, and in G1 where it was asked for
+ */
+#ifndef G16_DEVICE_PROOF_H
+#define G16_DEVICE_PROOF_H
+
+#include "device_abi.h"
+#include "device_msm.h"
+#include "device_ntt.h"
+#include "device_points.h"
+
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+typedef struct proof_key {
+    uint32_t wires, public_wires, rows, domain_log2, k_count, z_count;
+    uint32_t window_bits;
+    device_msm_plan a_plan, b_plan, kz_plan;
+    device_msm_plan b1_plan; /* without a table: only the classical form of blinding needs it */
+    ntt_plan transform;
+    fr product_scale;
+    uint32_t quotient_unit[LIMBS];
+    fr *roots;
+    uint32_t *a_wires, *b_wires;
+    g1_affine *a, *b1, *kz; /* kz: K and then Z. a, kz and b2: the rows of a table */
+    g2_affine *b2;
+} proof_key;
+
+static inline uint64_t proof_cost(const device_msm_plan *plan) {
+    return 10 * device_msm_entries(plan) + 28 * device_msm_keys(plan);
+}
+
+/* One window for all lists, which share digits: the one with the fewest products, where one in G2 takes those of three. 0 when none
+ * fits. */
+static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uint32_t sets) {
+    uint64_t best = UINT64_MAX;
+    const uint32_t kz_count = data->k_count + data->z_count;
+    key->wires = data->wires;
+    key->public_wires = data->public_wires;
+    key->rows = data->rows;
+    key->domain_log2 = data->domain_log2;
+    key->k_count = data->k_count;
+    key->z_count = data->z_count;
+    key->transform = ntt_plan_for(data->domain_log2);
+    for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
+        const device_msm_plan a = device_msm_plan_of(data->a_count, bits, sets), b = device_msm_plan_of(data->b_count, bits, sets);
+        const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets);
+        const uint64_t cost = proof_cost(&a) + 3 * proof_cost(&b) + proof_cost(&kz);
+        if (cost >= best || !device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&kz)) continue;
+        best = cost;
+        key->window_bits = bits;
+        key->a_plan = a;
+        key->b_plan = b;
+        key->kz_plan = kz;
+        key->b1_plan = device_msm_plan_of(data->b_count, bits, 0);
+    }
+    return best != UINT64_MAX;
+}
+
+static inline void proof_key_allocate(device_queue *queue, proof_key *key) {
+    const size_t a = key->a_plan.count, b = key->b_plan.count, kz = key->kz_plan.count;
+    key->roots = (fr *)device_allocate(queue, sizeof(fr) << key->domain_log2);
+    key->a_wires = (uint32_t *)device_allocate(queue, a * sizeof(uint32_t));
+    key->b_wires = (uint32_t *)device_allocate(queue, b * sizeof(uint32_t));
+    key->a = (g1_affine *)device_allocate(queue, key->a_plan.shifts * a * sizeof(g1_affine));
+    key->b1 = (g1_affine *)device_allocate(queue, b * sizeof(g1_affine));
+    key->kz = (g1_affine *)device_allocate(queue, key->kz_plan.shifts * kz * sizeof(g1_affine));
+    key->b2 = (g2_affine *)device_allocate(queue, key->b_plan.shifts * b * sizeof(g2_affine));
+}
+
+static inline void proof_key_release(proof_key *key) {
+    device_release(key->roots);
+    device_release(key->a_wires);
+    device_release(key->b_wires);
+    device_release(key->a);
+    device_release(key->b1);
+    device_release(key->kz);
+    device_release(key->b2);
+}
+
+static inline void proof_write_points(device_queue *queue, void *to, const void *points, size_t bytes, uint32_t form) {
+    device_write(queue, to, points, bytes);
+    if (form == DEVICE_ABI_R260_LOOSE) points_leave_run(queue, to, bytes);
+}
+
+/* Copies the key and makes its tables. */
+static inline void proof_key_fill(device_queue *queue, proof_key *key, const device_abi_key *data) {
+    const size_t a = key->a_plan.count, b = key->b_plan.count;
+    memcpy(&key->product_scale, data->product_scale, sizeof key->product_scale);
+    memcpy(key->quotient_unit, data->quotient_unit, sizeof key->quotient_unit);
+    device_write(queue, key->roots, data->roots, sizeof(fr) << key->domain_log2);
+    device_write(queue, key->a_wires, data->a_wires, a * sizeof(uint32_t));
+    device_write(queue, key->b_wires, data->b_wires, b * sizeof(uint32_t));
+    proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->kz + key->k_count, data->z, key->z_count * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->b2, data->b2, b * sizeof(g2_affine), data->point_form);
+    g1_msm_table_run(queue, key->a, &key->a_plan);
+    g1_msm_table_run(queue, key->kz, &key->kz_plan);
+    g2_msm_table_run(queue, key->b2, &key->b_plan);
+}
+
+/* ---- products ------------------------------------------------------------------------------------ */
+
+typedef struct proof_product_arguments {
+    fr *c;
+    const fr *a, *b;
+    uint64_t count;
+} proof_product_arguments;
+
+/* c = a b */
+DEVICE void proof_product(grid_place place, const proof_product_arguments *arguments, void *shared, uint32_t phase) {
+    const uint64_t i = device_index(place);
+    (void)shared;
+    (void)phase;
+    if (i >= arguments->count) return;
+    fr value = arguments->a[i];
+    const fr factor = arguments->b[i];
+    fr_mul(&value, &value, &factor);
+    arguments->c[i] = value;
+}
+KERNEL(proof_product, proof_product_arguments, POINTS_THREADS, 4, 1)
+
+/* ---- a running proof ------------------------------------------------------------------------------- */
+
+typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
+#define PROOF_QUEUES 3
+
+typedef enum proof_place { PROOF_BEGUN, PROOF_DIGITS, PROOF_H, PROOF_A_DONE, PROOF_B2_DONE, PROOF_B_DONE, PROOF_DONE } proof_place;
+#define PROOF_PLACES 7
+
+/* Everything that a running proof touches, and the next one after it. */
+typedef struct proof_memory {
+    device_queue queues[PROOF_QUEUES];
+    device_mark marks[PROOF_PLACES];
+    fr *wires, *a, *b, *c;
+    int32_t *w_digits, *h_digits;
+    msm_sort_memory a_sort, b_sort, kz_sort;
+    g1_msm_memory a_sums, kz_sums;
+    g2_msm_memory b2_sums;
+} proof_memory;
+
+/* What B in G1 takes besides. */
+typedef struct proof_b1_memory {
+    msm_sort_memory sort;
+    g1_msm_memory sums;
+} proof_b1_memory;
+
+static inline void proof_memory_allocate(device_queue *queue, proof_memory *memory, const proof_key *key) {
+    const size_t n_bytes = sizeof(fr) << key->domain_log2, windows = key->a_plan.windows;
+    memory->wires = (fr *)device_allocate(queue, key->wires * sizeof(fr));
+    memory->a = (fr *)device_allocate(queue, n_bytes);
+    memory->b = (fr *)device_allocate(queue, n_bytes);
+    memory->c = (fr *)device_allocate(queue, n_bytes);
+    memory->w_digits = (int32_t *)device_allocate(queue, windows * key->wires * sizeof(int32_t));
+    memory->h_digits = (int32_t *)device_allocate(queue, windows * key->z_count * sizeof(int32_t));
+    msm_sort_allocate(queue, &memory->a_sort, &key->a_plan);
+    msm_sort_allocate(queue, &memory->b_sort, &key->b_plan);
+    msm_sort_allocate(queue, &memory->kz_sort, &key->kz_plan);
+    g1_msm_allocate(queue, &memory->a_sums, &key->a_plan);
+    g1_msm_allocate(queue, &memory->kz_sums, &key->kz_plan);
+    g2_msm_allocate(queue, &memory->b2_sums, &key->b_plan);
+}
+
+static inline void proof_memory_release(proof_memory *memory) {
+    device_release(memory->wires);
+    device_release(memory->a);
+    device_release(memory->b);
+    device_release(memory->c);
+    device_release(memory->w_digits);
+    device_release(memory->h_digits);
+    msm_sort_release(&memory->a_sort);
+    msm_sort_release(&memory->b_sort);
+    msm_sort_release(&memory->kz_sort);
+    g1_msm_release(&memory->a_sums);
+    g1_msm_release(&memory->kz_sums);
+    g2_msm_release(&memory->b2_sums);
+}
+
+static inline void proof_b1_allocate(device_queue *queue, proof_b1_memory *memory, const proof_key *key) {
+    msm_sort_allocate(queue, &memory->sort, &key->b1_plan);
+    g1_msm_allocate(queue, &memory->sums, &key->b1_plan);
+}
+
+static inline void proof_b1_release(proof_b1_memory *memory) {
+    msm_sort_release(&memory->sort);
+    g1_msm_release(&memory->sums);
+}
+
+static inline void proof_queues_create(proof_memory *memory) {
+    for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
+    for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
+}
+
+static inline void proof_queues_destroy(proof_memory *memory) {
+    for (int i = 0; i < PROOF_PLACES; i++) device_mark_destroy(&memory->marks[i]);
+    for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
+}
+
+/* ---- the order of the launches ----------------------------------------------------------------------- */
+
+static inline void proof_mark(proof_memory *memory, proof_queue queue, proof_place place) {
+    device_mark_set(&memory->queues[queue], &memory->marks[place]);
+}
+
+static inline void proof_wait(proof_memory *memory, proof_queue queue, proof_place place) {
+    device_wait_for(&memory->queues[queue], &memory->marks[place]);
+}
+
+/* Values in rows, zero in the rest of the domain. */
+static inline void proof_write_rows(device_queue *queue, fr *to, const void *values, const proof_key *key) {
+    const size_t n = (size_t)1 << key->domain_log2;
+    device_write(queue, to, values, key->rows * sizeof(fr));
+    if (n > key->rows) device_zero(queue, to + key->rows, (n - key->rows) * sizeof(fr));
+}
+
+static inline void proof_quotient(proof_memory *memory, const proof_key *key, const device_abi_witness *witness) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    const uint64_t n = (uint64_t)1 << key->domain_log2;
+    const proof_product_arguments product = {memory->c, memory->a, memory->b, n};
+    msm_recode_arguments recode;
+    memset(&recode, 0, sizeof recode);
+    recode.digits = memory->h_digits;
+    recode.values = memory->a;
+    recode.count = key->z_count;
+    recode.window_bits = key->window_bits;
+    recode.windows = key->kz_plan.windows;
+    memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
+    proof_write_rows(queue, memory->a, witness->a, key);
+    proof_write_rows(queue, memory->b, witness->b, key);
+    LAUNCH(queue, proof_product, device_blocks(n, POINTS_THREADS), POINTS_THREADS, 0, &product);
+    ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, &key->product_scale);
+    msm_recode_run(queue, &recode);
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_H);
+}
+
+static inline void proof_digits(proof_memory *memory, const proof_key *key, const device_abi_witness *witness) {
+    const msm_recode_arguments recode = {memory->w_digits, memory->wires, {1}, key->wires, key->window_bits, key->a_plan.windows};
+    device_queue *queue = &memory->queues[PROOF_A];
+    device_write(queue, memory->wires, witness->wires, key->wires * sizeof(fr));
+    msm_recode_run(queue, &recode);
+    proof_mark(memory, PROOF_A, PROOF_DIGITS);
+}
+
+/* One list of bases, with the digits of wires. */
+static inline msm_sort_arguments proof_list(const proof_memory *memory, const proof_key *key, const device_msm_plan *plan,
+                                            const uint32_t *wires, const msm_sort_memory *sort) {
+    const msm_list list = {memory->w_digits, key->wires, wires, plan->count};
+    msm_sort_arguments arguments;
+    memset(&arguments, 0, sizeof arguments);
+    arguments.plan = *plan;
+    arguments.lists[0] = list;
+    arguments.memory = *sort;
+    return arguments;
+}
+
+static inline void proof_a(proof_memory *memory, const proof_key *key) {
+    const msm_sort_arguments sort = proof_list(memory, key, &key->a_plan, key->a_wires, &memory->a_sort);
+    g1_msm_run(&memory->queues[PROOF_A], &sort, key->a, &memory->a_sums);
+    proof_mark(memory, PROOF_A, PROOF_A_DONE);
+}
+
+static inline void proof_b(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
+    const msm_sort_arguments sort = proof_list(memory, key, &key->b_plan, key->b_wires, &memory->b_sort);
+    proof_wait(memory, PROOF_B, PROOF_DIGITS);
+    g2_msm_run(&memory->queues[PROOF_B], &sort, key->b2, &memory->b2_sums);
+    proof_mark(memory, PROOF_B, PROOF_B2_DONE);
+    if (b1) {
+        const msm_sort_arguments sort1 = proof_list(memory, key, &key->b1_plan, key->b_wires, &b1->sort);
+        g1_msm_run(&memory->queues[PROOF_B], &sort1, key->b1, &b1->sums);
+    }
+    proof_mark(memory, PROOF_B, PROOF_B_DONE);
+}
+
+static inline void proof_kz(proof_memory *memory, const proof_key *key) {
+    const msm_list k = {memory->w_digits + key->public_wires, key->wires, NULL, key->k_count};
+    const msm_list z = {memory->h_digits, key->z_count, NULL, key->z_count};
+    msm_sort_arguments sort = proof_list(memory, key, &key->kz_plan, NULL, &memory->kz_sort);
+    sort.lists[0] = k;
+    sort.lists[1] = z;
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_DIGITS);
+    g1_msm_run(&memory->queues[PROOF_QUOTIENT], &sort, key->kz, &memory->kz_sums);
+}
+
+/* Reads the sums, wipes them on the device, and waits for all queues. */
+static inline void proof_read(proof_memory *memory, device_abi_sums *sums, const proof_b1_memory *b1) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_A_DONE);
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_B_DONE);
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
+    device_read_later(queue, sums->a, memory->a_sums.result, sizeof sums->a);
+    device_read_later(queue, sums->b2, memory->b2_sums.result, sizeof sums->b2);
+    device_read_later(queue, sums->kz, memory->kz_sums.result, sizeof sums->kz);
+    device_zero(queue, memory->a_sums.result, sizeof sums->a);
+    device_zero(queue, memory->b2_sums.result, sizeof sums->b2);
+    device_zero(queue, memory->kz_sums.result, sizeof sums->kz);
+    if (b1) {
+        device_read_later(queue, sums->b1, b1->sums.result, sizeof sums->b1);
+        device_zero(queue, b1->sums.result, sizeof sums->b1);
+    }
+}
+
+static inline void proof_times(const proof_memory *memory, device_abi_times *times) {
+    const device_mark *marks = memory->marks;
+    times->quotient = device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
+    times->a = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
+    times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B2_DONE]);
+    times->b1 = device_nanoseconds(&marks[PROOF_B2_DONE], &marks[PROOF_B_DONE]);
+    times->kz = device_nanoseconds(&marks[PROOF_H], &marks[PROOF_DONE]);
+}
+
+/* The first failure of the queues, one of the device before one of memory. */
+static inline device_status proof_status(const proof_memory *memory) {
+    device_status status = DEVICE_OK;
+    for (int i = 0; i < PROOF_QUEUES; i++) {
+        if (memory->queues[i].status > status) status = memory->queues[i].status;
+    }
+    return status;
+}
+
+/* b1: NULL, or memory for B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
+static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
+                            const device_abi_witness *witness, const proof_b1_memory *b1, const int32_t *cancel) {
+    int complete = 0;
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
+    proof_quotient(memory, key, witness);
+    if (!device_is_cancelled(cancel)) {
+        proof_digits(memory, key, witness);
+        proof_b(memory, key, b1);
+        proof_a(memory, key);
+        if (!device_is_cancelled(cancel)) {
+            proof_kz(memory, key);
+            proof_read(memory, sums, b1);
+            complete = 1;
+        }
+    }
+    for (int i = 0; i < PROOF_QUEUES; i++) device_finish(&memory->queues[i]);
+    if (complete) proof_times(memory, times);
+    return complete;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* device.c - proofs on a GPU: opens the library that drives it, and the functions of groth16.h that use it. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "device_abi.h"
+#include "key.h"
+#include "os_random.h"
+
+struct g16_device {
+    const device_abi_library *library;
+    void *handle;
+};
+
+struct g16_device_key {
+    const g16_device *device;
+    const g16_key *key;
+    void *handle;
+};
+
+/* ---- the library ------------------------------------------------------------------ */
+
+/* What a status of the library and its message mean here. */
+static g16_status device_result(device_abi_status status, const char *message, g16_error *error) {
+    switch (status) {
+    case DEVICE_ABI_OK: return G16_OK;
+    case DEVICE_ABI_UNAVAILABLE: return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s", message);
+    case DEVICE_ABI_OUT_OF_MEMORY: return g16_fail(error, G16_DEVICE_OUT_OF_MEMORY, 0, "%s", message);
+    case DEVICE_ABI_CANCELLED: return g16_fail(error, G16_CANCELLED, 0, "the call was cancelled");
+    case DEVICE_ABI_HOST_OUT_OF_MEMORY: return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory beside the GPU's");
+    case DEVICE_ABI_LOST: break;
+    }
+    return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);
+}
+
+/* The library is never unloaded: a driver that it started may have threads and exit handlers. */
+static g16_status device_library_open(const device_abi_library **library, const char *path, g16_error *error) {
+    if (!path) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the path of the CUDA library is missing");
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!object) {
+        const char *reason = dlerror();
+        return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "the CUDA library cannot be loaded: %s", reason ? reason : path);
+    }
+    device_abi_entry entry = NULL;
+    /* The conversion that POSIX gives, without which ISO C has no way from an object to a function. */
+    *(void **)&entry = dlsym(object, DEVICE_ABI_SYMBOL);
+    const device_abi_library *found = entry ? entry() : NULL;
+    if (found && found->version == DEVICE_ABI_VERSION && found->bytes == sizeof *found) {
+        *library = found;
+        return G16_OK;
+    }
+    dlclose(object);
+    return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s is not the CUDA library of this kernel (interface %d)", path,
+                    DEVICE_ABI_VERSION);
+}
+
+g16_status g16_device_count(const char *library, uint32_t *count, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *opened;
+    if (!count) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    g16_status status = device_library_open(&opened, library, error);
+    return status == G16_OK ? device_result(opened->count(count, message), message, error) : status;
+}
+
+g16_status g16_device_open(g16_device **device, const char *library, uint32_t index, uint64_t budget_bytes,
+                           g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    g16_device *made = calloc(1, sizeof *made);
+    if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a device");
+    g16_status status = device_library_open(&made->library, library, error);
+    if (status == G16_OK) {
+        status = device_result(made->library->open(&made->handle, index, budget_bytes, message), message, error);
+    }
+    if (status != G16_OK) {
+        free(made);
+        return status;
+    }
+    *device = made;
+    return G16_OK;
+}
+
+void g16_device_close(g16_device *device) {
+    if (!device) return;
+    device->library->close(device->handle);
+    free(device);
+}
+
+g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    device_abi_info found;
+    if (!device || !info) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    memset(&found, 0, sizeof found);
+    g16_status status = device_result(device->library->describe(device->handle, &found, message), message, error);
+    if (status != G16_OK) return status;
+    memset(info, 0, sizeof *info);
+    memcpy(info->name, found.name, sizeof info->name - 1);
+    info->index = found.index;
+    info->capability_major = found.capability_major;
+    info->capability_minor = found.capability_minor;
+    info->multiprocessors = found.multiprocessors;
+    info->driver_version = found.driver_version;
+    info->runtime_version = found.runtime_version;
+    info->memory_bytes = found.memory_bytes;
+    info->free_bytes = found.free_bytes;
+    info->budget_bytes = found.budget_bytes;
+    info->used_bytes = found.used_bytes;
+    return G16_OK;
+}
+
+/* ---- keys --------------------------------------------------------------------------- */
+
+size_t g16_device_key_bytes(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device->library->key_bytes(device->handle, &data);
+}
+
+size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device->library->proof_bytes(device->handle, &data);
+}
+
+g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
+                               const g16_cancel *cancel, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    device_abi_key data;
+    if (!device || !device_key || !key) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    }
+    g16_device_key *made = calloc(1, sizeof *made);
+    if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a key on a device");
+    made->device = device;
+    made->key = key;
+    key->backend->device_key(key, &data);
+    const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
+    if (status != DEVICE_ABI_OK) {
+        free(made);
+        return device_result(status, message, error);
+    }
+    *device_key = made;
+    return G16_OK;
+}
+
+void g16_device_key_destroy(g16_device_key *key) {
+    if (!key) return;
+    key->device->library->key_destroy(key->handle);
+    free(key);
+}
+
+/* ---- proofs ------------------------------------------------------------------------- */
+
+static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
+                             const device_abi_witness *witness, int with_b1, const g16_cancel *cancel, g16_error *error) {
+    const g16_device_key *key = handle;
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *library = key->device->library;
+    return device_result(library->prove(key->handle, sums, times, witness, with_b1, cancel, message), message, error);
+}
+
+size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
+    (void)engine;
+    return key->key->backend->device_scratch_bytes(key->key);
+}
+
+static g16_status device_check(const g16_engine *engine, const g16_device_key *key, int complete, g16_error *error) {
+    if (engine && key && complete) return G16_OK;
+    return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+}
+
+g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, g16_blinding form,
+                                          const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                                          size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                                          g16_error *error) {
+    const device_summer summer = {key, device_sum};
+    const int complete = proof && first && second && (inputs || !count) && scratch;
+    g16_status status = device_check(engine, key, complete, error);
+    if (status != G16_OK) return status;
+    return key->key->backend->device_prove(key->key, engine->pool, &summer, proof, NULL, form, first, second, inputs,
+                                           count, scratch, scratch_size, cancel, error);
+}
+
+g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
+                            const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                            const g16_cancel *cancel, g16_error *error) {
+    const device_summer summer = {key, device_sum};
+    uint8_t blinding[2][32];
+    g16_status status = device_check(engine, key, proof && (inputs || !count) && scratch, error);
+    if (status == G16_OK) status = os_random_blinding(blinding, error);
+    if (status != G16_OK) return status;
+    status = key->key->backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, G16_BLINDING_RERANDOMISED,
+                                             blinding[0], blinding[1], inputs, count, scratch, scratch_size, cancel,
+                                             error);
+    os_random_wipe(blinding, sizeof blinding);
+    return status;
+}

@@ -1,0 +1,130 @@
+"""Proofs on a device over cffi: libgroth16_testing.so with libgroth16_cuda_host.so in the place of a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kernel_library import Kernel, Key, Outcome
+
+CLASSICAL, RERANDOMISED = 1, 2
+
+_DECLARATIONS = """
+typedef struct {
+    char name[128];
+    uint32_t index, capability_major, capability_minor, multiprocessors, driver_version, runtime_version;
+    uint64_t memory_bytes, free_bytes, budget_bytes, used_bytes;
+} g16_device_info;
+int g16_device_count(const char *library, uint32_t *count, g16_error *error);
+int g16_device_open(void **device, const char *library, uint32_t index, uint64_t budget, g16_error *error);
+void g16_device_close(void *device);
+int g16_device_describe(void *device, g16_device_info *info, g16_error *error);
+size_t g16_device_key_bytes(void *device, void *key);
+size_t g16_device_proof_bytes(void *device, void *key);
+int g16_device_key_load(void *device, void **device_key, void *key, const int32_t *cancel, g16_error *error);
+void g16_device_key_destroy(void *key);
+size_t g16_device_prove_scratch_bytes(void *engine, void *key);
+int g16_device_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
+                     void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
+int g16_device_prove_with_blinding(void *engine, void *key, uint8_t *proof, int form, const uint8_t *first,
+                                   const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
+                                   size_t scratch_size, const int32_t *cancel, g16_error *error);
+"""
+
+
+class Refused(Exception):
+    """A call that came back with another status than ok."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.status = outcome.status
+
+
+def accept(outcome: Outcome) -> None:
+    """Raises Refused unless the status is ok."""
+    if outcome.status != "ok":
+        raise Refused(outcome)
+
+
+def declare(kernel: Kernel) -> Any:
+    """The kernel's library with the functions for devices."""
+    if "g16_device_info" not in kernel._ffi.list_types()[0]:
+        kernel._ffi.cdef(_DECLARATIONS)
+    return kernel._library
+
+
+def count_devices(kernel: Kernel, library: Path) -> int:
+    """How many GPUs a CUDA library finds."""
+    count = kernel._ffi.new("uint32_t *")
+    accept(kernel._call(declare(kernel).g16_device_count, str(library).encode(), count))
+    return int(count[0])
+
+
+class Device:
+    """An open device; a context manager."""
+
+    def __init__(self, kernel: Kernel, library: Path, index: int = 0, budget: int = 0) -> None:
+        self.kernel, self.calls = kernel, declare(kernel)
+        handle = kernel._ffi.new("void **")
+        accept(kernel._call(self.calls.g16_device_open, handle, str(library).encode(), index, budget))
+        self.handle = handle[0]
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.g16_device_close(self.handle)
+
+    def describe(self) -> Any:
+        """The fields of g16_device_info."""
+        info = self.kernel._ffi.new("g16_device_info *")
+        accept(self.kernel._call(self.calls.g16_device_describe, self.handle, info))
+        return info
+
+    def key_bytes(self, key: Key) -> int:
+        """Device memory that a key would take."""
+        return int(self.calls.g16_device_key_bytes(self.handle, key._handle))
+
+    def proof_bytes(self, key: Key) -> int:
+        """Device memory that a proof takes."""
+        return int(self.calls.g16_device_proof_bytes(self.handle, key._handle))
+
+    def load(self, key: Key, cancelled: bool = False) -> DeviceKey:
+        """A key on the device."""
+        return DeviceKey(self, key, cancelled)
+
+
+class DeviceKey:
+    """A key on a device; a context manager."""
+
+    def __init__(self, device: Device, key: Key, cancelled: bool = False) -> None:
+        self.device, self.kernel, self.calls = device, device.kernel, device.calls
+        handle, cancel = self.kernel._ffi.new("void **"), self.kernel._ffi.new("int32_t *", int(cancelled))
+        accept(self.kernel._call(self.calls.g16_device_key_load, device.handle, handle, key._handle, cancel))
+        self.handle = handle[0]
+
+    def __enter__(self) -> DeviceKey:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.g16_device_key_destroy(self.handle)
+
+    def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> bytes:
+        """A proof with given blinding values."""
+        return self._prove(self.calls.g16_device_prove_with_blinding, (form, first, second), inputs, None)
+
+    def prove(self, inputs: bytes, stages: list[int] | None = None, cancel: Any = None) -> bytes:
+        """A proof with fresh blinding; stages: a list to which the times of the stages are added."""
+        times = self.kernel._ffi.new("uint64_t[8]")
+        proof = self._prove(self.calls.g16_device_prove, (times,), inputs, cancel)
+        if stages is not None:
+            stages.extend(times)
+        return proof
+
+    def _prove(self, function: Any, options: tuple[Any, ...], inputs: bytes, cancel: Any) -> bytes:
+        kernel, ffi = self.kernel, self.kernel._ffi
+        size = int(self.calls.g16_device_prove_scratch_bytes(kernel._engine, self.handle))
+        proof, scratch = ffi.new("uint8_t[]", 256), ffi.new("uint8_t[]", size)
+        rest = (inputs, len(inputs) // 32, scratch, size, cancel or ffi.NULL)
+        accept(kernel._call(function, kernel._engine, self.handle, proof, *options, *rest))
+        return bytes(ffi.buffer(proof))
