@@ -29,14 +29,10 @@ class QueuePart:
         self._instance = QueueInstance(connection, store, settings.queue, metrics)
 
     @classmethod
-    def open(cls, settings: Settings, metrics: Metrics) -> Self | None:
-        """Read the settings; None without a queue. Connects later. Raises SettingsInvalid for a bad address."""
+    def open(cls, url: str, settings: Settings, metrics: Metrics) -> Self:
+        """Read the settings. Connects later. Raises SettingsInvalid for a bad address."""
         queue = settings.queue
-        if not queue.url:
-            return None
-        connection = RedisConnection.open(
-            queue.url.get_secret_value(), max_connections=queue.connection_limit, timeout_s=queue.timeout_s
-        )
+        connection = RedisConnection.open(url, max_connections=queue.connection_limit, timeout_s=queue.timeout_s)
         store = JobStore(connection, limits_of(queue), partial(count_event, metrics))
         return cls(connection, store, settings, metrics)
 

@@ -1,7 +1,10 @@
 """``/prove/status``: the state of a job, waiting for a change of it, and its cancelling."""
 
+from __future__ import annotations
+
 import asyncio
 import re
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -9,7 +12,9 @@ from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
 from prover.http.queue_answers import job_response
 from prover.http.state import FACTS, STATE, queue_of
 from prover.queue.jobs import JobStatus
-from prover.queue.store import JobStore
+
+if TYPE_CHECKING:
+    from prover.queue.store import JobStore
 
 LONGEST_WAIT_S = 60.0
 """A longer ``wait`` is cut to this; the client asks again."""

@@ -1,14 +1,19 @@
 """Liveness on the API address, and the probes of the metrics address."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from prover.errors import QueueUnavailable
 from prover.http.state import ServerState
-from prover.queue.store import JobStore
 from shared.metrics import Probe
+
+if TYPE_CHECKING:
+    from prover.queue.store import JobStore
 
 _QUEUE_PATIENCE_S = 2.0
 

@@ -1,7 +1,9 @@
 """The queue as a whole: counts, a verdict, and its sweeps on demand."""
 
+from __future__ import annotations
+
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from aiohttp import web
 
@@ -9,7 +11,9 @@ from prover.errors import QueueUnavailable
 from prover.http.queue_answers import CleanupOutcome, QueueCounts, QueueHealth, SweepOutcome, respond
 from prover.http.state import queue_of
 from prover.queue.jobs import QueueStats, SweepKind
-from prover.queue.store import JobStore
+
+if TYPE_CHECKING:
+    from prover.queue.store import JobStore
 
 _MANY_FAILURES = 50
 """More failed jobs than this are unhealthy, as in the reference."""

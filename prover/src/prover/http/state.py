@@ -1,9 +1,12 @@
 """What all handlers of one server share."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -20,8 +23,10 @@ from prover.proving.admission import Admission
 from prover.proving.device_health import DeviceHealth
 from prover.proving.devices import Devices
 from prover.proving.service import ProvingService
-from prover.queue.store import JobStore
 from prover.settings import ProvingSettings, Settings
+
+if TYPE_CHECKING:
+    from prover.queue.store import JobStore
 
 
 @dataclass
@@ -67,7 +72,7 @@ class ServerState:
         missing_required: Callable[[], list[str]] = list,
         queue: JobStore | None = None,
         devices: Devices | None = None,
-    ) -> "ServerState":
+    ) -> ServerState:
         """Build the state of a server around a key store, inside its event loop. The caller closes queue and devices.
 
         Raises SettingsInvalid for API keys that cannot be read.

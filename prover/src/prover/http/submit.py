@@ -1,5 +1,9 @@
 """Requests that become jobs: which ones, what the queue is told about them, and the answer that names the job."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from aiohttp import web
 
 from prover.errors import CircuitUnknown, QueueUnavailable, ShuttingDown
@@ -10,9 +14,11 @@ from prover.http.state import FACTS, STATE, queue_of
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.queue.jobs import Submission, Submitted
 from prover.queue.lanes import Lane
-from prover.queue.store import JobStore
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
+
+if TYPE_CHECKING:
+    from prover.queue.store import JobStore
 
 _log = get_logger(__name__)
 

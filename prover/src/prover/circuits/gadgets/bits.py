@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from prover.circuits.frontend.expression import Expression
 from prover.circuits.frontend.repetition import gadget
-
-ADDRESS_BITS = 248
-"""Addresses are hashes with the first byte cleared."""
+from prover.circuits.widths import ADDRESS_BITS
 
 _LARGEST_SIZE = 253
 """With more bits a number has several decompositions modulo r."""

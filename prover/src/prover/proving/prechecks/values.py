@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prover.circuits.gadgets.bits import ADDRESS_BITS
+from prover.circuits.widths import ADDRESS_BITS
 from shared.field import FIELD_BYTES, SCALAR_MODULUS
 
 

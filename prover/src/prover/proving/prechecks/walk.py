@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from prover.circuits.frontend.tape import INPUT_LEVEL
-from prover.circuits.gadgets.bits import ADDRESS_BITS
 from prover.circuits.gadgets.poseidon_constants import FULL_ROUNDS, PARTIAL_ROUNDS
+from prover.circuits.widths import ADDRESS_BITS
 
 _FIFTH_POWER: Final = 3
 """Constraints and levels of an S-box."""
