@@ -35,7 +35,8 @@ ProverError                      unexpected_error    500  exit 70
 │   │   └── DeviceOutOfMemory    device_out_of_memory 503  exit 75
 │   │       └── DeviceBudgetExceeded device_out_of_memory 503  exit 75
 │   ├── DeviceUnavailable        device_unavailable  503  exit 75
-│   │   └── DeviceLost           device_lost         503  exit 75
+│   │   ├── DeviceLost           device_lost         503  exit 75
+│   │   └── DevicePaused         device_unavailable  503  exit 75
 │   ├── QueueUnavailable         queue_unavailable   503  exit 69
 │   ├── QueueFull                queue_full          503  exit 75
 │   └── ShuttingDown             shutting_down       503  exit 75
@@ -315,6 +316,10 @@ class DeviceLost(DeviceUnavailable):
     """The GPU failed in the middle of its work and is opened again."""
 
     code = "device_lost"
+
+
+class DevicePaused(DeviceUnavailable):
+    """The GPU failed a moment ago and is opened again after a pause."""
 
 
 class QueueUnavailable(TryAgainLater):

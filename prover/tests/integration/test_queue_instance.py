@@ -13,6 +13,7 @@ from queue_instances import PROOF, Gate, Node, StartNode, nodes_on, until
 from redis_server import RedisServer, StartRedis
 
 from prover.errors import (
+    DevicePaused,
     DeviceUnavailable,
     KeyMissing,
     MemoryBudgetExceeded,
@@ -130,8 +131,9 @@ async def test_job__that_crashes_the_prover__is_quarantined_without_internals(st
     await node.shows(3, "panics", circuit_type="inclusion")
 
 
-async def test_job__that_found_no_place__is_begun_again_without_counting(start: StartNode) -> None:
-    calls, prove = failing(*[TryAgainLater()] * 5)
+@pytest.mark.parametrize("error", [TryAgainLater(), DevicePaused()], ids=["place", "gpu"])
+async def test_job__that_found_no_place__is_begun_again_without_counting(start: StartNode, error: ProverError) -> None:
+    calls, prove = failing(*[error] * 5)
     node = start(prove)
     job = await node.ended(await node.submit())
     assert (job.state, job.attempt, calls[0]) == (JobState.COMPLETED, 1, 6)

@@ -163,6 +163,17 @@ def test_gpu__that_has_the_key__is_preferred_among_idle_ones(engine: Engine, key
     assert len(first.copies) == 1
 
 
+def test_key__preloaded__is_on_every_gpu_that_takes_it(key: LoadedKey) -> None:
+    first, second, little = FakeDevice(), FakeDevice(), FakeDevice(budget=50)
+    first.load_faults = [DeviceLost("gone")]
+    gpus = FakeGpus(first, second, little)
+    devices = devices_of("cuda", gpus.metrics, *(gpus.make(index) for index in range(3)))
+    devices.preload(key)
+    assert second.held() == [key]
+    assert not little.held()
+    assert first.closed
+
+
 def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0, pause_s=3600), gpus.make(1, pause_s=3600))

@@ -23,10 +23,7 @@ LIBRARY_REMEDY = (
     "build it with `make native-cuda`, name another with --cuda-library (PROVER_CUDA_LIBRARY), "
     "or prove on the processor with --device cpu (PROVER_DEVICE)"
 )
-
-
-def _calls() -> ProofCalls:
-    return ProofCalls(lib.g16_device_prove_scratch_bytes, lib.g16_device_prove, lib.g16_device_prove_with_blinding)
+_CALLS = ProofCalls(lib.g16_device_prove_scratch_bytes, lib.g16_device_prove, lib.g16_device_prove_with_blinding)
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ class DeviceKey:
     @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof on the host, in bytes."""
-        return self._key.scratch_by(_calls(), self._handle)
+        return self._key.scratch_by(_CALLS, self._handle)
 
     def prove(
         self,
@@ -173,7 +170,7 @@ class DeviceKey:
 
         Raises what that raises, DeviceOutOfMemory and DeviceLost.
         """
-        return self._key.prove_by(_calls(), self._handle, inputs, cancel, blinding, form)
+        return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, form)
 
     def close(self) -> None:
         """Release the memory of the device once running calls have returned."""

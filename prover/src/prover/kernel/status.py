@@ -5,6 +5,8 @@ from typing import Any
 
 from prover.errors import (
     Cancelled,
+    DeviceLost,
+    DeviceOutOfMemory,
     DeviceUnavailable,
     KernelMisused,
     MalformedKey,
@@ -43,8 +45,8 @@ EXCEPTIONS: dict[int, Callable[[str, Any], ProverError]] = {
     lib.G16_RANDOMNESS_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
     lib.G16_THREADS_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
     lib.G16_DEVICE_UNAVAILABLE: lambda message, _: DeviceUnavailable(message),
-    lib.G16_DEVICE_OUT_OF_MEMORY: lambda message, _: DeviceUnavailable(message),
-    lib.G16_DEVICE_LOST: lambda message, _: DeviceUnavailable(message),
+    lib.G16_DEVICE_OUT_OF_MEMORY: lambda message, _: DeviceOutOfMemory(message),
+    lib.G16_DEVICE_LOST: lambda message, _: DeviceLost(message),
 }
 """Every status but G16_OK; a test compares the table with the header."""
 

@@ -1,10 +1,11 @@
 """Keys that a server wants in memory before requests come: loaded in the background, reported until they are there."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prover.errors import Cancelled, ProverError, ShuttingDown
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import LoadedKey
 from prover.keys.store import Fetch, KeyStore
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -27,12 +28,17 @@ class Preloader:
         required: Iterable[CircuitId],
         fetch: Fetch | None = None,
         retry_s: float = _RETRY_S,
+        on_loaded: Callable[[LoadedKey], None] = lambda _: None,
     ) -> None:
-        """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once."""
+        """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once.
+
+        ``on_loaded`` is called with every key that is in memory, before it counts as loaded; it raises nothing.
+        """
         self._keys = keys
         self._fetch = fetch
         self._required = tuple(required)
         self._retry_s = retry_s
+        self._on_loaded = on_loaded
         self._failures: dict[CircuitId, str] = {}
         self._loaded: set[CircuitId] = set()
         self._stopping = CancelFlag()
@@ -81,7 +87,7 @@ class Preloader:
     def _load(self, circuit: CircuitId) -> bool:
         """Load one key; tells whether to go on."""
         try:
-            self._keys.get(circuit, self._stopping)
+            key = self._keys.get(circuit, self._stopping)
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:
@@ -90,5 +96,6 @@ class Preloader:
             if known != self._failures[circuit]:
                 _log.error("key_not_preloaded", circuit=circuit.name, error=error.detail)
         else:
+            self._on_loaded(key)
             self._loaded.add(circuit)
         return True

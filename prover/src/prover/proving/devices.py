@@ -88,6 +88,15 @@ class Devices:
                 place = Place(self, key, gpu, copy)
             yield place
 
+    def preload(self, key: LoadedKey) -> None:
+        """Copy a key to every GPU that has room for it, so that its first proof need not wait; failures are logged."""
+        for gpu in self.gpus:
+            try:
+                with gpu.lease(key, CancelFlag(), wait=False):
+                    pass
+            except ProverError as error:
+                _log.warning("gpu_key_not_preloaded", device=gpu.name, error=error.detail)
+
     def problem(self) -> str | None:
         """Say why nothing can be proved now, if so: every GPU failed, and the processor may not take over."""
         if self._falls_back or not self.gpus:

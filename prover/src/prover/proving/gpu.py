@@ -15,7 +15,7 @@ from prover.errors import (
     DeviceBudgetExceeded,
     DeviceLost,
     DeviceOutOfMemory,
-    DeviceUnavailable,
+    DevicePaused,
     ProverError,
     ShuttingDown,
 )
@@ -89,7 +89,7 @@ class Gpu:
     def lease(self, key: LoadedKey, cancel: CancelFlag, *, wait: bool) -> Iterator[DeviceKey]:
         """Give the copy of a key for the block, making it if need be; it stays on the device as long.
 
-        ``wait`` says whether to wait for memory that others use. Raises DeviceUnavailable, DeviceOutOfMemory,
+        ``wait`` says whether to wait for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
         DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or Cancelled.
         """
         slot, leads = self._enter(key, cancel, wait)
@@ -163,7 +163,7 @@ class Gpu:
         return info
 
     def _require_open(self) -> None:
-        """Open the device again when that is due; raises DeviceUnavailable when it is not, or fails."""
+        """Open the device again when that is due; raises DevicePaused when it is not, or fails."""
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
@@ -171,7 +171,7 @@ class Gpu:
                 return
             # What is left of the earlier use must be gone before: both share the state of the driver.
             if self._opening or self._leases or time.monotonic() < self._retry_at:
-                raise self._unavailable()
+                raise self._paused()
             self._opening = True
         try:
             self._open()
@@ -179,7 +179,7 @@ class Gpu:
             with self._changed:
                 pause_s = self._note_fault(error.detail)
             _log.error("gpu_not_opened", device=self.name, error=error.detail, again_in_s=pause_s)
-            raise self._unavailable() from error
+            raise self._paused() from error
         finally:
             with self._changed:
                 self._opening = False
@@ -192,8 +192,8 @@ class Gpu:
         self._retry_at = time.monotonic() + pause_s
         return pause_s
 
-    def _unavailable(self) -> DeviceUnavailable:
-        return DeviceUnavailable(f"{self._problem}; it is opened again soon")
+    def _paused(self) -> DevicePaused:
+        return DevicePaused(f"{self._problem}; it is opened again soon")
 
     # ---- keys on the device ----------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Gpu:
         with self._changed:
             while True:
                 if self._device is None:
-                    raise self._unavailable()
+                    raise self._paused()
                 found = self._keys.find(key)
                 slot = found or self._reserve(self._device, key)
                 if slot is not None:
@@ -266,7 +266,7 @@ class Gpu:
         with self._changed:
             device = self._device
         if device is None:
-            raise self._unavailable()
+            raise self._paused()
         return device.load_key(slot.key, self._stopping)
 
     def _leave(self, slot: GpuSlot) -> None:

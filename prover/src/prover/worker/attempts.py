@@ -10,6 +10,7 @@ from functools import partial
 from prover.errors import (
     Cancelled,
     CircuitDisabled,
+    DevicePaused,
     KeyUnavailable,
     ProofTimedOut,
     ProverError,
@@ -96,7 +97,7 @@ class Attempts:
             return False
         except ProverError as error:
             # What says "not now" is no fault of the job. Running out of memory may be.
-            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown)
+            blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | DevicePaused)
             await self._put_back(job, error, count_attempt=not blameless)
             return error.retryable and not isinstance(error, KeyUnavailable)
         except Exception:  # noqa: BLE001 - the edge of a job: counted, logged with its traceback, tried again

@@ -1,0 +1,254 @@
+"""The whole way from a request to a verified proof over the CUDA library, whose GPU is software; and its failures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from golden_vectors import vector_named
+from in_process_service import Client, Serve, VerifyingKeyOf, open_store, sample, state_of
+from independent_groth16 import holds
+from service_process import environment, running_service
+
+from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.main import cli
+from prover.http.probes import what_is_missing
+from prover.kernel.engine import Engine
+from prover.keys.store import KeyStore
+from prover.settings import DeviceSettings
+from shared.circuit_id import CircuitId, CircuitKind
+from shared.proof_wire import encode_request
+
+PROVER = Path(sys.executable).with_name("prover")
+SMALL = vector_named("prover/v2_inclusion_32_1")
+LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
+"""A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
+BODY = encode_request(MadeUpRequests("gpu").make(LITTLE))
+FAULTS = "GROTH16_CUDA_HOST_FAULTS"
+FAULT_CASES = [
+    ("prove=lost@1", "lost", "device_lost"),
+    ("prove=out_of_memory@1", "out_of_memory", "device_out_of_memory"),
+    ("prove=wrong@1", "wrong_proof", "device_lost"),
+    ("key_load=lost@1", "lost", "device_lost"),
+    ("key_load=out_of_memory", "out_of_memory", "device_out_of_memory"),
+]
+FAULT_NAMES = [fault for fault, _, _ in FAULT_CASES]
+
+
+def on(policy: str, library: Path, **values: Any) -> DeviceSettings:
+    return DeviceSettings(device=policy, cuda_library=library, **values)
+
+
+@pytest.fixture(scope="module")
+def little_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a key of the little circuit."""
+    folder = tmp_path_factory.mktemp("little")
+    outputs = ("--output", str(folder / LITTLE.key_file), "--output-vkey", str(folder / "little.vkey"))
+    answer = run("setup", "--circuit", "inclusion", "--inclusion-tree-height", "2",
+                 "--inclusion-compressed-accounts", "1", *outputs)  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    return folder
+
+
+@pytest.fixture
+def little_keys(little_folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyStore]:
+    """The key store of a server that knows the little circuit."""
+    monkeypatch.setattr("prover.http.prove.PUBLISHED_CIRCUITS", frozenset({LITTLE}))
+    store = open_store(little_folder, engine)
+    yield store
+    store.close()
+
+
+async def prove(client: Client, body: bytes = BODY) -> tuple[int, Any]:
+    response = await client.post("/prove", data=body)
+    return response.status, await response.json()
+
+
+async def test_request__to_a_prover_with_a_gpu__is_proved_there(
+    serve: Serve, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, cuda_host_library: Path
+) -> None:
+    client = await serve(published_keys, device=on("cuda", cuda_host_library))
+    state = state_of(client)
+    status, proof = await prove(client, SMALL.body)
+    assert status == 200
+    assert holds(verifying_key_of(published_keys, SMALL.circuit), proof, SMALL.public_inputs)
+    assert sample(state, "prover_device_proofs_total", device="cuda:0") == 1
+    assert sample(state, "prover_device_proofs_total", device="cpu") == 0
+
+
+@pytest.mark.parametrize("policy", ["cuda", "auto"])
+async def test_version__of_a_prover_with_a_gpu__describes_it(
+    serve: Serve, little_keys: KeyStore, cuda_host_library: Path, policy: str
+) -> None:
+    client = await serve(little_keys, device=on(policy, cuda_host_library))
+    state = state_of(client)
+    assert (await prove(client))[0] == 200
+    assert sample(state, "prover_device_keys", device="cuda:0") == 1
+    device = (await (await client.get("/version")).json())["device"]
+    assert (device["asked"], device["chosen"]) == (policy, "cuda")
+    (gpu,) = device["gpus"]
+    assert (gpu["device"], gpu["model"], gpu["driver"], gpu["keys"]) == ("cuda:0", "GPU in software", "12.0", 1)
+    assert 0 < gpu["key_bytes"] < gpu["budget_bytes"] <= gpu["memory_bytes"]
+    assert gpu["problem"] is None
+    assert sample(state, "prover_device_memory_bytes", device="cuda:0", part="keys") == gpu["key_bytes"]
+
+
+@pytest.mark.parametrize(("fault", "reason", "_"), FAULT_CASES, ids=FAULT_NAMES)
+async def test_fault__under_auto__leads_to_a_proof_of_the_processor(
+    serve: Serve,
+    little_keys: KeyStore,
+    cuda_host_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    reason: str,
+    _: str,
+) -> None:
+    monkeypatch.setenv(FAULTS, fault)
+    client = await serve(little_keys, device=on("auto", cuda_host_library))
+    state = state_of(client)
+    assert (await prove(client))[0] == 200
+    assert sample(state, "prover_device_faults_total", device="cuda:0", reason=reason) == 1
+    assert sample(state, "prover_device_fallbacks_total", reason=reason) == 1
+    assert sample(state, "prover_device_proofs_total", device="cpu") == 1
+    assert not what_is_missing(state)
+
+
+@pytest.mark.parametrize(("fault", "reason", "code"), FAULT_CASES, ids=FAULT_NAMES)
+async def test_fault__under_cuda__is_refused_with_its_code(
+    serve: Serve,
+    little_keys: KeyStore,
+    cuda_host_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    reason: str,
+    code: str,
+) -> None:
+    monkeypatch.setenv(FAULTS, fault)
+    client = await serve(little_keys, device=on("cuda", cuda_host_library))
+    state = state_of(client)
+    status, problem = await prove(client)
+    assert (status, problem["code"], problem["retryable"]) == (503, code, True)
+    assert "503" in problem["message"]
+    assert sample(state, "prover_device_faults_total", device="cuda:0", reason=reason) == 1
+    assert sample(state, "prover_device_proofs_total", device="cpu") == 0
+
+
+async def test_gpu__lost__is_reported_and_opened_again(
+    serve: Serve, little_keys: KeyStore, cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await serve(little_keys, device=on("cuda", cuda_host_library))
+    state = state_of(client)
+    with monkeypatch.context() as patched:
+        patched.setenv(FAULTS, "prove=lost")
+        assert (await prove(client))[0] == 503
+    assert any("the device failed" in missing for missing in what_is_missing(state))
+    monkeypatch.setattr(state.devices.gpus[0], "_retry_at", 0.0)
+    assert (await prove(client))[0] == 200
+    assert not what_is_missing(state)
+    assert sample(state, "prover_device_up", device="cuda:0") == 1
+
+
+async def test_gpu__without_memory_for_a_key__is_refused_with_the_numbers(
+    serve: Serve, little_keys: KeyStore, cuda_host_library: Path
+) -> None:
+    little = on("cuda", cuda_host_library, cuda_memory_gib=2**-10)
+    status, problem = await prove(await serve(little_keys, device=little))
+    assert (status, problem["code"], problem["retryable"]) == (503, "device_out_of_memory", False)
+    assert "the budget of cuda:0 is 1.0 MiB" in problem["message"]
+    little = on("auto", cuda_host_library, cuda_memory_gib=2**-10)
+    client = await serve(little_keys, device=little)
+    assert (await prove(client))[0] == 200
+    assert sample(state_of(client), "prover_device_fallbacks_total", reason="too_large") == 1
+
+
+def run(
+    *words: str, body: bytes = b"", variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    kept = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
+    return subprocess.run(
+        [str(PROVER), *words], input=body, capture_output=True, env=kept | dict(variables or {}), timeout=300
+    )
+
+
+def test_start__with_a_gpu_that_is_not_there__is_refused_with_the_remedy(
+    tmp_path: Path, cuda_host_library: Path
+) -> None:
+    for device, library, named in (
+        ("cuda", str(tmp_path / "absent.so"), "absent.so (--cuda-library, PROVER_CUDA_LIBRARY)"),
+        ("cuda:1", str(cuda_host_library), "there is no GPU 1"),
+    ):
+        variables = {"PROVER_DEVICE": device, "PROVER_CUDA_LIBRARY": library}
+        answer = run("start", "--prover-address", "127.0.0.1:0", variables=variables)
+        assert answer.returncode == 78, answer.stderr
+        assert named in answer.stderr.decode()
+        assert "--device" in answer.stderr.decode()
+
+
+def test_start__left_to_choose_without_a_gpu__says_what_it_chose(
+    reference_keys_dir: Path, tmp_path: Path, cuda_host_library: Path
+) -> None:
+    words = (
+        "--keys-dir",
+        str(reference_keys_dir),
+        "--prover-address",
+        "127.0.0.1:0",
+        "--metrics-address",
+        "127.0.0.1:0",
+    )
+    variables = {
+        "PROVER_DEVICE": "auto",
+        "PROVER_CUDA_LIBRARY": str(cuda_host_library),
+        "GROTH16_CUDA_HOST_DEVICES": "0",
+        "PROVER_KEYS__PREPARE": "false",
+    }
+    with running_service(tmp_path / "log", *words, "--json-logging", **variables) as service:
+        _, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
+        device = json.loads(service.ask("GET", "/version")[1])["device"]
+    assert (device["asked"], device["chosen"], device["gpus"]) == ("auto", "cpu", [])
+    assert "knows no GPU" in device["reason"]
+    assert b'prover_device_info{asked="auto",cause="no_gpu",chosen="cpu"} 1.0' in metrics
+    (line,) = [line for line in service.lines() if line["event"] == "device"]
+    assert (line["chosen"], line["level"]) == ("cpu", "warning")
+    assert "knows no GPU" in str(line["reason"])
+
+
+def test_prove_command__on_a_gpu__writes_a_proof_and_says_where_it_was_made(
+    little_folder: Path, cuda_host_library: Path
+) -> None:
+    words = ("prove", "--key", str(little_folder / LITTLE.key_file), "--cuda-library", str(cuda_host_library))
+    answer = run(*words, "--device", "cuda", body=BODY)
+    assert answer.returncode == 0, answer.stderr
+    assert b"cuda:0" in answer.stderr
+    public_input = json.loads(BODY)["publicInputHash"]
+    checked = run("verify", "--key", str(little_folder / LITTLE.key_file), "--public-input", public_input,
+                  body=answer.stdout)  # fmt: skip
+    assert checked.returncode == 0, checked.stderr
+    refused = run(*words, "--device", "cuda", body=BODY, variables={FAULTS: "prove=lost"})
+    assert (refused.returncode, refused.stdout) == (75, b"")
+    assert b"error: " in refused.stderr
+    retried = run(*words, "--device", "auto", body=BODY, variables={FAULTS: "prove=wrong"})
+    assert retried.returncode == 0, retried.stderr
+    assert b"self_verification_failed" in retried.stderr
+
+
+def test_check_command__says_whether_the_gpu_can_be_used(tmp_path: Path, cuda_host_library: Path) -> None:
+    def gpu(*words: str, **variables: str) -> dict[str, str]:
+        options = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0", "--output", "json")
+        answer = CliRunner().invoke(cli, ["check", "--keys-dir", str(tmp_path), *options, *words], env=variables)
+        (found,) = [item for item in json.loads(answer.stdout)["checks"] if item["name"] == "GPU"]
+        result: dict[str, str] = found
+        return result
+
+    library = {"PROVER_CUDA_LIBRARY": str(cuda_host_library)}
+    assert gpu()["status"] == "info"
+    usable = gpu("--device", "cuda", **library)
+    assert (usable["status"], "cuda:0 is GPU in software" in usable["detail"]) == ("ok", True)
+    assert gpu("--device", "auto", GROTH16_CUDA_HOST_DEVICES="0", **library)["status"] == "warning"
+    absent = gpu("--device", "cuda", "--cuda-library", str(tmp_path / "absent.so"))
+    assert (absent["status"], "absent.so" in absent["detail"]) == ("failure", True)

@@ -1,0 +1,185 @@
+"""Which GPUs a process opens, and what it says without one; a library whose GPU is software stands for that of CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fake_gpu import TINY, tiny_key, tiny_task
+from prometheus_client import CollectorRegistry
+
+from prover.errors import DeviceLost, DeviceOutOfMemory, DeviceUnavailable, SettingsInvalid
+from prover.kernel import _native
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device, device_count, find_library, installed_library
+from prover.kernel.engine import BlindingForm, Engine, LoadedKey
+from prover.observability.metrics import Metrics
+from prover.proving.device_choice import open_devices
+from prover.proving.devices import Devices
+from prover.settings import DeviceSettings, device_settings
+
+FAULTS = "GROTH16_CUDA_HOST_FAULTS"
+GPUS = "GROTH16_CUDA_HOST_DEVICES"
+BUDGET = 256 * 2**20
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Engine(threads=1) as engine:
+        yield engine
+
+
+@pytest.fixture
+def key(engine: Engine) -> Iterator[LoadedKey]:
+    with tiny_key(engine) as key:
+        yield key
+
+
+def opened(settings: DeviceSettings) -> closing[Devices]:
+    return closing(open_devices(settings, Metrics(CollectorRegistry())))
+
+
+def test_library__absent__is_named_with_what_to_do_about_it(tmp_path: Path) -> None:
+    assert installed_library().name == "libgroth16_cuda.so"
+    with pytest.raises(DeviceUnavailable, match=r"absent\.so \(--cuda-library, PROVER_CUDA_LIBRARY"):
+        find_library(tmp_path / "absent.so")
+
+
+def test_library__neither_installed_nor_named__is_named_with_the_remedies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.kernel.device.installed_library", lambda: tmp_path / "libgroth16_cuda.so")
+    with pytest.raises(DeviceUnavailable) as caught:
+        find_library()
+    for word in (str(tmp_path), "make native-cuda", "--cuda-library", "PROVER_CUDA_LIBRARY", "--device cpu"):
+        assert word in caught.value.detail
+    with opened(device_settings(device="auto")) as devices:
+        assert (devices.choice.taken, devices.choice.cause) == ("cpu", "no_library")
+        assert str(tmp_path) in devices.choice.reason
+    with pytest.raises(SettingsInvalid, match=r"^--device cuda \(PROVER_DEVICE\): there is no CUDA library"):
+        opened(device_settings(device="cuda"))
+
+
+def test_library__that_is_another_file__is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.so"
+    text.write_text("not a library")
+    for path in (text, Path(_native.__file__)):
+        with pytest.raises(DeviceUnavailable, match=r"CUDA library"):
+            device_count(path)
+
+
+def test_processor__asked_for__opens_no_library(tmp_path: Path) -> None:
+    with opened(device_settings(cuda_library=tmp_path / "absent.so")) as devices:
+        assert devices.choice.taken == "cpu"
+        assert not devices.gpus
+
+
+@pytest.mark.parametrize("policy", ["cuda", "auto"])
+def test_gpus__found__are_all_opened_or_those_that_were_named(
+    cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setenv(GPUS, "3")
+    chosen = {"cuda_library": cuda_host_library, "cuda_memory_gib": BUDGET / 2**30}
+    for given, names in (
+        ({"device": policy}, ["cuda:0", "cuda:1", "cuda:2"]),
+        ({"device": policy, "cuda_devices": "2, 0"}, ["cuda:2", "cuda:0"]),
+        ({"device": "cuda:1"}, ["cuda:1"]),
+    ):
+        with opened(device_settings(**chosen, **given)) as devices:
+            assert [gpu.name for gpu in devices.gpus] == names
+            assert all(gpu.info.budget_bytes == BUDGET for gpu in devices.gpus)
+            assert devices.choice.taken == "cuda"
+            assert "GPU in software" in devices.choice.reason
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "cause", "words"),
+    [
+        (GPUS, "0", "no_gpu", "knows no GPU"),
+        (FAULTS, "count=unavailable", "no_gpu", "CUDA does not start"),
+        (FAULTS, "open=unavailable", "not_usable", "no code for the GPU"),
+        (FAULTS, "open=lost", "not_usable", "fault"),
+        (FAULTS, "open=out_of_memory", "not_usable", "memory"),
+    ],
+)
+def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
+    cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, cause: str, words: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with opened(device_settings(device="auto", cuda_library=cuda_host_library)) as devices:
+        assert (devices.choice.taken, devices.choice.cause) == ("cpu", cause)
+        assert words in devices.choice.reason
+    with pytest.raises(SettingsInvalid) as caught:
+        opened(device_settings(device="cuda", cuda_library=cuda_host_library))
+    assert words in caught.value.detail
+    assert "--device auto or cpu" in caught.value.detail
+
+
+def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(cuda_host_library: Path) -> None:
+    with pytest.raises(SettingsInvalid, match=r"^--device cuda:5 .*there is no GPU 5"):
+        opened(device_settings(device="cuda:5", cuda_library=cuda_host_library))
+    with opened(device_settings(device="auto", cuda_devices="0,7", cuda_library=cuda_host_library)) as devices:
+        assert [gpu.name for gpu in devices.gpus] == ["cuda:0"]
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"device": "gpu"}, "PROVER_DEVICE"),
+        ({"device": "cuda:x"}, "PROVER_DEVICE"),
+        ({"cuda_devices": "0,x"}, "PROVER_CUDA_DEVICES"),
+        ({"cuda_devices": "1,01"}, "PROVER_CUDA_DEVICES"),
+        ({"device": "cuda:0", "cuda_devices": "1"}, "PROVER_CUDA_DEVICES"),
+        ({"cuda_memory_gib": -1}, "PROVER_CUDA_MEMORY_GIB"),
+    ],
+)
+def test_settings__that_make_no_sense__name_the_variable(values: dict[str, object], named: str) -> None:
+    with pytest.raises(SettingsInvalid, match=named):
+        device_settings(**values)
+
+
+def test_settings__empty__are_the_default() -> None:
+    settings = device_settings(device="", cuda_devices="", cuda_library="")
+    assert (settings.policy, settings.indices, settings.cuda_library) == ("cpu", (), None)
+
+
+@pytest.mark.parametrize("form", list(BlindingForm))
+def test_device__proves__the_same_bytes_as_the_processor(
+    cuda_host_library: Path, key: LoadedKey, form: BlindingForm
+) -> None:
+    case = TINY["cases"]["z6"]
+    blinding = tuple(int(case[name], 16).to_bytes(32, "big") for name in ("r", "s"))
+    assert len(blinding) == 2
+    inputs = tiny_task().assignment.inputs
+    with Device(cuda_host_library) as device, device.load_key(key) as copy:
+        assert device.key_bytes(key) + device.proof_bytes(key) <= device.describe().budget_bytes
+        assert device.describe().used_bytes >= device.key_bytes(key)
+        assert copy.scratch_bytes > 0
+        proof = copy.prove(inputs, blinding=blinding, form=form)
+        assert proof.points == key.prove(inputs, blinding=blinding, form=form).points
+        assert copy.prove(inputs).points != proof.points
+
+
+def test_device__closed_before_its_key__ends_with_it(cuda_host_library: Path, key: LoadedKey) -> None:
+    device = Device(cuda_host_library)
+    copy = device.load_key(key)
+    device.close()
+    key.close()
+    key_points = copy.prove(tiny_task().assignment.inputs).points
+    assert len(key_points) == 256
+    copy.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("prove=garbage", DeviceLost)],
+)
+def test_device__failing__says_so_by_type(
+    cuda_host_library: Path, key: LoadedKey, monkeypatch: pytest.MonkeyPatch, fault: str, error: type[Exception]
+) -> None:
+    with Device(cuda_host_library) as device, device.load_key(key, CancelFlag()) as copy:
+        monkeypatch.setenv(FAULTS, fault)
+        with pytest.raises(error):
+            copy.prove(tiny_task().assignment.inputs)
