@@ -31,7 +31,7 @@ help: ## Print this list
 setup: .state/members .state/localnet ## Make the environments from the locks and install the members (quick the second time)
 
 PROFILE ?= standalone
-up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=queue, forester or localnet)
+up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester or localnet)
 	@docker compose --profile $(PROFILE) up --build --detach
 
 down: ## Stop what `up` started (PROFILE=)
@@ -55,15 +55,15 @@ reference-batch-keys: reference-fixtures ## Let the reference's own setup make t
 
 ##@ Build
 
-.PHONY: native native-tests native-cuda native-checked native-compilers images regenerate regenerate-check lock
+.PHONY: native native-tests native-cuda native-checked native-compilers images image-cuda regenerate regenerate-check lock
 native: setup ## Build the kernel and install the prover, editable
 	@prover/scripts/native dev
 
 native-tests: native ## Build the kernel's test library
 	@prover/scripts/native tests
 
-native-cuda: ## Build the kernel with CUDA
-	$(not_built) "the kernel with its CUDA backend"
+native-cuda: native ## Build the library that proves on GPUs and put it beside the kernel (nvcc; minutes)
+	@prover/scripts/native cuda-library "$$($(PYTHON_BIN) -c 'from prover.kernel.device import installed_library as f; print(f())')"
 
 native-checked: setup ## Build the test library with invariants, ASan and UBSan
 	@prover/scripts/native checked
@@ -73,6 +73,9 @@ native-compilers: setup ## Build with gcc and clang, and for aarch64, warnings a
 
 images: ## Build the container images (Docker)
 	@docker build --file prover/Dockerfile --tag zkc-prover . && docker build --file forester/Dockerfile --tag zkc-forester .
+
+image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of compiler, minutes)
+	@docker build --file prover/Dockerfile.cuda --tag zkc-prover-cuda .
 
 regenerate: setup ## Rewrite generated files
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
@@ -110,8 +113,8 @@ test-acceptance: native-tests reference-fixtures redis-server ## Whole-service t
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
 
-test-gpu: ## Tests of the CUDA backend
-	$(not_built) "CPU and GPU proofs compared"
+test-gpu: ## The CUDA code on a GPU against the host, in stages (prover/bench/gpu.sh); skipped where there is no GPU
+	@prover/scripts/test-gpu
 
 sanitize: native native-checked redis-server ## Native tests against the checked build
 	@shared/scripts/run-tests sanitize

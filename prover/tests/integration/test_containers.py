@@ -18,7 +18,10 @@ from container_files import WORKSPACE, Container, Stage, environment, here, runn
 from golden_vectors import request_vectors
 from redis_server import free_port
 
-DOCKERFILES = ("prover/Dockerfile", "forester/Dockerfile")
+from prover.kernel.device import LIBRARY_NAME
+
+PLAIN = ("prover/Dockerfile", "forester/Dockerfile")
+DOCKERFILES = (*PLAIN, "prover/Dockerfile.cuda")
 COMPILERS = ("gcc", "g++", "clang", "libc6-dev", "build-essential", "cmake", "ninja")
 
 
@@ -42,10 +45,10 @@ def prover_places(keys_dir: Path) -> dict[str, str]:
 def test_dockerfile__final_stage__has_no_compiler_and_no_root(dockerfile: str) -> None:
     *earlier, last = stages(WORKSPACE / dockerfile)
     assert earlier
-    assert last.base == earlier[-1].base
+    assert last.base == earlier[0].base
     assert last.base.endswith("-slim-bookworm")
     assert int(last.all("USER")[-1]) > 0
-    assert all(copied.startswith("--from=build ") for copied in last.all("COPY"))
+    assert {copied.split()[0] for copied in last.all("COPY")} == {f"--from={stage.name}" for stage in earlier}
     commands = " ".join(last.all("RUN")).split()
     assert not set(commands) & {"apt-get", "apt", "pip", *COMPILERS}
 
@@ -58,7 +61,44 @@ def test_dockerfile__copied_paths__are_in_the_workspace(dockerfile: str) -> None
             assert sources[0].startswith("--from=") or all((WORKSPACE / source).exists() for source in sources)
 
 
-@pytest.mark.parametrize("profile", ["standalone", "queue", "forester"])
+def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
+    plain, last_plain = stages(WORKSPACE / "prover/Dockerfile")
+    build, cuda, last = stages(WORKSPACE / "prover/Dockerfile.cuda")
+    assert build == plain
+    assert last.base == last_plain.base
+    more = [instruction for instruction in last.instructions if instruction not in last_plain.instructions]
+    assert [instruction for instruction in last.instructions if instruction not in more] == last_plain.instructions
+    copied, variables = more
+    library, folder = copied[1].removeprefix("--from=cuda ").split()
+    assert cuda.all("RUN")[-1].endswith(f" {library}")
+    assert Path(library).name == LIBRARY_NAME
+    python = re.fullmatch(r"python:(\d+\.\d+)-slim-bookworm", last.base)
+    assert python is not None
+    assert folder == f"/opt/prover/lib/python{python[1]}/site-packages/prover/kernel/"
+    given = dict(word.split("=", 1) for word in variables[1].split())
+    assert given == {
+        "PROVER_DEVICE": "cuda",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+    }
+    ignored = [WORKSPACE / f"prover/{name}.dockerignore" for name in ("Dockerfile", "Dockerfile.cuda")]
+    assert ignored[0].read_text() == ignored[1].read_text()
+
+
+def test_compose__cuda__is_the_standalone_service_with_all_gpus() -> None:
+    [(_, plain)] = services("standalone").items()
+    [(_, service)] = services("cuda").items()
+    own = ("image", "build", "profiles", "environment", "deploy")
+    assert {name: value for name, value in service.items() if name not in own} == {
+        name: value for name, value in plain.items() if name not in own
+    }
+    assert service["build"]["dockerfile"] == "prover/Dockerfile.cuda"
+    assert service["environment"]["PROVER_DEVICE"] == "${PROVER_DEVICE:-cuda}"
+    [device] = service["deploy"]["resources"]["reservations"]["devices"]
+    assert (device["driver"], device["count"], device["capabilities"]) == ("nvidia", "all", ["gpu"])
+
+
+@pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
 def test_compose__services__are_confined(profile: str) -> None:
     for name, service in services(profile).items():
         assert service["read_only"], name
@@ -85,7 +125,7 @@ def test_compose__grace_of_a_prover__is_longer_than_its_drain() -> None:
     from prover.settings import HttpSettings
 
     drain = HttpSettings().drain_delay_s + HttpSettings().drain_deadline_s
-    for profile in ("standalone", "queue"):
+    for profile in ("standalone", "cuda", "queue"):
         for name, service in services(profile).items():
             if "build" in service:
                 assert float(service["stop_grace_period"].removesuffix("s")) > drain + 10, name
@@ -199,12 +239,12 @@ def prove(places: Mapping[str, str], *, wait: bool) -> dict[str, Any]:
         return answer
 
 
-@pytest.mark.parametrize("dockerfile", DOCKERFILES)
+@pytest.mark.parametrize("dockerfile", PLAIN)  # the other one begins with gigabytes of compiler
 def test_image__built_by_a_container_engine__runs_without_root(dockerfile: str) -> None:
     engine = shutil.which("docker") or shutil.which("podman")
     if engine is None or subprocess.run([engine, "info"], capture_output=True).returncode != 0:
         pytest.skip("no container engine answers here: images are not built")
-    tag = f"zkc-test-{Path(dockerfile).parent}"
+    tag = f"zkc-test-{dockerfile.lower().replace('/', '-')}"
     subprocess.run([engine, "build", "--file", dockerfile, "--tag", tag, "."], cwd=WORKSPACE, check=True)
     confined = ["--rm", "--read-only", "--tmpfs=/tmp", "--cap-drop", "ALL"]
     answer = subprocess.run([engine, "run", *confined, tag, "--help"], capture_output=True, text=True)
