@@ -265,11 +265,18 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     return status;
 }
 
+/* Whether only proofs with the classical blinding read a section, which no service makes: comparing it at a load would bring
+ * its pages into memory for nothing. */
+static int is_spare(const g16_key *key, uint32_t type) {
+    if (type == PREPARED_POINTS_B1) return 1;
+    return key->pk.tables.windows && type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2;
+}
+
 static void check_task(void *argument, uint32_t index, uint32_t worker) {
     load_job *job = argument;
     const prepared_section *section = job->sections[index];
     (void)worker;
-    if (!section) return;
+    if (!section || is_spare(job->key, section->type)) return;
     if (!prepared_is_always_checked(section->type) && !job->check_points) return;
     job->statuses[index] = prepared_check_section(job->directory, section, &job->errors[index]);
     if (job->statuses[index] != G16_OK) return;

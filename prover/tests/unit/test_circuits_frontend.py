@@ -11,9 +11,10 @@ from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
 from prover.circuits.frontend.expression import Expression
 from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
 from prover.circuits.frontend.system import ConstraintSystem, UnsatisfiableConstant
-from prover.circuits.gadgets.bits import ADDRESS_BITS, assert_less, to_bits
+from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select
 from prover.circuits.gadgets.poseidon import poseidon
+from prover.circuits.widths import ADDRESS_BITS
 from shared.circuit_id import CircuitId, CircuitKind
 
 any_generation = pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014], ids=lambda g: g.version)
