@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any, cast
 
 import pytest
 from fake_gpu import FakeDevice, FakeGpus, tiny_key, tiny_task, wrong
@@ -71,6 +74,7 @@ def test_gpu__that_works__makes_the_proofs(key: LoadedKey, policy: str) -> None:
     assert count(gpus.metrics, "device_proofs", "cpu") == 0
 
 
+CHAOS: list[Any] = [DeviceOutOfMemory("full"), DeviceLost("gone"), wrong, *[lambda proof: proof] * 6]
 FAULTS = [
     (DeviceOutOfMemory("full"), "out_of_memory", False),
     (DeviceLost("gone"), "lost", True),
@@ -184,6 +188,38 @@ def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None
     assert devices.problem() == "cuda:0: gone; cuda:1: gone, too"
     with pytest.raises(DeviceUnavailable):
         prove(devices, key)
+
+
+def test_faults__of_every_kind_under_many_threads__cost_no_proof_and_leave_nothing_behind(engine: Engine) -> None:
+    """Two GPUs with room for two of three keys each; every third proof or copy fails in some way."""
+    chances = random.Random(1)
+    opened: list[FakeDevice] = []
+
+    def open_device() -> FakeDevice:
+        device = FakeDevice(budget=220)
+        device.proof_faults = [chances.choice(CHAOS) for _ in range(20)]
+        device.load_faults = [DeviceOutOfMemory("full")] * chances.randrange(3) + [
+            DeviceLost("gone")
+        ] * chances.randrange(2)
+        opened.append(device)
+        return device
+
+    metrics = FakeGpus().metrics
+    gpus = [Gpu(index, cast("Any", open_device), metrics, pause_s=0.0) for index in range(2)]
+    devices = devices_of("auto", metrics, *gpus)
+    with ExitStack() as stack:
+        keys = [stack.enter_context(tiny_key(engine)) for _ in range(3)]
+        pool = stack.enter_context(ThreadPoolExecutor(6))
+        made = [pool.submit(prove, devices, keys[number % 3]) for number in range(120)]
+        names = {done.result(120).device for done in made}
+        assert "cpu" in names
+        assert names & {"cuda:0", "cuda:1"}
+        assert [gpu.leases for gpu in gpus] == [0, 0]
+        keys[0].close()
+        assert all(keys[0] not in device.held() for device in opened)
+        devices.close()
+    assert len(opened) > 2
+    assert all(device.closed and not device.held() for device in opened)
 
 
 def test_gpus__that_all_failed__are_no_problem_where_the_processor_takes_over(key: LoadedKey) -> None:
