@@ -14,7 +14,9 @@ from prover.errors import (
     DeviceBudgetExceeded,
     DeviceLost,
     DeviceOutOfMemory,
+    DevicePaused,
     DeviceUnavailable,
+    KernelMisused,
     ShuttingDown,
 )
 from prover.kernel.cancellation import CancelFlag
@@ -206,6 +208,40 @@ def test_faults__in_a_row__make_the_pauses_longer_until_a_proof_succeeds(
     gpu.note_success()
     gpu.give_up("again")
     now += 1.5
+    use(gpu, keys[0])
+
+
+def test_faults__without_number__end_in_the_longest_pause(
+    keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("prover.proving.gpu.time.monotonic", lambda: now)
+    gpu = FakeGpus(FakeDevice(), *[DeviceUnavailable("no driver")] * 1200, FakeDevice()).make(pause_s=1)
+    gpu.give_up("it fell off the bus")
+    for _ in range(1200):
+        now += 60
+        with pytest.raises(DeviceUnavailable, match="no driver"):
+            use(gpu, keys[0])
+    now += 60
+    use(gpu, keys[0])
+
+
+def test_device__given_up_while_a_key_is_on_its_way__is_no_defect(keys: list[LoadedKey]) -> None:
+    device = FakeDevice()
+    gpu = FakeGpus(device, FakeDevice()).make()
+    device.load_faults = [KernelMisused("the device is closed")]
+    with pytest.raises(KernelMisused):
+        use(gpu, keys[0])  # nobody gave it up: that is a defect
+    device.may_load.clear()
+    device.load_faults = [KernelMisused("the device is closed")]
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(use, gpu, keys[0])
+        while not gpu.holds(keys[0]):
+            threading.Event().wait(0.01)
+        gpu.give_up("an ECC error")
+        device.may_load.set()
+        with pytest.raises(DevicePaused, match="an ECC error"):
+            late.result(60)
     use(gpu, keys[0])
 
 

@@ -19,7 +19,7 @@ from prover.kernel.handles import Handle
 from prover.kernel.status import check, new_error
 
 LIBRARY_NAME = "libgroth16_cuda.so"
-LIBRARY_REMEDY = (
+_LIBRARY_REMEDY = (
     "build it with `make native-cuda`, name another with --cuda-library (PROVER_CUDA_LIBRARY), "
     "or prove on the processor with --device cpu (PROVER_DEVICE)"
 )
@@ -57,8 +57,10 @@ def find_library(named: Path | None = None) -> Path:
     if path.is_file():
         return path
     if named is not None:
-        raise DeviceUnavailable(f"there is no CUDA library {named} (--cuda-library, PROVER_CUDA_LIBRARY)")
-    raise DeviceUnavailable(f"there is no CUDA library {path}: {LIBRARY_REMEDY}")
+        raise DeviceUnavailable(
+            f"there is no CUDA library {named} (--cuda-library, PROVER_CUDA_LIBRARY): name another, or none"
+        )
+    raise DeviceUnavailable(f"there is no CUDA library {path}: {_LIBRARY_REMEDY}")
 
 
 def cuda_version(number: int) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from prover.errors import DeviceOutOfMemory, DeviceUnavailable, SettingsInvalid
-from prover.kernel.device import LIBRARY_REMEDY, Device, device_count, find_library
+from prover.kernel.device import Device, device_count, find_library
 from prover.observability.metrics import Metrics
 from prover.proving.devices import Choice, Devices
 from prover.proving.gpu import Gpu
@@ -17,6 +17,12 @@ _log = get_logger(__name__)
 
 _GIB = 2**30
 _ON_PROCESSOR = "proofs are made on the processor"
+_REMEDIES = {
+    "no_library": "",  # the error says it
+    "no_gpu": "; install or update the driver until nvidia-smi lists a GPU, or use --device auto or cpu",
+    "not_usable": "; choose other GPUs (--cuda-devices), or use --device auto or cpu",
+}
+"""What to do about each cause of a refusal."""
 
 
 def open_devices(settings: DeviceSettings, metrics: Metrics) -> Devices:
@@ -45,7 +51,8 @@ def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
         gpus = _opened(settings, library, indices, metrics)
     except (DeviceUnavailable, DeviceOutOfMemory) as error:
         if settings.policy == "cuda":
-            raise SettingsInvalid(_refusal(settings, error.detail)) from error
+            detail = f"--device {settings.device} (PROVER_DEVICE): {error.detail}{_REMEDIES[cause]}"
+            raise SettingsInvalid(detail) from error
         return Devices(Choice("auto", "cpu", cause, f"{_ON_PROCESSOR}: {error.detail}"), (), metrics)
     cause = "found" if settings.policy == "auto" else "asked"
     models = ", ".join(f"{gpu.name} {gpu.info.name}" for gpu in gpus)
@@ -55,7 +62,7 @@ def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
 def _count(library: Path) -> int:
     count = device_count(library)
     if not count:
-        raise DeviceUnavailable("the CUDA driver knows no GPU; see nvidia-smi and CUDA_VISIBLE_DEVICES")
+        raise DeviceUnavailable("the CUDA driver knows no GPU, or CUDA_VISIBLE_DEVICES hides them")
     return count
 
 
@@ -80,8 +87,3 @@ def _opened(settings: DeviceSettings, library: Path, indices: Sequence[int], met
             raise failures[0]
         opened.pop_all()
     return gpus
-
-
-def _refusal(settings: DeviceSettings, detail: str) -> str:
-    remedy = "" if LIBRARY_REMEDY in detail else "; mend that, choose other GPUs, or use --device auto or cpu"
-    return f"--device {settings.device} (PROVER_DEVICE): {detail}{remedy}"

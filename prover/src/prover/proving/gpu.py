@@ -16,6 +16,7 @@ from prover.errors import (
     DeviceLost,
     DeviceOutOfMemory,
     DevicePaused,
+    KernelMisused,
     ProverError,
     ShuttingDown,
 )
@@ -31,6 +32,8 @@ _log = get_logger(__name__)
 
 FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
+_MOST_FAULTS = 16
+"""That are counted: the pause is at its longest by then."""
 _ROOM_POLL_S = 0.25
 _PATIENCE_S = 2.0
 """After this a key that waits for memory gets that of keys in use, once their users have left."""
@@ -149,7 +152,12 @@ class Gpu:
             device.close()
             raise
         with self._changed:
-            self._device, self.info = device, info
+            is_wanted = not self._stopping.is_raised
+            if is_wanted:
+                self._device, self.info = device, info
+        if not is_wanted:
+            device.close()
+            raise ShuttingDown
         _log.info(
             "gpu_opened",
             device=self.name,
@@ -187,7 +195,7 @@ class Gpu:
     def _note_fault(self, problem: str) -> float:
         """Begin a pause, and return its seconds; the lock is held."""
         pause_s = min(self._pause_s * 2.0**self._faults, _LONGEST_PAUSE_S)
-        self._faults += 1
+        self._faults = min(self._faults + 1, _MOST_FAULTS)
         self._problem = f"{self.name}: {problem}"
         self._retry_at = time.monotonic() + pause_s
         return pause_s
@@ -267,7 +275,13 @@ class Gpu:
             device = self._device
         if device is None:
             raise self._paused()
-        return device.load_key(slot.key, self._stopping)
+        try:
+            return device.load_key(slot.key, self._stopping)
+        except KernelMisused as error:
+            with self._changed:
+                if self._device is device:
+                    raise
+            raise self._paused() from error  # it was given up meanwhile
 
     def _leave(self, slot: GpuSlot) -> None:
         with self._changed:
