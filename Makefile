@@ -113,7 +113,7 @@ test-acceptance: native-tests reference-fixtures redis-server ## Whole-service t
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
 
-test-gpu: ## The CUDA code on a GPU against the host, in stages (prover/bench/gpu.sh); skipped where there is no GPU
+test-gpu: ## The CUDA code and a prover on a GPU against the processor (prover/bench/gpu.sh); skipped where there is no GPU
 	@prover/scripts/test-gpu
 
 sanitize: native native-checked redis-server ## Native tests against the checked build

@@ -140,6 +140,14 @@ def cuda_host_library() -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def cuda_library(request: pytest.FixtureRequest) -> Path:
+    """The library of $PROVER_TESTING_CUDA_LIBRARY, which may be the one for GPUs; else the one that is software."""
+    named = os.environ.get("PROVER_TESTING_CUDA_LIBRARY")
+    path: Path = Path(named) if named else request.getfixturevalue("cuda_host_library")
+    return path
+
+
 @pytest.fixture
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names no setting of the prover."""

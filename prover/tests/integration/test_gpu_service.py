@@ -71,9 +71,9 @@ async def prove(client: Client, body: bytes = BODY) -> tuple[int, Any]:
 
 
 async def test_request__to_a_prover_with_a_gpu__is_proved_there(
-    serve: Serve, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, cuda_host_library: Path
+    serve: Serve, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf, cuda_library: Path
 ) -> None:
-    client = await serve(published_keys, device=on("cuda", cuda_host_library))
+    client = await serve(published_keys, device=on("cuda", cuda_library))
     state = state_of(client)
     status, proof = await prove(client, SMALL.body)
     assert status == 200
