@@ -24,8 +24,13 @@ static inline void gpu_say(char *message, const char *text) { snprintf(message, 
 #if defined(__CUDACC__)
 
 static inline device_abi_status gpu_unavailable(char *message, cudaError_t error) {
+    int driver = 0;
     (void)cudaGetLastError();
-    snprintf(message, DEVICE_ABI_MESSAGE, "CUDA does not start: %s", cudaGetErrorString(error));
+    if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+        gpu_say(message, "CUDA does not start: this machine has no NVIDIA driver");
+    } else {
+        snprintf(message, DEVICE_ABI_MESSAGE, "CUDA does not start: %s", cudaGetErrorString(error));
+    }
     return DEVICE_ABI_UNAVAILABLE;
 }
 

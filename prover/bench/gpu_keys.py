@@ -1,0 +1,82 @@
+"""Keys and inputs for the stages of prover/bench/gpu.sh that make whole proofs.
+
+For each NAME, FOLDER/NAME.key by `prover setup` (a development key) and FOLDER/NAME.inputs: the public, then the secret
+inputs of a made-up request, 32 bytes each, big-endian. What is there already is not made again, so a run that was cut
+short goes on where it was. Names are tiny (from the test vectors) or circuit_height_size: inclusion_32_4, append_32_10,
+append_32_500, address-append_40_250. The last two have millions of rows: their setup takes many minutes and gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench_server import OURS
+
+from prover.proving.request import read_envelope, read_task
+
+SMALL = ("tiny", "inclusion_32_4", "append_32_10")
+VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
+
+
+def write(path: Path, data: bytes) -> None:
+    """Writes a file that appears when it is complete."""
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_bytes(data)
+    part.rename(path)
+
+
+def make_tiny(key: Path, inputs: Path) -> None:
+    """The key and the first case of the test vectors."""
+    vector = json.loads(VECTOR.read_text())
+    case = next(iter(vector["cases"].values()))
+    write(inputs, b"".join(int(text, 16).to_bytes(32, "big") for text in case["public"] + case["secret"]))
+    write(key, bytes.fromhex(vector["key_v0_14_hex"]))
+
+
+def make_circuit(name: str, key: Path, inputs: Path) -> None:
+    """A development key of our own and a made-up request."""
+    kind, height, size = name.rsplit("_", 2)
+    of_setup = {
+        "inclusion": ("--inclusion-tree-height", height, "--inclusion-compressed-accounts", size),
+        "append": ("--append-tree-height", height, "--append-batch-size", size),
+        "update": ("--update-tree-height", height, "--update-batch-size", size),
+        "address-append": ("--address-append-tree-height", height, "--address-append-batch-size", size),
+    }[kind]
+    count = "--compressed-accounts" if kind == "inclusion" else "--batch-size"
+    tree = "--address-tree-height" if kind == "address-append" else "--tree-height"
+    made_up = [OURS, "gen-test-params", "--circuit", kind, tree, height, count, size, "--seed", "gpu"]
+    body = subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout
+    write(inputs, read_task(body, read_envelope(body), None).assignment.inputs)
+    outputs = ("--force", "--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
+    subprocess.run([OURS, "setup", "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> int:
+    """Make what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for name in arguments.names:
+        key, inputs = (arguments.folder / f"{name}.{kind}" for kind in ("key", "inputs"))
+        if key.exists() and inputs.exists():
+            print(f"{key} is there", file=sys.stderr)
+            continue
+        print(f"making {key}", file=sys.stderr)
+        started = time.monotonic()
+        if name == "tiny":
+            make_tiny(key, inputs)
+        else:
+            make_circuit(name, key, inputs)
+        print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
