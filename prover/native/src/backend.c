@@ -37,6 +37,7 @@
 #include "pairing_impl.h"
 #include "key_points_impl.h"
 #include "ntt_impl.h"
+#include "small_roots_impl.h"
 #include "witness_solver_impl.h"
 #include "msm_impl.h"
 #include "groth16_tables_impl.h"
@@ -54,6 +55,7 @@ const g16_backend G16_BACKEND_TABLE = {
     .is_domain = key_points_is_domain,
     .write_verifying_key = key_points_write_verifying_key,
     .prepare_key = groth16_prepare_key,
+    .small_roots = small_roots,
     .fill_tables = groth16_fill_tables,
     .fold = groth16_fold,
     .solve = witness_solver_solve,

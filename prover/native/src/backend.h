@@ -59,9 +59,11 @@ typedef struct g16_backend {
     /* 1 when in[0 .. 40) is the beginning of a domain block: n a power of two up to 2^28, then 1/n. */
     int (*is_domain)(const uint8_t *in);
     void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
-    /* Fills pk->twiddles (n values, allocated by the caller) for pk->domain_log2 <= 27 and changes the point lists to
-     * the form in which this backend adds them. */
-    void (*prepare_key)(struct g16_key *key);
+    /* Makes pk->twiddles, which is small_roots() up to 2^SMALL_ROOTS_LOG2 and otherwise n values at `roots` (domain_log2 <= 27), and
+     * changes the point lists to the form in which this backend adds them. */
+    void (*prepare_key)(struct g16_key *key, fr *roots);
+    /* The roots of all domains up to this size (small_roots_impl.h). */
+    const fr *(*small_roots)(void);
     /* groth16_tables_impl.h: makes tables of the key's bases with the pool's threads; tables: room for A, K with Z, and B
      * in G2. G16_CANCELLED when the flag was raised. */
     g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],

@@ -18,11 +18,13 @@
 
 #include "groth16_assemble_impl.h"
 #include "groth16_prove_tasks_impl.h"
+#include "small_roots_impl.h"
 #include "witness_solver_impl.h"
 
-static void groth16_prepare_key(struct g16_key *key) {
+static void groth16_prepare_key(struct g16_key *key, fr *roots) {
     proving_key *pk = &key->pk;
-    ntt_fill_table(pk->twiddles, pk->domain_log2);
+    if (roots) ntt_fill_table(roots, pk->domain_log2);
+    pk->twiddles = roots ? roots : small_roots();
     g1_msm_prepare(pk->a, pk->a_count);
     g1_msm_prepare(pk->b1, pk->b_count);
     g1_msm_prepare(pk->k, pk->k_count);

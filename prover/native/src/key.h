@@ -32,7 +32,7 @@ typedef struct proving_key {
     g1_affine *a, *b1, *k, *z;   /* z in file order: place j belongs to coefficient bitreverse(j) */
     g2_affine *b2;
     uint32_t domain_log2;
-    fr *twiddles; /* n values for ntt_impl.h: psi^bitrev(i), psi of order 2n */
+    const fr *twiddles; /* n values for ntt_impl.h: psi^bitrev(i), psi of order 2n; of small domains not the key's own */
     msm_table_shape tables; /* of the next three, which are there when it has windows */
     const g1_affine *table_a, *table_kz; /* K and then Z, of a folded key fold_k and then fold_t */
     const g2_affine *table_b2;

@@ -185,7 +185,8 @@ void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     uint64_t g1_points = (uint64_t)pk->a_count + pk->b_count + pk->k_count + key->info.domain_size + key->vk.k_count;
     info->resident_bytes = sizeof *key + g1_points * sizeof(g1_affine) + pk->b_count * (uint64_t)sizeof(g2_affine) +
                            ((uint64_t)pk->a_count + pk->b_count) * sizeof(uint32_t) +
-                           info->domain_size * sizeof(fr) + constraint_system_bytes(cs) +
+                           (pk->domain_log2 > SMALL_ROOTS_LOG2 ? info->domain_size * sizeof(fr) : 0) +
+                           constraint_system_bytes(cs) +
                            cs_short_forms_bytes(&cs->short_forms, cs->expressions);
 }
 
@@ -212,9 +213,12 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
     if (status != G16_OK) return status;
     if (cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while loading a key");
 
-    key->pk.twiddles = malloc(key->info.domain_size * sizeof *key->pk.twiddles);
-    if (!key->pk.twiddles) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the evaluation domain");
-    key->backend->prepare_key(key);
+    fr *roots = NULL;
+    if (key->pk.domain_log2 > SMALL_ROOTS_LOG2) {
+        roots = malloc(key->info.domain_size * sizeof *roots);
+        if (!roots) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the evaluation domain");
+    }
+    key->backend->prepare_key(key, roots);
     g16_key_fill_info(key, size);
     return G16_OK;
 }
@@ -250,7 +254,7 @@ void g16_key_destroy(g16_key *key) {
     free(pk->k);
     free(pk->z);
     free(pk->b2);
-    free(pk->twiddles);
+    if (pk->domain_log2 > SMALL_ROOTS_LOG2) free((void *)pk->twiddles);
     free(key->vk.k);
     constraint_system_free(&key->cs);
     free(key);

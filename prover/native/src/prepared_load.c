@@ -265,10 +265,11 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     return status;
 }
 
-/* Whether only proofs with the classical blinding read a section, which no service makes: comparing it at a load would bring
- * its pages into memory for nothing. */
+/* Whether nothing that a service does reads a section: comparing it at a load would bring its pages into memory for nothing.
+ * B in G1 is for the classical blinding alone, small domains have their roots elsewhere. */
 static int is_spare(const g16_key *key, uint32_t type) {
     if (type == PREPARED_POINTS_B1) return 1;
+    if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;
     return key->pk.tables.windows && type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2;
 }
 
@@ -310,6 +311,7 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     status = read_info(key, &directory, error);
     if (status == G16_OK) status = read_points(key, &directory, error);
     if (status == G16_OK) status = bind_arrays(job, error);
+    if (status == G16_OK && key->pk.domain_log2 <= SMALL_ROOTS_LOG2) key->pk.twiddles = key->backend->small_roots();
     if (status == G16_OK) status = bind_folds(job, error);
     if (status == G16_OK) status = bind_tables(job, error);
     if (status == G16_OK) status = check_arrays(job, pool, cancel, error);

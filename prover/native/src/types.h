@@ -36,4 +36,7 @@ typedef struct fp12 {
     fp6 c0, c1;
 } fp12;
 
+/* Keys of domains up to 2^16 share one table of roots. */
+#define SMALL_ROOTS_LOG2 16
+
 #endif
