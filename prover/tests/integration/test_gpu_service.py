@@ -18,9 +18,10 @@ from service_process import environment, running_service
 
 from prover.cli.gen_test_params import MadeUpRequests
 from prover.cli.main import cli
-from prover.http.probes import what_is_missing
+from prover.http.probes import probes, what_is_missing
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
+from prover.proving.devices import Devices
 from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request
@@ -152,6 +153,18 @@ async def test_gpu__lost__is_reported_and_opened_again(
     assert (await prove(client))[0] == 200
     assert not what_is_missing(state)
     assert sample(state, "prover_device_up", device="cuda:0") == 1
+
+
+async def test_probes__while_a_call_never_returns__ask_for_a_restart(
+    serve: Serve, little_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = state_of(await serve(little_keys))
+    assert probes(state)["/livez"]() == (True, "alive")
+    monkeypatch.setattr(Devices, "stuck", lambda _: "cuda:0: a call has not returned")
+    for probe in ("/livez", "/readyz"):
+        holds_now, words = probes(state)[probe]()
+        assert not holds_now
+        assert "cuda:0: a call has not returned" in words
 
 
 async def test_gpu__without_memory_for_a_key__is_refused_with_the_numbers(

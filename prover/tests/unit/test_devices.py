@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +22,7 @@ from prover.errors import (
     WitnessRejected,
 )
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Engine, LoadedKey
+from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.devices import Choice, Devices
 from prover.proving.gpu import Gpu
@@ -220,6 +221,38 @@ def test_faults__of_every_kind_under_many_threads__cost_no_proof_and_leave_nothi
         devices.close()
     assert len(opened) > 2
     assert all(device.closed and not device.held() for device in opened)
+
+
+def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
+    key: LoadedKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prover.proving.gpu_calls.STUCK_S", 0.0)
+    hung, reached, released = FakeDevice(), threading.Event(), threading.Event()
+
+    def hang(proof: KernelProof) -> KernelProof:
+        reached.set()
+        assert released.wait(60)
+        return proof
+
+    hung.proof_faults = [hang]
+    gpus = FakeGpus(hung, FakeDevice())
+    first, other = gpus.make(0), gpus.make(1)
+    alone, both = devices_of("auto", gpus.metrics, first), devices_of("cuda", gpus.metrics, first, other)
+    cancel = CancelFlag()
+    with ThreadPoolExecutor(1) as pool, alone.place(key, CancelFlag()) as place:
+        lost = pool.submit(place.prove, tiny_task(), cancel)
+        assert reached.wait(60)
+        assert alone.stuck() is None  # it may take its time
+        cancel.raise_flag()
+        while alone.stuck() is None:
+            threading.Event().wait(0.01)
+        assert "cuda:0: a call has not returned from the driver" in (alone.stuck() or "")
+        assert prove(alone, key).device == "cpu"
+        assert prove(both, key).device == "cuda:1"
+        released.set()
+        lost.result(60)
+    assert alone.stuck() is None
+    assert prove(alone, key).device == "cuda:0"
 
 
 def test_gpus__that_all_failed__are_no_problem_where_the_processor_takes_over(key: LoadedKey) -> None:

@@ -35,7 +35,11 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
     def started() -> tuple[bool, str]:
         return (True, "started") if state.listening else (False, "not listening yet")
 
-    return {"/livez": lambda: (True, "alive"), "/readyz": ready, "/startupz": started}
+    def alive() -> tuple[bool, str]:
+        stuck = state.devices.stuck()
+        return (True, "alive") if stuck is None else (False, f"restart this process: {stuck}")
+
+    return {"/livez": alive, "/readyz": ready, "/startupz": started}
 
 
 def what_is_missing(state: ServerState) -> list[str]:
@@ -49,7 +53,7 @@ def what_is_missing(state: ServerState) -> list[str]:
     if not state.settings.keys.auto_download and not state.keys.installed():
         missing.append(f"no proving keys in {state.settings.keys.directory}")
     missing += state.missing_required()
-    problem = state.health.problem() or state.devices.problem()
+    problem = state.health.problem() or state.devices.problem() or state.devices.stuck()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
     if state.queue is not None and not _answers(state.queue, state.loop):

@@ -21,7 +21,7 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import DeviceKey
-from prover.kernel.engine import LoadedKey
+from prover.kernel.engine import KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.gpu import Gpu
 from prover.proving.proof_making import Proof, prove_with_key
@@ -104,6 +104,11 @@ class Devices:
         problems = [gpu.problem for gpu in self.gpus]
         return "; ".join(filter(None, problems)) if all(problems) else None
 
+    def stuck(self) -> str | None:
+        """Say which GPU holds a thread of this process for ever, if one does: only a new process gets over that."""
+        problems = [f"{gpu.name}: {problem}" for gpu in self.gpus if (problem := gpu.calls.problem()) is not None]
+        return "; ".join(problems) or None
+
     def close(self) -> None:
         """Close all GPUs."""
         for gpu in self.gpus:
@@ -176,8 +181,13 @@ class Place:
 
     def _prove_on_gpu(self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag) -> Proof | None:
         """Prove there; None when it failed and the processor may take over."""
+
+        def make(inputs: bytes, cancel: CancelFlag) -> KernelProof:
+            with gpu.calls.proof(cancel):
+                return copy.prove(inputs, cancel)
+
         try:
-            proof = prove_with_key(self._key, task, cancel, copy.prove, gpu.name)
+            proof = prove_with_key(self._key, task, cancel, make, gpu.name)
         except (DeviceUnavailable, DeviceOutOfMemory, SelfVerificationFailed) as error:
             self._devices.fault(gpu, self._key, error)
             return None

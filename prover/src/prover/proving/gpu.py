@@ -25,6 +25,7 @@ from prover.kernel.device import Device, DeviceInfo, DeviceKey, cuda_version
 from prover.kernel.engine import LoadedKey
 from prover.keys.memory import gibibytes
 from prover.observability.metrics import Metrics
+from prover.proving.gpu_calls import GpuCalls
 from prover.proving.gpu_keys import GpuKeys, GpuSlot
 from shared.logs import get_logger
 
@@ -55,6 +56,8 @@ class Gpu:
         self._pause_s = pause_s
         self._changed = threading.Condition()
         self._keys = GpuKeys()
+        self.calls = GpuCalls()
+        """What runs on it; a call that is stuck keeps new ones away."""
         self._watched: WeakSet[LoadedKey] = WeakSet()
         self._leases = 0
         self._faults = 0
@@ -74,6 +77,9 @@ class Gpu:
     @property
     def problem(self) -> str | None:
         """Why it is not used now; None while it is, or may be tried again."""
+        stuck = self.calls.problem()
+        if stuck is not None:
+            return f"{self.name}: {stuck}"
         with self._changed:
             waits = self._device is None and time.monotonic() < self._retry_at
             return self._problem if waits else None
@@ -171,7 +177,10 @@ class Gpu:
         return info
 
     def _require_open(self) -> None:
-        """Open the device again when that is due; raises DevicePaused when it is not, or fails."""
+        """Open the device again when that is due; raises DevicePaused when it is not, or fails, or a call is stuck."""
+        stuck = self.calls.problem()
+        if stuck is not None:
+            raise DevicePaused(f"{self.name}: {stuck}; this process must be restarted")
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
@@ -276,7 +285,8 @@ class Gpu:
         if device is None:
             raise self._paused()
         try:
-            return device.load_key(slot.key, self._stopping)
+            with self.calls.copy():
+                return device.load_key(slot.key, self._stopping)
         except KernelMisused as error:
             with self._changed:
                 if self._device is device:
