@@ -13,9 +13,9 @@ import pytest
 from in_process_service import circuit
 from prometheus_client import CollectorRegistry
 
-from prover.errors import KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
+from prover.errors import DeviceBudgetExceeded, KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Engine
+from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.preload import Preloader
 from prover.keys.store import Fetch, KeyStore
 from prover.observability.metrics import Metrics
@@ -216,6 +216,22 @@ def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_co
     assert preloader.missing_required() == [f"{FIRST}: {KeyMissing(FIRST.key_file, _remedy())}"]
     shutil.copy(aside, path.with_suffix(".tmp"))
     path.with_suffix(".tmp").rename(path)
+    until(lambda: not preloader.missing_required())
+
+
+def test_preloader__whose_key_no_gpu_takes__says_so_until_one_does(open_store: Open) -> None:
+    store = open_store()
+    refusals = [DeviceBudgetExceeded("it does not fit")]
+
+    def take(_: LoadedKey) -> None:
+        if refusals:
+            raise refusals[0]
+
+    preloader = Preloader(store, [FIRST], retry_s=0.05, on_loaded=take)
+    preloader.start()
+    until(lambda: preloader.missing_required() == [f"{FIRST}: it does not fit"])
+    assert loaded(store) == {FIRST}
+    refusals.clear()
     until(lambda: not preloader.missing_required())
 
 

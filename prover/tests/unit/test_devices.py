@@ -13,6 +13,7 @@ import pytest
 from fake_gpu import FakeDevice, FakeGpus, tiny_key, tiny_task, wrong
 
 from prover.errors import (
+    DeviceBudgetExceeded,
     DeviceLost,
     DeviceOutOfMemory,
     DeviceUnavailable,
@@ -177,6 +178,14 @@ def test_key__preloaded__is_on_every_gpu_that_takes_it(key: LoadedKey) -> None:
     assert second.held() == [key]
     assert not little.held()
     assert first.closed
+
+
+def test_key__preloaded_on_no_gpu__is_refused_unless_the_processor_takes_it(key: LoadedKey) -> None:
+    gpus = FakeGpus(FakeDevice(budget=50))
+    gpu = gpus.make()
+    devices_of("auto", gpus.metrics, gpu).preload(key)
+    with pytest.raises(DeviceBudgetExceeded):
+        devices_of("cuda", gpus.metrics, gpu).preload(key)
 
 
 def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None:

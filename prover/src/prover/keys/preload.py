@@ -32,7 +32,7 @@ class Preloader:
     ) -> None:
         """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once.
 
-        ``on_loaded`` is called with every key that is in memory, before it counts as loaded; it raises nothing.
+        ``on_loaded`` is called with every key that is in memory; one for which it raises does not count as loaded.
         """
         self._keys = keys
         self._fetch = fetch
@@ -87,7 +87,7 @@ class Preloader:
     def _load(self, circuit: CircuitId) -> bool:
         """Load one key; tells whether to go on."""
         try:
-            key = self._keys.get(circuit, self._stopping)
+            self._on_loaded(self._keys.get(circuit, self._stopping))
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:
@@ -96,6 +96,5 @@ class Preloader:
             if known != self._failures[circuit]:
                 _log.error("key_not_preloaded", circuit=circuit.name, error=error.detail)
         else:
-            self._on_loaded(key)
             self._loaded.add(circuit)
         return True

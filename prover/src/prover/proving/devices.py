@@ -89,13 +89,20 @@ class Devices:
             yield place
 
     def preload(self, key: LoadedKey) -> None:
-        """Copy a key to every GPU that has room for it, so that its first proof need not wait; failures are logged."""
+        """Copy a key to every GPU that has room for it, so that its first proof need not wait.
+
+        Raises the refusal when no GPU took it and the processor may not take over.
+        """
+        refusals = []
         for gpu in self.gpus:
             try:
                 with gpu.lease(key, CancelFlag(), wait=False):
                     pass
             except ProverError as error:
                 _log.warning("gpu_key_not_preloaded", device=gpu.name, error=error.detail)
+                refusals.append(error)
+        if refusals and len(refusals) == len(self.gpus) and not self._falls_back:
+            raise refusals[0]
 
     def problem(self) -> str | None:
         """Say why nothing can be proved now, if so: every GPU failed, and the processor may not take over."""
