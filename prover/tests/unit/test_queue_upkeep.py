@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from queue_inspection import KEYS, Queue
-from redis_server import RedisServer
+from redis_server import RedisServer, StartRedis
 
 from prover.queue.jobs import JobState, Submission, SweepKind
 from prover.queue.lanes import Lane
@@ -133,3 +133,22 @@ async def test_body__that_was_evicted__fails_the_job_with_the_remedy(queue: Queu
         JobState.FAILED,
         "the body of this job was lost; submit it again",
     )
+
+
+async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(redis_start: StartRedis) -> None:
+    server = redis_start(appendonly=True)
+    queue = Queue(server, QueueLimits(lease_s=600))
+
+    async def upkeep() -> None:
+        assert await queue.heartbeat([]) == []
+        assert await queue.lead("sweeper", "a", 600)
+        assert await queue.sweep(SweepKind.STUCK) == 0
+
+    await upkeep()
+    before = server.info("persistence")["aof_current_size"]
+    for _ in range(3):
+        await upkeep()
+    assert server.info("persistence")["aof_current_size"] == before
+    await queue.submit(REQUEST)
+    assert server.info("persistence")["aof_current_size"] > before
+    await queue.end()

@@ -211,12 +211,20 @@ local function give_back(id, job, kind, reason)
     end
 end
 
+-- A write that need not last: neither the append-only file nor replicas get it, so nobody waits for a disk because an
+-- instance says every few seconds that it is there. It is missing after a restart, and its readers know what that means.
+local function write_lightly(...)
+    if redis.set_repl then redis.set_repl(redis.REPL_NONE) end
+    call(...)
+    if redis.set_repl then redis.set_repl(redis.REPL_ALL) end
+end
+
 -- When nobody was heard for most of a lease, this server or the way to it was down rather than every worker: leases
 -- that were renewed since this was done last begin anew.
 local function hear()
     local key = root .. 'signs'
     local last = tonumber(call('HGET', key, 'heard') or 0)
-    call('HSET', key, 'heard', now)
+    write_lightly('HSET', key, 'heard', now)
     if now - last < args.lease_ms * 0.7 then return end
     local spared = tonumber(call('HGET', key, 'spared') or 0)
     call('HSET', key, 'spared', now)
