@@ -34,7 +34,7 @@ RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "
 
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class HttpSettings(_Group):
