@@ -123,7 +123,7 @@ static inline void device_mark_set(device_queue *queue, device_mark *mark) {
 }
 
 /* What is queued from now on begins after the mark. */
-static inline void device_wait_for(device_queue *queue, const device_mark *mark) {
+static inline void device_wait_for(device_queue *queue, device_mark *mark) {
     if (queue->status == DEVICE_OK) device_note(queue, cudaStreamWaitEvent(queue->stream, mark->event, 0));
 }
 
@@ -133,6 +133,53 @@ static inline uint64_t device_nanoseconds(const device_mark *from, const device_
     if (cudaEventElapsedTime(&milliseconds, from->event, to->event) == cudaSuccess) return (uint64_t)(milliseconds * 1e6f);
     (void)cudaGetLastError();
     return 0;
+}
+
+/* Page-locked memory of the host, or NULL. */
+static inline void *device_host_allocate(size_t bytes) {
+    void *memory = NULL;
+    if (cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable) == cudaSuccess) return memory;
+    (void)cudaGetLastError();
+    return NULL;
+}
+
+static inline void device_host_release(void *memory) {
+    if (memory) cudaFreeHost(memory);
+}
+
+/* Work that was queued once, to be queued again as a whole. */
+typedef struct device_graph {
+    cudaGraphExec_t executable;
+    int ready;
+} device_graph;
+
+/* From here to the end nothing runs: it becomes the graph. Other queues take part once they wait for a mark that was set since, and
+ * this one must wait for their ends. 0 when the device cannot. */
+static inline int device_capture_begin(device_queue *queue, device_graph *graph) {
+    (void)graph;
+    if (queue->status != DEVICE_OK) return 0;
+    if (cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess) return 1;
+    (void)cudaGetLastError();
+    return 0;
+}
+
+/* Failures are the graph's: it is not ready then. */
+static inline void device_capture_end(device_queue *queue, device_graph *graph) {
+    cudaGraph_t captured = NULL;
+    if (cudaStreamEndCapture(queue->stream, &captured) == cudaSuccess && captured) {
+        graph->ready = cudaGraphInstantiate(&graph->executable, captured, 0) == cudaSuccess;
+    }
+    if (captured) cudaGraphDestroy(captured);
+    (void)cudaGetLastError();
+}
+
+static inline void device_graph_launch(device_queue *queue, device_graph *graph) {
+    if (queue->status == DEVICE_OK) device_note(queue, cudaGraphLaunch(graph->executable, queue->stream));
+}
+
+static inline void device_graph_release(device_graph *graph) {
+    if (graph->ready) cudaGraphExecDestroy(graph->executable);
+    graph->ready = 0;
 }
 
 /* KERNEL: body(grid_place, const arguments *, shared memory, phase), of which the block runs all phases in order. The number of
@@ -167,6 +214,8 @@ static inline uint64_t device_nanoseconds(const device_mark *from, const device_
 #include <stdlib.h>
 #include <time.h>
 
+#include "device_schedule.h"
+
 #define DEVICE static inline
 #define DEVICE_COLD static inline
 #define DEVICE_PRODUCT static inline
@@ -175,13 +224,70 @@ static inline uint64_t device_nanoseconds(const device_mark *from, const device_
 /* How the host runs the threads of a phase. */
 typedef enum device_order { DEVICE_FORWARDS = 0, DEVICE_BACKWARDS = 1 } device_order;
 
-typedef struct device_queue {
+struct device_queue {
     device_status status;
     device_order order;
     uint64_t launches;
     uint64_t bytes;
     int measuring;
-} device_queue;
+    device_schedule *schedule; /* NULL: everything at once */
+};
+
+struct device_mark {
+    uint64_t nanoseconds;
+};
+
+static void schedule_broken(device_queue *queue) { queue->status = DEVICE_FAILED; }
+
+static inline void device_mark_now(device_mark *mark) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    mark->nanoseconds = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void schedule_do(const schedule_step *step) {
+    switch (step->kind) {
+    case SCHEDULE_KERNEL: step->kernel(step->queue, step->blocks, step->threads, step->bytes, step->arguments); break;
+    case SCHEDULE_ZERO: memset(step->to, 0, step->bytes); break;
+    case SCHEDULE_COPY: memcpy(step->to, step->from, step->bytes); break;
+    case SCHEDULE_MARK: device_mark_now(step->mark); break;
+    case SCHEDULE_WAIT:
+    case SCHEDULE_GRAPH: break;
+    }
+}
+
+/* Now, or when the schedule says. */
+static inline void device_step(device_queue *queue, schedule_step *step) {
+    step->queue = queue;
+    if (queue->status != DEVICE_OK) return;
+    if (queue->schedule) {
+        schedule_push(queue->schedule, step);
+    } else {
+        schedule_do(step);
+    }
+}
+
+static inline void device_launch(device_queue *queue, schedule_kernel kernel, uint64_t blocks, uint32_t threads, size_t shared_bytes,
+                                 const void *arguments, size_t arguments_bytes) {
+    schedule_step step;
+    if (queue->status != DEVICE_OK || blocks == 0) return;
+    if (!queue->schedule) {
+        kernel(queue, (uint32_t)blocks, threads, shared_bytes, arguments);
+        return;
+    }
+    memset(&step, 0, sizeof step);
+    step.kind = SCHEDULE_KERNEL;
+    step.kernel = kernel;
+    step.blocks = (uint32_t)blocks;
+    step.threads = threads;
+    step.bytes = shared_bytes;
+    if (arguments_bytes > sizeof step.arguments) {
+        schedule_broken(queue);
+        return;
+    }
+    memcpy(step.arguments, arguments, arguments_bytes);
+    device_step(queue, &step);
+}
 
 DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
     const uint32_t before = *counter;
@@ -206,24 +312,38 @@ static inline void *device_allocate(device_queue *queue, size_t bytes) {
 static inline void device_release(void *memory) { free(memory); }
 
 static inline void device_zero(device_queue *queue, void *memory, size_t bytes) {
-    if (queue->status == DEVICE_OK) memset(memory, 0, bytes);
+    schedule_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = SCHEDULE_ZERO;
+    step.to = memory;
+    step.bytes = bytes;
+    if (bytes) device_step(queue, &step);
+}
+
+static inline void device_copy(device_queue *queue, void *to, const void *from, size_t bytes) {
+    schedule_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = SCHEDULE_COPY;
+    step.to = to;
+    step.from = from;
+    step.bytes = bytes;
+    if (bytes) device_step(queue, &step);
 }
 
 static inline void device_write(device_queue *queue, void *to, const void *from_host, size_t bytes) {
-    if (queue->status == DEVICE_OK && bytes) memcpy(to, from_host, bytes);
+    device_copy(queue, to, from_host, bytes);
 }
 
 static inline void device_read_later(device_queue *queue, void *to_host, const void *from, size_t bytes) {
-    if (queue->status == DEVICE_OK && bytes) memcpy(to_host, from, bytes);
+    device_copy(queue, to_host, from, bytes);
 }
 
-static inline void device_finish(device_queue *queue) { (void)queue; }
+static inline void device_finish(device_queue *queue) {
+    if (queue->schedule) schedule_finish(queue->schedule, queue);
+}
+
 static inline void device_queue_create(device_queue *queue) { memset(queue, 0, sizeof *queue); }
 static inline void device_queue_destroy(device_queue *queue) { (void)queue; }
-
-typedef struct device_mark {
-    uint64_t nanoseconds;
-} device_mark;
 
 static inline void device_mark_create(device_queue *queue, device_mark *mark) {
     (void)queue;
@@ -231,22 +351,59 @@ static inline void device_mark_create(device_queue *queue, device_mark *mark) {
 }
 static inline void device_mark_destroy(device_mark *mark) { (void)mark; }
 
-static inline void device_mark_set(device_queue *queue, device_mark *mark) {
-    struct timespec now;
-    (void)queue;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    mark->nanoseconds = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+static inline void device_mark_step(device_queue *queue, schedule_kind kind, device_mark *mark) {
+    schedule_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = kind;
+    step.mark = mark;
+    device_step(queue, &step);
 }
 
-static inline void device_wait_for(device_queue *queue, const device_mark *mark) { (void)queue, (void)mark; }
+static inline void device_mark_set(device_queue *queue, device_mark *mark) { device_mark_step(queue, SCHEDULE_MARK, mark); }
+static inline void device_wait_for(device_queue *queue, device_mark *mark) { device_mark_step(queue, SCHEDULE_WAIT, mark); }
 
 static inline uint64_t device_nanoseconds(const device_mark *from, const device_mark *to) {
     return to->nanoseconds - from->nanoseconds;
 }
 
+static inline void *device_host_allocate(size_t bytes) { return malloc(bytes ? bytes : 1); }
+static inline void device_host_release(void *memory) { free(memory); }
+
+typedef struct device_graph {
+    schedule_list steps;
+    int ready;
+} device_graph;
+
+/* Without a schedule there is nothing to gain. */
+static inline int device_capture_begin(device_queue *queue, device_graph *graph) {
+    if (!queue->schedule || queue->status != DEVICE_OK) return 0;
+    schedule_join(&graph->steps, queue);
+    queue->schedule->capture = &graph->steps;
+    return 1;
+}
+
+static inline void device_capture_end(device_queue *queue, device_graph *graph) {
+    queue->schedule->capture = NULL;
+    graph->ready = schedule_is_joined(&graph->steps);
+}
+
+static inline void device_graph_launch(device_queue *queue, device_graph *graph) {
+    schedule_step step;
+    memset(&step, 0, sizeof step);
+    step.kind = SCHEDULE_GRAPH;
+    step.graph = &graph->steps;
+    device_step(queue, &step);
+}
+
+static inline void device_graph_release(device_graph *graph) {
+    schedule_release(&graph->steps);
+    graph->ready = 0;
+}
+
 #define KERNEL(name, arguments_type, threads_per_block, blocks_per_sm, phases)                                         \
     static void KERNEL_NAME(name)(device_queue *queue, uint32_t blocks, uint32_t threads, size_t shared_bytes,         \
-                              const arguments_type *arguments) {                                                       \
+                              const void *given) {                                                                     \
+        const arguments_type *const arguments = (const arguments_type *)given;                                         \
         void *shared = malloc(shared_bytes ? shared_bytes : 1);                                                        \
         if (!shared) queue->status = DEVICE_FAILED;                                                                    \
         queue->launches++;                                                                                             \
@@ -265,11 +422,7 @@ static inline uint64_t device_nanoseconds(const device_mark *from, const device_
     }
 
 #define LAUNCH(queue, name, blocks, threads_per_block, shared_bytes, arguments)                                        \
-    do {                                                                                                               \
-        if ((queue)->status == DEVICE_OK && (blocks) > 0) {                                                            \
-            KERNEL_NAME(name)(queue, (uint32_t)(blocks), threads_per_block, shared_bytes, arguments);                  \
-        }                                                                                                              \
-    } while (0)
+    device_launch(queue, KERNEL_NAME(name), blocks, threads_per_block, shared_bytes, arguments, sizeof *(arguments))
 
 #endif
 

@@ -100,6 +100,9 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     (void)number;
 }
 
+static inline void gpu_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
+static inline void gpu_order_end(device_queue *queues) { (void)queues; }
+
 #else
 
 #include "device_faults.h"
@@ -151,6 +154,21 @@ static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t numbe
 static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     if (faults_any("prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
     if (faults_any("prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
+}
+
+/* Gives queues that belong together an order of the tests' choice. */
+static inline void gpu_order(device_queue *queues, uint32_t count) {
+    const char *order = getenv("GROTH16_CUDA_HOST_ORDER");
+    device_schedule *schedule = order && *order ? (device_schedule *)calloc(1, sizeof *schedule) : NULL;
+    if (!schedule) return;
+    schedule->order = strcmp(order, "eager") == 0 ? SCHEDULE_EAGER : SCHEDULE_LAZY;
+    for (uint32_t i = 0; i < count; i++) queues[i].schedule = schedule;
+}
+
+static inline void gpu_order_end(device_queue *queues) {
+    if (!queues->schedule) return;
+    schedule_release(&queues->schedule->now);
+    free(queues->schedule);
 }
 
 #endif

@@ -5,6 +5,7 @@
  *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
  *   a         wires to the device, their digits, the multiplication over A
  *   b         the multiplication over B in G2, and in G1 where it was asked for
+ * Where launching would take longer than what is launched, all but the copies to the device is one graph.
  */
 #ifndef G16_DEVICE_PROOF_H
 #define G16_DEVICE_PROOF_H
@@ -131,13 +132,28 @@ KERNEL(proof_product, proof_product_arguments, POINTS_THREADS, 4, 1)
 typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
 #define PROOF_QUEUES 3
 
-typedef enum proof_place { PROOF_BEGUN, PROOF_DIGITS, PROOF_H, PROOF_A_DONE, PROOF_B2_DONE, PROOF_B_DONE, PROOF_DONE } proof_place;
-#define PROOF_PLACES 7
+typedef enum proof_place {
+    PROOF_BEGUN,
+    PROOF_FORK,
+    PROOF_DIGITS,
+    PROOF_H,
+    PROOF_A_DONE,
+    PROOF_B2_DONE,
+    PROOF_B_DONE,
+    PROOF_DONE
+} proof_place;
+#define PROOF_PLACES 8
+
+/* Domains up to here are proved by a graph: their kernels take microseconds each. */
+#define PROOF_GRAPH_LOG2 17
 
 /* Everything that a running proof touches, and the next one after it. */
 typedef struct proof_memory {
     device_queue queues[PROOF_QUEUES];
     device_mark marks[PROOF_PLACES];
+    device_graph graph;
+    uint32_t proofs; /* so far */
+    device_abi_sums *sums; /* page-locked */
     fr *wires, *a, *b, *c;
     int32_t *w_digits, *h_digits;
     msm_sort_memory a_sort, b_sort, kz_sort;
@@ -195,9 +211,13 @@ static inline void proof_b1_release(proof_b1_memory *memory) {
 static inline void proof_queues_create(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
     for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
+    memory->sums = (device_abi_sums *)device_host_allocate(sizeof *memory->sums);
+    if (!memory->sums && memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
 }
 
 static inline void proof_queues_destroy(proof_memory *memory) {
+    device_graph_release(&memory->graph);
+    device_host_release(memory->sums);
     for (int i = 0; i < PROOF_PLACES; i++) device_mark_destroy(&memory->marks[i]);
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
 }
@@ -219,7 +239,15 @@ static inline void proof_write_rows(device_queue *queue, fr *to, const void *val
     if (n > key->rows) device_zero(queue, to + key->rows, (n - key->rows) * sizeof(fr));
 }
 
-static inline void proof_quotient(proof_memory *memory, const proof_key *key, const device_abi_witness *witness) {
+/* wires_queue: the one that copies the wires. */
+static inline void proof_upload(proof_memory *memory, const proof_key *key, const device_abi_witness *witness,
+                                proof_queue wires_queue) {
+    proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->a, witness->a, key);
+    proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->b, witness->b, key);
+    device_write(&memory->queues[wires_queue], memory->wires, witness->wires, key->wires * sizeof(fr));
+}
+
+static inline void proof_quotient(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     const uint64_t n = (uint64_t)1 << key->domain_log2;
     const proof_product_arguments product = {memory->c, memory->a, memory->b, n};
@@ -231,19 +259,16 @@ static inline void proof_quotient(proof_memory *memory, const proof_key *key, co
     recode.window_bits = key->window_bits;
     recode.windows = key->kz_plan.windows;
     memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
-    proof_write_rows(queue, memory->a, witness->a, key);
-    proof_write_rows(queue, memory->b, witness->b, key);
     LAUNCH(queue, proof_product, device_blocks(n, POINTS_THREADS), POINTS_THREADS, 0, &product);
     ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, &key->product_scale);
     msm_recode_run(queue, &recode);
     proof_mark(memory, PROOF_QUOTIENT, PROOF_H);
 }
 
-static inline void proof_digits(proof_memory *memory, const proof_key *key, const device_abi_witness *witness) {
+static inline void proof_digits(proof_memory *memory, const proof_key *key) {
     const msm_recode_arguments recode = {memory->w_digits, memory->wires, {1}, key->wires, key->window_bits, key->a_plan.windows};
-    device_queue *queue = &memory->queues[PROOF_A];
-    device_write(queue, memory->wires, witness->wires, key->wires * sizeof(fr));
-    msm_recode_run(queue, &recode);
+    proof_wait(memory, PROOF_A, PROOF_FORK);
+    msm_recode_run(&memory->queues[PROOF_A], &recode);
     proof_mark(memory, PROOF_A, PROOF_DIGITS);
 }
 
@@ -287,12 +312,12 @@ static inline void proof_kz(proof_memory *memory, const proof_key *key) {
     g1_msm_run(&memory->queues[PROOF_QUOTIENT], &sort, key->kz, &memory->kz_sums);
 }
 
-/* Reads the sums, wipes them on the device, and waits for all queues. */
-static inline void proof_read(proof_memory *memory, device_abi_sums *sums, const proof_b1_memory *b1) {
+/* Reads the sums and wipes them on the device. */
+static inline void proof_read(proof_memory *memory, const proof_b1_memory *b1) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    device_abi_sums *sums = memory->sums;
     proof_wait(memory, PROOF_QUOTIENT, PROOF_A_DONE);
     proof_wait(memory, PROOF_QUOTIENT, PROOF_B_DONE);
-    proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
     device_read_later(queue, sums->a, memory->a_sums.result, sizeof sums->a);
     device_read_later(queue, sums->b2, memory->b2_sums.result, sizeof sums->b2);
     device_read_later(queue, sums->kz, memory->kz_sums.result, sizeof sums->kz);
@@ -305,42 +330,77 @@ static inline void proof_read(proof_memory *memory, device_abi_sums *sums, const
     }
 }
 
-static inline void proof_times(const proof_memory *memory, device_abi_times *times) {
+/* From what was copied to the device to the sums on the host. The three queues begin and end with the quotient's. 0 when it was
+ * cancelled. */
+static inline int proof_compute(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1, const int32_t *cancel) {
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_FORK);
+    proof_quotient(memory, key);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_digits(memory, key);
+    proof_b(memory, key, b1);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_a(memory, key);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_kz(memory, key);
+    proof_read(memory, b1);
+    return 1;
+}
+
+/* Makes the graph of proof_compute(). A failure is none of the proof's. */
+static inline void proof_capture(proof_memory *memory, const proof_key *key) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    if (!device_capture_begin(queue, &memory->graph)) return;
+    proof_compute(memory, key, NULL, NULL);
+    device_capture_end(queue, &memory->graph);
+    for (int i = 0; i < PROOF_QUEUES; i++) {
+        if (memory->queues[i].status != DEVICE_OK) device_graph_release(&memory->graph);
+        memory->queues[i].status = DEVICE_OK;
+    }
+}
+
+/* Whether there is a graph. It is made with the second proof: by then all kernels are loaded, which a capture could not do. */
+static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
+    if (memory->proofs == 1 && key->domain_log2 <= PROOF_GRAPH_LOG2) proof_capture(memory, key);
+    return memory->graph.ready;
+}
+
+/* Of a graph only the whole is known; it counts as K and Z. */
+static inline void proof_times(const proof_memory *memory, device_abi_times *times, int by_graph) {
     const device_mark *marks = memory->marks;
+    times->kz = device_nanoseconds(&marks[by_graph ? PROOF_BEGUN : PROOF_H], &marks[PROOF_DONE]);
+    if (by_graph) return;
     times->quotient = device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
     times->a = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
     times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B2_DONE]);
     times->b1 = device_nanoseconds(&marks[PROOF_B2_DONE], &marks[PROOF_B_DONE]);
-    times->kz = device_nanoseconds(&marks[PROOF_H], &marks[PROOF_DONE]);
-}
-
-/* The first failure of the queues, one of the device before one of memory. */
-static inline device_status proof_status(const proof_memory *memory) {
-    device_status status = DEVICE_OK;
-    for (int i = 0; i < PROOF_QUEUES; i++) {
-        if (memory->queues[i].status > status) status = memory->queues[i].status;
-    }
-    return status;
 }
 
 /* b1: NULL, or memory for B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
 static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
                             const device_abi_witness *witness, const proof_b1_memory *b1, const int32_t *cancel) {
+    const int by_graph = proof_has_graph(memory, key) && !b1;
     int complete = 0;
     proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
-    proof_quotient(memory, key, witness);
+    proof_upload(memory, key, witness, by_graph ? PROOF_QUOTIENT : PROOF_A);
     if (!device_is_cancelled(cancel)) {
-        proof_digits(memory, key, witness);
-        proof_b(memory, key, b1);
-        proof_a(memory, key);
-        if (!device_is_cancelled(cancel)) {
-            proof_kz(memory, key);
-            proof_read(memory, sums, b1);
+        if (by_graph) {
+            device_graph_launch(&memory->queues[PROOF_QUOTIENT], &memory->graph);
             complete = 1;
+        } else {
+            complete = proof_compute(memory, key, b1, cancel);
         }
+        proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
     }
     for (int i = 0; i < PROOF_QUEUES; i++) device_finish(&memory->queues[i]);
-    if (complete) proof_times(memory, times);
+    if (memory->proofs < UINT32_MAX) memory->proofs++;
+    if (complete) {
+        proof_times(memory, times, by_graph);
+        memcpy(sums->a, memory->sums->a, sizeof sums->a);
+        memcpy(sums->b2, memory->sums->b2, sizeof sums->b2);
+        memcpy(sums->kz, memory->sums->kz, sizeof sums->kz);
+        if (b1) memcpy(sums->b1, memory->sums->b1, sizeof sums->b1);
+    }
+    memset(memory->sums, 0, sizeof *memory->sums);
     return complete;
 }
 

@@ -297,7 +297,8 @@ G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **devi
                                        const g16_cancel *cancel, g16_error *error);
 G16_API void g16_device_key_destroy(g16_device_key *key);
 
-/* Host memory that one proof needs. */
+/* Host memory that one proof needs. Where the library has page-locked memory of that size, as a rule, it works in that instead and
+ * does not touch the caller's; up to four such buffers stay with a key. */
 G16_API size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key);
 
 /* As g16_prove(); stage_ns is time between events on the GPU for what runs there, Z counted with K. Several threads may prove

@@ -163,6 +163,23 @@ size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device
     return key->key->backend->device_scratch_bytes(key->key);
 }
 
+/* A proof whose witness is solved where the device reads it best, or else in the caller's memory, which is as large. */
+static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
+                               g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                               size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                               g16_error *error) {
+    const device_abi_library *library = key->device->library;
+    const g16_backend *backend = key->key->backend;
+    const device_summer summer = {key, device_sum};
+    const size_t needed = backend->device_scratch_bytes(key->key);
+    void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, needed);
+    const g16_status status =
+        backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, form, first, second, inputs, count,
+                              staging ? staging : scratch, staging ? needed : scratch_size, cancel, error);
+    if (staging) library->staging_give_back(key->handle, staging);
+    return status;
+}
+
 static g16_status device_check(const g16_engine *engine, const g16_device_key *key, int complete, g16_error *error) {
     if (engine && key && complete) return G16_OK;
     return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
@@ -172,25 +189,21 @@ g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *ke
                                           const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                                           size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                                           g16_error *error) {
-    const device_summer summer = {key, device_sum};
     const int complete = proof && first && second && (inputs || !count) && scratch;
     g16_status status = device_check(engine, key, complete, error);
     if (status != G16_OK) return status;
-    return key->key->backend->device_prove(key->key, engine->pool, &summer, proof, NULL, form, first, second, inputs,
-                                           count, scratch, scratch_size, cancel, error);
+    return device_prove(engine, key, proof, NULL, form, first, second, inputs, count, scratch, scratch_size, cancel, error);
 }
 
 g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
                             const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                             const g16_cancel *cancel, g16_error *error) {
-    const device_summer summer = {key, device_sum};
     uint8_t blinding[2][32];
     g16_status status = device_check(engine, key, proof && (inputs || !count) && scratch, error);
     if (status == G16_OK) status = os_random_blinding(blinding, error);
     if (status != G16_OK) return status;
-    status = key->key->backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, G16_BLINDING_RERANDOMISED,
-                                             blinding[0], blinding[1], inputs, count, scratch, scratch_size, cancel,
-                                             error);
+    status = device_prove(engine, key, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0], blinding[1], inputs, count,
+                          scratch, scratch_size, cancel, error);
     os_random_wipe(blinding, sizeof blinding);
     return status;
 }

@@ -84,6 +84,10 @@ typedef struct device_abi_library {
     /* cancel: NULL, or a flag that ends the call when it is not 0. */
     device_abi_status (*key_load)(void *device, void **key, const device_abi_key *data, const int32_t *cancel, char *message);
     void (*key_destroy)(void *key);
+    /* Host memory from which the device reads a witness without help, or NULL where there is none; to be given back. Any other memory
+     * serves as well, more slowly. */
+    void *(*staging_take)(void *key, uint64_t bytes);
+    void (*staging_give_back)(void *key, void *memory);
     device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witness,
                                int with_b1, const int32_t *cancel, char *message);
 } device_abi_library;

@@ -20,6 +20,7 @@ CASES = list(TINY["cases"].values())
 PLENTY = 2**20
 BLINDINGS = [(CLASSICAL, 0, 0), (CLASSICAL, R - 1, 5), (RERANDOMISED, 1, 0), (RERANDOMISED, R - 2, R - 1)]
 FAULTS, MEMORY, DEVICES = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_MEMORY", "GROTH16_CUDA_HOST_DEVICES"
+ORDER = "GROTH16_CUDA_HOST_ORDER"
 
 
 def scalars(texts: list[str]) -> bytes:
@@ -155,6 +156,21 @@ def test_prove__with_and_without_tables_on_the_device__equals_the_processor(
             sizes.add(device.key_bytes(key))
             assert proofs_on_device(on_device, INPUTS) == expected
     assert len(sizes) > 1
+
+
+@pytest.mark.parametrize("order", ["lazy", "eager"])
+def test_prove__queues_in_extreme_orders__equals_the_processor(
+    kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """A queue that does not wait for what it needs comes too early or too late; later proofs run as one graph."""
+    expected = {inputs_of(case): proofs_on_processor(key, inputs_of(case)) for case in CASES}
+    monkeypatch.setenv(ORDER, order)
+    with Device(kernel, library) as device, device.load(key) as on_device:
+        stages: list[int] = []
+        for inputs in (*expected, *expected):
+            assert proofs_on_device(on_device, inputs) == expected[inputs]
+        on_device.prove(INPUTS, stages)
+        assert stages[1:5] == [0] * 4, "not one graph"
 
 
 def test_prove__fresh_blinding__verifies_differs_and_says_times(key: Key, on_device: DeviceKey) -> None:
