@@ -24,6 +24,7 @@ from reference_curve import (
     twist_at,
     word,
 )
+from sampling import examples
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def draw_scale(data: st.DataObject, group: Group) -> bytes:
 
 
 @any_group
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data(), m=SCALARS, n=SCALARS, relation=st.sampled_from(["any", "equal", "opposite"]))
 def test_addition__of_any_two_points__equals_py_ecc(
     shared_arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int, n: int, relation: str
@@ -79,7 +80,7 @@ def test_addition__of_any_two_points__equals_py_ecc(
 
 
 @any_group
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data(), m=SCALARS)
 def test_doubling_and_negation__of_any_point__equal_py_ecc(
     shared_arithmetic: Arithmetic, group: Group, data: st.DataObject, m: int
@@ -92,7 +93,7 @@ def test_doubling_and_negation__of_any_point__equal_py_ecc(
 
 
 @any_group
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(m=SCALARS, n=st.one_of(SCALARS, st.sampled_from([R, R + 1, 2**255, 2**256 - 1])))
 def test_multiplication__by_scalars_up_to_256_bits__equals_py_ecc(
     shared_arithmetic: Arithmetic, group: Group, m: int, n: int
@@ -114,7 +115,7 @@ def test_on_curve__points_of_the_curve_and_others__are_told_apart(arithmetic: Ar
     assert not arithmetic.predicate(name, bytes(len(point))), "infinity has no affine coordinates"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(x=st.tuples(st.integers(0, P - 1), st.integers(0, P - 1)))
 def test_on_curve__points_of_the_twist_outside_the_group__are_on_it(arithmetic: Arithmetic, x: tuple[int, int]) -> None:
     point = twist_at(x)

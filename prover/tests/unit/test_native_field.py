@@ -24,6 +24,7 @@ from reference_curve import (
     word,
     words,
 )
+from sampling import examples
 
 MODULI = {"fr": R, "fp": P}
 X = 4965661367192848881
@@ -56,7 +57,7 @@ any_field = pytest.mark.parametrize("field", ["fr", "fp"])
 
 
 @any_field
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_prime_field__two_operands__equal_integers(
     shared_arithmetic: Arithmetic, field: str, data: st.DataObject
@@ -75,7 +76,7 @@ def test_prime_field__two_operands__equal_integers(
 
 
 @any_field
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_prime_field__one_operand__equals_integers(
     shared_arithmetic: Arithmetic, field: str, data: st.DataObject
@@ -104,7 +105,7 @@ def test_prime_field__value_at_or_above_the_modulus__is_refused(
             shared_arithmetic.compute(f"field_{field}_neg", word(value), out_bytes=32)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP, b=FP, c=FP, d=FP)
 def test_fp__product_of_sums_without_reduction__equals_integers(
     arithmetic: Arithmetic, a: int, b: int, c: int, d: int
@@ -113,14 +114,14 @@ def test_fp__product_of_sums_without_reduction__equals_integers(
     assert words(out) == [(a + b) * (c + d) % P]
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP)
 def test_fp__half_and_order__equal_integers(arithmetic: Arithmetic, a: int) -> None:
     assert words(arithmetic.compute("field_fp_halve", word(a), out_bytes=32)) == [a * pow(2, -1, P) % P]
     assert arithmetic.predicate("field_fp_is_larger_half", word(a)) == (a > (P - 1) // 2)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP, square=st.booleans())
 def test_fp__square_root__exists_exactly_for_squares(arithmetic: Arithmetic, a: int, square: bool) -> None:
     value = a * a % P if square else a
@@ -130,7 +131,7 @@ def test_fp__square_root__exists_exactly_for_squares(arithmetic: Arithmetic, a: 
         assert pow(words(out)[0], 2, P) == value
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(batch=st.lists(FP, min_size=16, max_size=16))
 def test_fp__several_roots_at_once__are_the_power_of_each(arithmetic: Arithmetic, batch: list[int]) -> None:
     out = arithmetic.compute("field_fp_sqrt_lanes", *map(word, batch), out_bytes=32 * 16)
@@ -142,7 +143,7 @@ def fp2_result(arithmetic: Arithmetic, name: str, *operands: bytes) -> Fp2:
     return (c0, c1)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP2, b=FP2)
 def test_fp2__field_operations__equal_integers(shared_arithmetic: Arithmetic, a: Fp2, b: Fp2) -> None:
     x, y = fp2_bytes(a), fp2_bytes(b)
@@ -157,7 +158,7 @@ def test_fp2__field_operations__equal_integers(shared_arithmetic: Arithmetic, a:
     assert shared_arithmetic.predicate("field_fp2_equal", x, y) == (a == b)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP2, c=FP)
 def test_fp2__operations_of_the_host__equal_integers(arithmetic: Arithmetic, a: Fp2, c: int) -> None:
     x = fp2_bytes(a)
@@ -172,7 +173,7 @@ def test_fp2__operations_of_the_host__equal_integers(arithmetic: Arithmetic, a: 
 SHAPES = st.sampled_from(["square", "any", "real", "imaginary"])
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(batch=st.lists(st.tuples(FP2, SHAPES), min_size=16, max_size=16))
 def test_fp2__square_roots__exist_exactly_for_squares(arithmetic: Arithmetic, batch: list[tuple[Fp2, str]]) -> None:
     shapes: dict[str, Callable[[Fp2], Fp2]] = {
@@ -207,7 +208,7 @@ FP6 = st.lists(FP, min_size=6, max_size=6).map(even)
 W = bn.FQ12([0, 1, *([0] * 10)])
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP6, b=FP6)
 def test_fp6__operations__equal_py_ecc(arithmetic: Arithmetic, a: Any, b: Any) -> None:
     def result(name: str, *operands: bytes) -> bytes:
@@ -224,7 +225,7 @@ def test_fp6__operations__equal_py_ecc(arithmetic: Arithmetic, a: Any, b: Any) -
         assert fq12_from_bytes(inverse + bytes(192)) * a == bn.FQ12.one()
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(a=FP12, b=FP12, line=st.tuples(FP2, FP2, FP2))
 def test_fp12__operations__equal_py_ecc(arithmetic: Arithmetic, a: Any, b: Any, line: tuple[Fp2, Fp2, Fp2]) -> None:
     def result(name: str, *operands: bytes) -> Any:
@@ -246,14 +247,14 @@ def test_fp12__operations__equal_py_ecc(arithmetic: Arithmetic, a: Any, b: Any, 
         assert result("inv", x) * a == bn.FQ12.one()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(a=FP12)
 def test_fp12__frobenius__is_the_power_p(arithmetic: Arithmetic, a: Any) -> None:
     out = arithmetic.compute("field_fp12_frobenius", fq12_bytes(a), out_bytes=384)
     assert fq12_from_bytes(out) == a**P
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(a=FP12.filter(lambda a: a != bn.FQ12.zero()))
 def test_fp12__cyclotomic_operations__equal_general_ones(arithmetic: Arithmetic, a: Any) -> None:
     power = a ** (P**6 - 1)

@@ -11,6 +11,7 @@ from gnark_conversion import column_words, encode_column, encode_leb128
 from golden_vectors import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 WIDTHS = (32, 64)
 any_width = pytest.mark.parametrize("width", WIDTHS)
@@ -58,7 +59,7 @@ def test_column__golden_words__are_read_and_written(hooks: Hooks, width: int) ->
 
 
 @any_width
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(data=st.data())
 def test_column__any_values__come_back(hooks: Hooks, width: int, data: st.DataObject) -> None:
     values = data.draw(columns(width))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from py_ecc import optimized_bn128 as bn128
+from sampling import examples
 
 R = bn128.curve_order
 LAMBDA = 0x30644E72E131A029048B6E193FD84104CC37A73FEC2BC5E9B8CA0B2D36636F23
@@ -104,7 +105,7 @@ def test_glv_split__any_scalar__halves_are_short_and_recombine(hooks: Any, scala
     assert all(abs(half) < 2**127 for half in halves)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(scalar=st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1)), bits=st.integers(2, 15))
 def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalar: int, bits: int) -> None:
     digits = ffi.new("int16_t[]", 2 * 64)
@@ -143,7 +144,7 @@ def test_msm__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
-@pytest.mark.parametrize("count", [1551, 3100])
+@pytest.mark.parametrize("count", [1551, pytest.param(3100, marks=pytest.mark.unchecked)])
 def test_msm__batches_of_every_size__equals_py_ecc(hooks: Any, backend: str, group: Group, count: int) -> None:
     generator = random.Random(count)
     distinct = [generator.randrange(1, 2**32) for _ in range(60)]  # few sums meet, so lanes are not left
@@ -164,7 +165,7 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
     assert msm(hooks, backend, group, exponents, scalars, 8) == expected(group, exponents, scalars)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
     group = data.draw(st.sampled_from(GROUPS))
@@ -220,7 +221,7 @@ def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: s
     assert table_sum(hooks, backend, group, exponents, scalars, (8, 4, 2)) == expected(group, exponents, scalars)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())
 def test_table__random_terms__all_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
     group = data.draw(st.sampled_from(GROUPS))

@@ -26,6 +26,7 @@ from reference_curve import (
     to_py_ecc,
     twist_at,
 )
+from sampling import examples
 
 ONE = bn.FQ12.one()
 SCALARS = st.integers(1, R - 1)
@@ -53,7 +54,7 @@ def test_pairing__of_multiples_of_the_generators__equals_py_ecc(arithmetic: Arit
     assert product(arithmetic, (p, q)) == bn.pairing(to_py_ecc(q), to_py_ecc(p))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(m=SCALARS, n=SCALARS)
 def test_pairing__of_multiples__is_bilinear(arithmetic: Arithmetic, m: int, n: int) -> None:
     p, q = multiply(G1, m), multiply(G2, n)
@@ -64,7 +65,7 @@ def test_pairing__of_multiples__is_bilinear(arithmetic: Arithmetic, m: int, n: i
     assert both**R == ONE
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(scalars=st.lists(st.tuples(st.integers(0, R - 1), st.integers(0, R - 1)), min_size=0, max_size=4))
 def test_product__of_several_pairings__is_the_pairing_of_the_sum(
     arithmetic: Arithmetic, scalars: list[tuple[int, int]]
@@ -83,7 +84,7 @@ def test_product__with_infinity_or_opposites__is_one(arithmetic: Arithmetic) -> 
     assert product(arithmetic, (p, q), (p, negate(q))) == ONE
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 @given(coefficients=st.lists(st.integers(0, P - 1), min_size=12, max_size=12).filter(any))
 def test_final_exponentiation__of_any_value__is_the_exact_power(
     arithmetic: Arithmetic, coefficients: list[int]
@@ -93,7 +94,7 @@ def test_final_exponentiation__of_any_value__is_the_exact_power(
     assert fq12_from_bytes(out) == value ** ((P**12 - 1) // R)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(m=SCALARS)
 def test_psi__of_a_point_of_order_r__is_multiplication_by_p(arithmetic: Arithmetic, m: int) -> None:
     point = multiply(G2, m)
@@ -108,7 +109,7 @@ def order_divides(point: Any, order: int) -> bool:
 COORDINATES = st.integers(0, P - 1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(places=st.lists(st.tuples(COORDINATES, COORDINATES, st.booleans()), min_size=1, max_size=19))
 def test_subgroup_test__of_points_of_the_twist__equals_multiplication_by_r(
     arithmetic: Arithmetic, places: list[tuple[int, int, bool]]
