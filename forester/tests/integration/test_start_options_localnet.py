@@ -131,6 +131,7 @@ def test_health__identity_of_the_command_line__is_the_one_that_is_checked(net: L
         ("--derivation", str(STRANGER), {"admission"}),
         ("--min-balance", "1000000", {"balance"}),
         ("--tree-id", str(STRANGER), {"trees"}),
+        ("--group-authority", str(STRANGER), {"trees"}),
     ],
 )
 def test_check__one_option_with_a_value_that_does_not_fit__fails_the_check_that_it_is_for(
@@ -149,6 +150,17 @@ def test_check__rpc_url_gone__fails_within_its_limit_whatever_needs_it(net: Loca
     assert {name for name, success in found.items() if not success} == {
         *("rpc", "protocol", "balance", "admission", "trees", "indexer")
     }
+
+
+def test_check__v1_trees_only__needs_no_prover_and_counts_those(net: Localnet) -> None:
+    code, text = run(net, "check", "--processor-mode", "v1", PROVER_URL=None)
+    assert code == 0, text
+    assert "none is set; V1 trees need none" in text
+    assert "1 AddressV1, 2 StateV1\n" in text
+    code, text = run(net, "check", "--processor-mode", "v2", PROVER_URL=None)
+    assert code == 1
+    assert "missing prover_url" in text
+    assert "2 AddressV2, 5 StateV2\n" in text
 
 
 def test_check__prover_api_key__is_what_the_provers_are_asked_with(net: Localnet) -> None:

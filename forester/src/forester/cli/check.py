@@ -18,6 +18,7 @@ from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
 from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
+from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import journal_path
 from forester.errors import SettingsInvalid
 from forester.settings import Settings, given, load_settings
@@ -26,7 +27,7 @@ from forester.settings.sources import unknown_variables
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
 _OPTIONS = (
     *("rpc_url", "ws_rpc_url", "fallback_rpc_url", "indexer_url", "fallback_indexer_url", *_PROVERS, "prover_api_key"),
-    *("payer", "derivation", "tree_ids", "journal_path"),
+    *("payer", "derivation", "processor_mode", "tree_ids", "group_authority", "journal_path"),
 )
 
 
@@ -76,8 +77,8 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
             return await check_admission(client, given(settings.derivation), given(settings.payer).pubkey)
 
     async def trees_check() -> str:
-        async with connected(flags, optional=("tree_ids",)) as (client, settings):
-            return await check_trees(client, settings.tree_ids)
+        async with connected(flags, optional=("processor_mode", "tree_ids", "group_authority")) as (client, settings):
+            return check_trees(await find_trees(client, TreeFilter.from_settings(settings)), settings.tree_ids)
 
     async def indexer_check() -> str:
         async with connected(flags, "indexer_url") as (client, settings):
@@ -97,7 +98,9 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
         return check_journal(journal_path(load_settings(flags, only=("journal_path",)).settings))
 
     async def prover_check() -> str:
-        settings = load_settings(flags, only=(*_PROVERS, "prover_api_key")).settings
+        settings = load_settings(flags, only=(*_PROVERS, "prover_api_key", "processor_mode")).settings
+        if settings.processor_mode == "v1" and not any(getattr(settings, name) for name in _PROVERS):
+            return "none is set; V1 trees need none"
         return await check_prover(_prover_urls(settings), _text(settings.prover_api_key))
 
     return {

@@ -11,6 +11,7 @@ from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer, check_prover, check_websocket
+from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import prover_endpoints
@@ -81,13 +82,7 @@ async def _fallback(client: RpcClient, url: str) -> str:
 
 
 async def _trees(client: RpcClient, settings: Settings) -> str:
-    found = await find_trees(client, TreeFilter.from_settings(settings))
-    if not found:
-        raise CheckFailed("no tree is chosen; see --tree-id, --group-authority, --processor-mode")
-    missing = [str(tree) for tree in settings.tree_ids if tree not in found]
-    if missing:
-        raise CheckFailed(f"not among the trees that are chosen: {', '.join(missing)}; correct --tree-id")
-    return f"{len(found)} trees"
+    return check_trees(await find_trees(client, TreeFilter.from_settings(settings)), settings.tree_ids)
 
 
 async def _chosen(client: RpcClient, settings: Settings) -> str:

@@ -61,7 +61,7 @@ async def read_network(
     return NetworkState(slot, protocol, registrations, weights, balances, trees)
 
 
-async def find_trees(client: RpcClient) -> list[Account]:
+async def _find_trees(client: RpcClient) -> list[Account]:
     """Return a slice of every tree that epoch foresters serve, long enough for the head of its kind."""
     kinds = [
         (BATCHED_TREE_DISCRIMINATOR, batched_accounts.TREE_HEAD_BYTES),
@@ -79,7 +79,7 @@ async def find_trees(client: RpcClient) -> list[Account]:
 
 
 async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...]:
-    accounts = await find_trees(client)
+    accounts = await _find_trees(client)
     found = [(decode_tree_metadata(item.address, item.data), item.data) for item in accounts]
     outputs = [tree.queue for tree, _ in found if tree.kind is TreeKind.STATE_V2]
     heads, counted = await asyncio.gather(
