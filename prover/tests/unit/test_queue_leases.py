@@ -160,3 +160,16 @@ async def test_role__is_one_process_s_at_a_time(queue: Queue) -> None:
     assert not await queue.lead("sweeper", "b", 60)
     await queue.step_down("sweeper", "a")
     assert await queue.lead("sweeper", "b", 60)
+
+
+async def test_sweep__of_a_process_that_lost_the_role__changes_nothing(queue: Queue) -> None:
+    submitted = await queue.submit(REQUEST)
+    queue.look.age(submitted.job_id, 3601)
+    assert await queue.lead("sweeper", "a", 60)
+    # As when Redis returns without the role, and another is the first to ask.
+    queue.client.delete(queue.look.key("role:sweeper"))
+    for holder in ("none", "b"):
+        assert [await queue.sweep(kind, "sweeper", "a") for kind in SweepKind] == [None] * len(SweepKind), holder
+        await queue.lead("sweeper", "b", 60)
+    assert (await queue.state(submitted.job_id))[0] is JobState.QUEUED
+    assert await queue.sweep(SweepKind.STUCK, "sweeper", "b") == 1

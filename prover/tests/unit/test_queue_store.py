@@ -12,7 +12,7 @@ from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.errors import QueueFull, QueueUnavailable
-from prover.queue.jobs import Beat, EventKind, JobState, JobStatus, Submission
+from prover.queue.jobs import Beat, EventKind, JobState, JobStatus, Submission, SweepKind
 from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
@@ -198,12 +198,35 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
     queue.client.config_set("maxmemory", "1mb")
     with pytest.raises(QueueUnavailable):
         await queue.submit(Submission("update", "", b"another"))
-    with pytest.raises(QueueUnavailable):
-        await queue.heartbeat([claim])
+    assert await queue.heartbeat([claim]) == [Beat.KEPT]
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.state(claim.job_id))[0] is JobState.COMPLETED
     queue.client.config_set("maxmemory", "0")
     assert not (await queue.submit(Submission("update", "", b"another"))).duplicate
+    await queue.end()
+
+
+async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_jobs_handed_back(
+    redis_start: StartRedis,
+) -> None:
+    queue = Queue(redis_start("--maxmemory-policy", "noeviction"), QueueLimits(lease_s=600))
+    overdue, cancelled, running = [
+        (await queue.submit(Submission("append", "", f"{number}".encode()))).job_id for number in range(3)
+    ]
+    queue.look.age(overdue, 601)
+    queue.client.config_set("maxmemory", "1mb")
+    assert await queue.lead("sweeper", "a", 60)
+    assert await queue.sweep(SweepKind.STUCK, "sweeper", "a") == 1
+    assert (await queue.state(overdue))[0] is JobState.FAILED
+    await queue.cancel(cancelled)
+    assert (await queue.state(cancelled))[0] is JobState.FAILED
+    claim = await queue.claimed(Lane.APPEND)
+    assert claim.job_id == running
+    assert await queue.requeue(claim, count_attempt=False, reason="shutting down")
+    claim = await queue.claimed(Lane.APPEND)
+    await queue.cancel(running)
+    assert await queue.heartbeat([claim]) == [Beat.CANCELLED]
+    queue.client.config_set("maxmemory", "0")
     await queue.end()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
-from prover.queue.jobs import JobState, Submission, SweepKind
+from prover.queue.jobs import Beat, JobState, Submission, SweepKind
 from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
@@ -151,4 +152,32 @@ async def test_signs_of_life__of_an_idle_instance__are_not_written_to_the_disk(r
     assert server.info("persistence")["aof_current_size"] == before
     await queue.submit(REQUEST)
     assert server.info("persistence")["aof_current_size"] > before
+    await queue.end()
+
+
+async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_free_role(
+    redis_start: StartRedis,
+) -> None:
+    first = redis_start("--repl-diskless-sync-delay", "0")
+    second = redis_start("--replicaof", "127.0.0.1", str(first.port))
+    limits = QueueLimits(lease_s=600)
+    queue = Queue(first, limits)
+    for number in range(2):
+        await queue.submit(Submission("update", "", f"{number}".encode()))
+    claim = await queue.claimed()
+    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.lead("sweeper", "a", 600)
+    deadline = time.monotonic() + 60
+    while not (queue.client.ping() and queue.client.wait(1, 1000)):  # waits for what was written before the ping
+        assert time.monotonic() < deadline, second.log
+    await queue.end()
+    first.kill()
+    with second.client() as client:
+        client.replicaof("NO", "ONE")
+    queue = Queue(second, limits)
+    assert await queue.lead("sweeper", "b", 600)
+    assert await queue.sweep(SweepKind.STUCK, "sweeper", "b") == 0
+    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.finish(claim, b"proof", 1)
+    assert (await queue.claimed()).attempt == 1
     await queue.end()

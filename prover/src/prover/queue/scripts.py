@@ -65,9 +65,10 @@ class Done(Reply, frozen=True):
 
 
 class Changed(Reply, frozen=True):
-    """Answer of sweeps."""
+    """Answer of sweeps; ``deposed`` when the caller no longer has the role that it named."""
 
     changed: int
+    deposed: bool = False
 
 
 class Beats(Reply, frozen=True):

@@ -194,18 +194,27 @@ class JobStore:
         """Real counts, by reads that do not grow with the number of jobs."""
         return records.stats(await self._run("stats", Counts, {}))
 
-    async def sweep(self, kind: SweepKind) -> int:
-        """Run one timer's work and return how many jobs it changed; safe when run by several at once."""
+    async def sweep(self, kind: SweepKind, role: str = "", owner: str = "") -> int | None:
+        """Run one timer's work and return how many jobs it changed; safe when run by several at once.
+
+        With a role and its owner, None and nothing more changes once the role (see ``lead``) is not the owner's.
+        """
         name, arguments = {
             SweepKind.STUCK: ("sweep_stuck", {}),
             SweepKind.OLD_REQUESTS: ("sweep_requests", {}),
             SweepKind.FAILED: ("sweep_ended", {"index": "failed", "keep_ms": self._times["failure_ms"]}),
             SweepKind.RESULTS: ("sweep_ended", {"index": "results", "keep_ms": self._times["result_ms"]}),
         }[kind]
+        if owner:
+            arguments |= {"role": role, "owner": owner}
         total = 0
-        while changed := (await self._run(name, Changed, arguments)).changed:
-            total += changed
-        return total
+        while True:
+            swept = await self._run(name, Changed, arguments)
+            if swept.deposed:
+                return None
+            if not swept.changed:
+                return total
+            total += swept.changed
 
     async def lead(self, role: str, owner: str, seconds: float) -> bool:
         """Take or keep a role that one process of all has, for so long; False while another has it."""

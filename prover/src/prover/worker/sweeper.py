@@ -58,12 +58,15 @@ class Sweeper:
         if not self._leads:
             return
         for kind, period_s in self._periods.items():
-            if time.monotonic() >= self._due[kind]:
+            if self._leads and time.monotonic() >= self._due[kind]:
                 self._due[kind] = time.monotonic() + period_s
                 await self._sweep(kind)
 
     async def _sweep(self, kind: SweepKind) -> None:
-        swept = await self._store.sweep(kind)
+        swept = await self._store.sweep(kind, ROLE, self._owner)
+        if swept is None:
+            self._note(leads=False)
+            return
         self._metrics.sweeps.labels(kind.value).inc()
         self._metrics.swept_jobs.labels(kind.value).inc(swept)
         if swept:

@@ -212,16 +212,22 @@ local function give_back(id, job, kind, reason)
 end
 
 -- A write that need not last: neither the append-only file nor replicas get it, so nobody waits for a disk because an
--- instance says every few seconds that it is there. It is missing after a restart, and its readers know what that means.
+-- instance says every few seconds that it is there. After a restart or a failover it is missing or as old as the last
+-- snapshot, and its readers know what that means. A server that cannot do so writes it like any other.
 local function write_lightly(...)
-    if redis.set_repl then redis.set_repl(redis.REPL_NONE) end
+    pcall(redis.set_repl, redis.REPL_NONE)
     call(...)
-    if redis.set_repl then redis.set_repl(redis.REPL_ALL) end
+    pcall(redis.set_repl, redis.REPL_ALL)
 end
+
+-- When its memory is full Redis refuses what needs some to scripts that wrote nothing yet. Those that keep or free what
+-- is there need next to none, so they begin with a write that needs none.
+local function go_on_when_full() call('DEL', root .. 'nothing') end
 
 -- When nobody was heard for most of a lease, this server or the way to it was down rather than every worker: leases
 -- that were renewed since this was done last begin anew.
 local function hear()
+    go_on_when_full()
     local key = root .. 'signs'
     local last = tonumber(call('HGET', key, 'heard') or 0)
     write_lightly('HSET', key, 'heard', now)
@@ -250,6 +256,11 @@ local function reap(lane)
         end
     end
     return #ended
+end
+
+-- Whether the caller may sweep: on a timer that is who has the role at this moment, on demand anybody.
+local function may_sweep()
+    return not args.owner or call('GET', root .. 'role:' .. args.role) == args.owner
 end
 
 local function reply(fields)

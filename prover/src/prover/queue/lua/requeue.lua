@@ -4,6 +4,7 @@ if not job then
     local back = found ~= nil and (found.state == 'queued' or found.state == 'failed')
     return reply({done = back and found.fence == args.fence})
 end
+go_on_when_full()
 if not args.count_attempt then
     job.attempt = call('HINCRBY', job_key(args.id), 'attempt', -1)
 end

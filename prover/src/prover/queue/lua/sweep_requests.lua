@@ -1,4 +1,5 @@
 -- Ends requests that are older than the limit and not being worked on, and drops places in line that lead nowhere.
+if not may_sweep() then return reply({changed = 0, deposed = true}) end
 local changed = 0
 for _, lane in ipairs(LANES) do
     local old = call('ZRANGEBYSCORE', lane_key(lane, 'waiting'), '-inf', now - args.request_ms, 'LIMIT', 0, 200)

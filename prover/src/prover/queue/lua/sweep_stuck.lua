@@ -18,6 +18,7 @@ local function held_wake_ups(lane)
     return count
 end
 
+if not may_sweep() then return reply({changed = 0, deposed = true}) end
 hear()
 local changed = 0
 for _, lane in ipairs(LANES) do
