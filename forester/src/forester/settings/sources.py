@@ -16,6 +16,7 @@ from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 
 from forester.errors import SettingsInvalid
+from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
 from forester.settings.model import Settings, is_secret
 
@@ -154,7 +155,7 @@ def given(value: Value | None) -> Value:
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return one sentence per variable with our prefix that means nothing."""
     names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
-    known = {*names.values(), SECRETS_FOLDER, *(f"{names[name]}_FILE" for name in names if is_secret(name))}
+    known = {*names.values(), SECRETS_FOLDER, LOG_LEVEL, *(f"{names[name]}_FILE" for name in names if is_secret(name))}
     sentences = []
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:
