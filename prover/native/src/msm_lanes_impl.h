@@ -96,8 +96,8 @@ static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y,
     fp8_fit(&y->c0, 2);
     fp8_fit(&y->c1, 4);
 #else
-    fp82_mul(&t, slope, &t);               /* < 2.2p */
-    fp8_sub_raw(&y->c0, &t.c0, &py->c0, 2); /* in (1.9p, 6.2p) */
+    fp82_mul(&t, slope, &t);               /* < 2.6p */
+    fp8_sub_raw(&y->c0, &t.c0, &py->c0, 2); /* in (1.9p, 6.6p) */
     fp8_sub_raw(&y->c1, &t.c1, &py->c1, 2);
     fp8_fit(&y->c0, 3);
     fp8_fit(&y->c1, 3);

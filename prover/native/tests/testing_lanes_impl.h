@@ -1,6 +1,7 @@
 /* testing_lanes_impl.h - hooks over eight elements at once, compiled by the backends with AVX-512; included after
  * testing_field_impl.h. Operands are limbs as the lanes hold them: per element five words, little-endian, lane after lane;
  * the results too. */
+#include "fp82_impl.h"
 #include "g2_subgroup_impl.h"
 
 #define T_LANES_WORDS (5 * FP8_LANES)
@@ -36,4 +37,23 @@ T_HOOK(t_lanes, products) {
     fp8_mul_sum(&result, &operands[0], &operands[1], &operands[2], &operands[3]);
     fp8_write_limbs(out + 2 * bytes, &result);
     return 0;
+}
+
+/* Of elements of Fp2, the coefficients of 1 and u each: out: a b and a^2 over R. */
+T_HOOK(t_lanes, fp2_products) {
+    fp82 operands[2], product, square;
+    const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
+    if (in_size != 4 * bytes) return T_BAD_SIZE;
+    for (int i = 0; i < 2; i++) {
+        fp8_read_limbs(&operands[i].c0, in + 2 * i * bytes);
+        fp8_read_limbs(&operands[i].c1, in + (2 * i + 1) * bytes);
+    }
+    fp82_mul(&product, &operands[0], &operands[1]);
+    fp82_sqr(&square, &operands[0]);
+    fp82_mul(&operands[0], &operands[0], &operands[1]);
+    fp8_write_limbs(out, &product.c0);
+    fp8_write_limbs(out + bytes, &product.c1);
+    fp8_write_limbs(out + 2 * bytes, &square.c0);
+    fp8_write_limbs(out + 3 * bytes, &square.c1);
+    return memcmp(&operands[0], &product, sizeof product) ? T_ALIASING : 0;
 }

@@ -25,6 +25,13 @@ element = st.one_of(
     st.sampled_from([(0,) * LIMBS, tuple(P_LIMBS), (P_LIMBS[0] - 1, *P_LIMBS[1:]), (1, 0, 0, 0, 0)]),
 )
 vector = st.lists(element, min_size=LANES, max_size=LANES)
+# Coefficients of Fp2 by the names of fp82_impl.h: wide ones are below 7.4p, differences below 6.1p.
+WIDE, DIFFERENCE = 74 * P // 10, 61 * P // 10
+
+
+def coefficients(bound: int) -> st.SearchStrategy[list[int]]:
+    edges = [0, 1, P - 1, P, P + 1, 2 * P, 4 * P, bound - 1]
+    return st.lists(st.one_of(st.sampled_from(edges), st.integers(0, bound - 1)), min_size=LANES, max_size=LANES)
 
 
 @pytest.fixture(scope="module", params=["avx512", "ifma"])
@@ -53,3 +60,27 @@ def test_products__any_limbs__are_exact_normalised_and_within_their_bound(
             assert all(part < 2**LIMB_BITS for part in limbs)
             assert value(limbs) * MONTGOMERY % P == exact % P
             assert value(limbs) <= P + exact // MONTGOMERY
+
+
+def split(number: int) -> tuple[int, ...]:
+    return tuple(number >> LIMB_BITS * i & 2**LIMB_BITS - 1 for i in range(LIMBS))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    a=st.tuples(coefficients(WIDE), coefficients(WIDE)), b=st.tuples(coefficients(DIFFERENCE), coefficients(DIFFERENCE))
+)
+def test_fp2_products__any_coefficients__are_exact_normalised_and_within_their_bound(
+    arithmetic: Arithmetic, a: tuple[list[int], list[int]], b: tuple[list[int], list[int]]
+) -> None:
+    packed = b"".join(struct.pack("<5Q", *split(number)) for operand in (*a, *b) for number in operand)
+    size = 8 * LIMBS * LANES
+    out = arithmetic.compute("lanes_fp2_products", packed, out_bytes=4 * size)
+    for lane in range(LANES):
+        (a0, a1), (b0, b1) = (a[0][lane], a[1][lane]), (b[0][lane], b[1][lane])
+        exact = (a0 * b0 - a1 * b1, a0 * b1 + a1 * b0, a0 * a0 - a1 * a1, 2 * a0 * a1)
+        for number, expected in enumerate(exact):
+            limbs = struct.unpack_from("<5Q", out, number * size + 8 * LIMBS * lane)
+            assert all(part < 2**LIMB_BITS for part in limbs)
+            assert value(limbs) * MONTGOMERY % P == expected % P
+            assert value(limbs) < WIDE
