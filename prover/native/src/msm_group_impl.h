@@ -18,7 +18,7 @@ static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *
     s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
     s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
     s->shared = arena_take(&a, C(msm_shared_bytes)());
-    s->points = arena_take(&a, MSM_SLAB * sizeof *s->points);
+    s->points = arena_take(&a, (MSM_SLAB + MSM_PAIRS_PADDING) * sizeof *s->points);
     s->buckets = arena_take(&a, (plan->buckets + 1) * sizeof *s->buckets);
     s->second = arena_take(&a, (plan->buckets + 1) * sizeof *s->second);
     s->lines = arena_take(&a, 2 * MSM_MAX_LINES * sizeof *s->lines);
@@ -39,29 +39,6 @@ static void C(msm_scratch_place)(C(msm_scratch) *s, arena a, const msm_plan *pla
 
 static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, uint32_t entry) {
     return ((C(msm_operand))bases + (C(msm_operand))(entry >> 1) * sizeof *bases) | (entry & 1);
-}
-
-/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
- * partner, to s->operands. Without branches that depend on the lengths of sums, which no processor foresees.
- * Returns the number of summands that are left. */
-static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
-    C(msm_operand) *const operands = s->operands, *const p = s->p, *const q = s->q;
-    uint32_t *const owners = s->owners;
-    uint32_t next = 0, left = 0, paired = 0;
-    owners[count] = UINT32_MAX;
-    while (next < count) {
-        const uint32_t owner = owners[next], both = owner == owners[next + 1];
-        const C(msm_operand) first = operands[next], second = operands[next + 1];
-        const C(msm_operand) sum = (C(msm_operand))(sums + paired);
-        p[paired] = first;
-        q[paired] = second;
-        operands[left] = both ? sum : first;
-        owners[left++] = owner;
-        paired += both;
-        next += 1 + both;
-    }
-    *pairs = paired;
-    return left;
 }
 
 /* Sums `count` summands, at most MSM_SLAB, of s->operands, those with the same owner into one. out[owner] becomes the sum. */

@@ -27,7 +27,8 @@
 #define MSM_PAIRS_PADDING 8
 /* Owners are written so many at a time. */
 #define MSM_OWNERS_STEP 16
-#define MSM_OWNERS_PADDING (MSM_OWNERS_STEP + 1)
+/* Owners are compared with their neighbours 64 at a time. */
+#define MSM_OWNERS_PADDING 65
 /* Points are prefetched so many pairs before they are added. */
 #define MSM_PREFETCH_PAIRS 24
 /* What the kernel's benchmark counts: additions of pairs. */

@@ -7,6 +7,30 @@
 
 #include "fp82_impl.h"
 
+/* ---- pairs of summands ------------------------------------------------------------------------------ */
+
+/* Bit i: owners[i] and owners[i + 1] are the same. Reads 65 places. */
+static inline uint64_t msm_same_owners(const uint32_t *owners) {
+    uint64_t same = 0;
+    for (int i = 0; i < 64; i += 16) {
+        const __m512i these = _mm512_loadu_si512(owners + i), next = _mm512_loadu_si512(owners + i + 1);
+        same |= (uint64_t)_mm512_cmpeq_epi32_mask(these, next) << i;
+    }
+    return same;
+}
+
+/* Every other bit of each run of ones, from the first on, or from the second on in a run that starts at bit 0 where `halved`
+ * is 1. */
+static inline uint64_t msm_first_of_pairs(uint64_t same, uint32_t halved) {
+    const uint64_t even = 0x5555555555555555u;
+    const uint64_t starts = same & ~(same << 1);
+    /* Adding the start of a run to it clears the run and sets the bit after it, which was zero. */
+    const uint64_t even_starts = (starts & even) ^ (same & halved);
+    const uint64_t even_runs = same & ~(same + even_starts);
+    return (even_runs & even) | (same & ~even_runs & ~even);
+}
+
+/* ---- points ---------------------------------------------------------------------------------------- */
 
 /* px, py: eight affine points; the y of the lanes in `negate` changes sign. */
 static inline __attribute__((always_inline)) void g1_lanes_load(fp8 *x, fp8 *y, const g1_affine *const at[8],

@@ -23,6 +23,29 @@ static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { *r = *stored;
 
 static inline void C(msm_negate)(AFFINE *stored) { F(neg)(&stored->y, &stored->y); }
 
+/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
+ * partner, to s->operands. Without branches that depend on the lengths of sums, which no processor foresees.
+ * Returns the number of summands that are left. */
+static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
+    C(msm_operand) *const operands = s->operands, *const p = s->p, *const q = s->q;
+    uint32_t *const owners = s->owners;
+    uint32_t next = 0, left = 0, paired = 0;
+    owners[count] = UINT32_MAX;
+    while (next < count) {
+        const uint32_t owner = owners[next], both = owner == owners[next + 1];
+        const C(msm_operand) first = operands[next], second = operands[next + 1];
+        const C(msm_operand) sum = (C(msm_operand))(sums + paired);
+        p[paired] = first;
+        q[paired] = second;
+        operands[left] = both ? sum : first;
+        owners[left++] = owner;
+        paired += both;
+        next += 1 + both;
+    }
+    *pairs = paired;
+    return left;
+}
+
 enum { MSM_KIND(ADD), MSM_KIND(DOUBLE), MSM_KIND(GIVEN) };
 
 static inline void C(msm_value)(AFFINE *r, C(msm_operand) operand) {

@@ -18,7 +18,7 @@ typedef struct C(msm_scratch) {
     uint32_t *owners;         /* MSM_SLAB + MSM_OWNERS_PADDING: the number of the sum that a summand belongs to */
     C(msm_operand) *p, *q;    /* MSM_SLAB / 2 + MSM_PAIRS_PADDING: pairs of one round */
     struct C(msm_shared) *shared; /* msm_shared_bytes() */
-    AFFINE *points;       /* MSM_SLAB: sums of pairs */
+    AFFINE *points;       /* MSM_SLAB + MSM_PAIRS_PADDING: sums of pairs */
     AFFINE *buckets;      /* plan.buckets + 1, place 0 unused: half 0, then both halves */
     AFFINE *second;       /* the same for half 1 */
     AFFINE *lines;        /* two-level sums: up to 2 MSM_MAX_LINES */

@@ -52,6 +52,38 @@ static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm
     }
 }
 
+/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
+ * partner, to s->operands. Returns the number of summands that are left. 64 summands at a time, whatever the lengths of sums. */
+static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
+    const __m512i step = _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(sizeof *sums));
+    uint32_t left = 0, firsts = 0, seconds = 0, halved = 0;
+    s->owners[count] = UINT32_MAX;
+    for (uint32_t at = 0; at < count; at += 64) {
+        const uint64_t wanted = count - at < 64 ? ((uint64_t)1 << (count - at)) - 1 : UINT64_MAX;
+        const uint64_t first = msm_first_of_pairs(msm_same_owners(s->owners + at) & wanted, halved);
+        const uint64_t second = first << 1 | halved;
+        halved = (uint32_t)(first >> 63);
+        for (uint32_t i = 0; i < 64 && at + i < count; i += FP8_LANES) {
+            const __mmask8 is_first = (__mmask8)(first >> i), is_second = (__mmask8)(second >> i);
+            const __mmask8 stays = (__mmask8)((~second & wanted) >> i);
+            /* Whole vectors are stored, over what has been read. */
+            const __m512i operands = _mm512_loadu_si512(s->operands + at + i);
+            const __m256i owners = _mm256_loadu_si256((const void *)(s->owners + at + i));
+            const __m512i sum = _mm512_add_epi64(_mm512_set1_epi64((long long)(uintptr_t)(sums + firsts)), step);
+            const __m512i next = _mm512_mask_expand_epi64(operands, is_first, sum);
+            _mm512_storeu_si512(s->p + firsts, _mm512_maskz_compress_epi64(is_first, operands));
+            _mm512_storeu_si512(s->q + seconds, _mm512_maskz_compress_epi64(is_second, operands));
+            _mm512_storeu_si512(s->operands + left, _mm512_maskz_compress_epi64(stays, next));
+            _mm256_storeu_si256((void *)(s->owners + left), _mm256_maskz_compress_epi32(stays, owners));
+            firsts += (uint32_t)__builtin_popcount(is_first);
+            seconds += (uint32_t)__builtin_popcount(is_second);
+            left += (uint32_t)__builtin_popcount(stays);
+        }
+    }
+    *pairs = firsts;
+    return left;
+}
+
 /* Eight operands. */
 static inline __attribute__((always_inline)) void C(msm_load_operands)(VE *x, VE *y, const C(msm_operand) *operands) {
     const AFFINE *at[FP8_LANES];
@@ -60,8 +92,12 @@ static inline __attribute__((always_inline)) void C(msm_load_operands)(VE *x, VE
     C(lanes_load)(x, y, at, _mm512_test_epi64_mask(words, _mm512_set1_epi64(1)));
 }
 
+static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const C(msm_operand) *operands) {
+    for (uint32_t i = 0; i < FP8_LANES; i++) C(msm_prefetch)(C(msm_point)(operands[i]));
+}
+
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
- * places of at_p and at_q past the last pair. */
+ * places of sums, at_p and at_q past the last pair. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count) {
     MSM_COUNT(count);
@@ -69,9 +105,8 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
         return;
     }
-    /* The last block is filled up with copies of the last pair, whose sums go nowhere. */
+    /* The last block is filled up with copies of the last pair. */
     const uint32_t blocks = (count + FP8_LANES - 1) / FP8_LANES;
-    AFFINE nowhere;
     for (uint32_t i = count; i < blocks * FP8_LANES; i++) {
         at_p[i] = at_p[count - 1];
         at_q[i] = at_q[count - 1];
@@ -83,9 +118,9 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         C(msm_shared) *shared = &s->shared[block];
         VE qx, qy;
         const uint32_t ahead = block * FP8_LANES + MSM_PREFETCH_PAIRS;
-        for (uint32_t i = ahead; i < ahead + FP8_LANES && i < count; i++) {
-            C(msm_prefetch)(C(msm_point)(at_p[i]));
-            C(msm_prefetch)(C(msm_point)(at_q[i]));
+        if (ahead < count) {
+            C(msm_prefetch_operands)(at_p + ahead);
+            C(msm_prefetch_operands)(at_q + ahead);
         }
         C(msm_load_operands)(&shared->px, &shared->py, at_p + block * FP8_LANES);
         C(msm_load_operands)(&qx, &qy, at_q + block * FP8_LANES);
@@ -105,10 +140,7 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     for (uint32_t block = blocks; block-- > 0;) {
         const C(msm_shared) *shared = &s->shared[block];
         AFFINE *at[FP8_LANES];
-        for (uint32_t i = 0; i < FP8_LANES; i++) {
-            const uint32_t place = block * FP8_LANES + i;
-            at[i] = place < count ? &sums[place] : &nowhere;
-        }
+        for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = sums + block * FP8_LANES + i;
         VE slope, x, y;
         V(mul)(&slope, &inverse[block & 1], &shared->prefix);
         V(mul)(&inverse[block & 1], &inverse[block & 1], &shared->difference_x);
