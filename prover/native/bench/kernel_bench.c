@@ -180,8 +180,8 @@ static bench_products bench_field(void) {
         BENCH_SHORTEST(                                                                                                 \
             all, runs, 1, bench_additions = 0; msm_recode(digits, &plan, scalars, unit, count, 0, count);               \
             for (uint32_t w = 0; w < plan.windows; w++)                                                                 \
-                group##_msm_window(&windows[w], &s, &plan, bases, NULL, count, msm_digits(digits, count, w, 0),         \
-                                   msm_digits(digits, count, w, 1));                                                    \
+                group##_msm_window(&windows[w], &s, msm_window_buckets(&plan, w), bases, NULL, count,                   \
+                                   msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));                   \
             group##_msm_join_windows(&sum, windows, &plan));                                                            \
         printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64 \
                ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                    \
@@ -194,7 +194,7 @@ static bench_products bench_field(void) {
     static void bench_##group(uint32_t max_log2, int runs, double bound) {                                              \
         const size_t count = (size_t)1 << max_log2;                                                                     \
         const msm_plan plan = msm_plan_of_window(MSM_MAX_WINDOW);                                                       \
-        group##_affine *bases = malloc(count * sizeof *bases);                                                          \
+        group##_affine *bases = aligned_alloc(64, count * sizeof *bases);                                                         \
         void *memory = malloc(group##_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);                               \
         if (!bases || !memory) exit(1);                                                                                 \
         bench_bases_##group(bases, count);                                                                              \

@@ -183,7 +183,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     fp8_set(&sum.y, FP8_ONE);
     fp8_set(&sum.z, FP8_ONE);
     for (uint32_t w = plan.windows; whole && w-- > 0;) {
-        for (int i = 0; started && i < FOLD_WINDOW; i++) fold_double(&sum);
+        for (uint32_t i = 0; started && i < msm_window_bits(&plan, w); i++) fold_double(&sum);
         for (int half = 0; half < 2; half++) {
             const int16_t *own = digits + ((size_t)w * 2 + (size_t)half) * FP8_LANES;
             const __m512i digit = _mm512_cvtepi16_epi64(_mm_loadu_si128((const void *)own));

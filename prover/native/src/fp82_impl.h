@@ -27,6 +27,11 @@ static inline void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c1, &a->c1, &b->c1);
 }
 
+static inline void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
+    fp8_mul(&r->c0, &a->c0, b);
+    fp8_mul(&r->c1, &a->c1, b);
+}
+
 #if defined(LANES_IFMA)
 
 /* The three products of Karatsuba's method: a0 b0, a1 b1, (a0 + a1)(b0 + b1). For wide a and b the first two are

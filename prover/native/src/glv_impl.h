@@ -16,6 +16,9 @@ static const uint64_t GLV_C[2] = {0x0be4e1541221250b, 0x6f4d8248eeb859fd};
 /* round(2^256 * C / r), round(2^256 * B / r) */
 static const uint64_t GLV_G1[3] = {0x5398fd0300ff6565, 0x4ccef014a773d2d2, 0x0000000000000002};
 static const uint64_t GLV_G2[3] = {0xd91d232ec7e0b3d7, 0x0000000000000002, 0x0000000000000000};
+/* A half, plus half of what the quotients fall short of at most, k (2^256 C / r - GLV_G1) / 2^256 and the same with B: so |k1| <
+ * 0.508 A + 0.541 B and |k2| < 0.508 B + 0.541 C. */
+static const uint64_t GLV_HALF1 = 0x81f2c9c47f0c78bf, GLV_HALF2 = 0x8a771be9f29194ef;
 static const fp GLV_BETA_G1 = {{0x3350c88e13e80b9c, 0x7dce557cdb5e56b9, 0x6001b4b8b615564a, 0x2682e617020217e0}};
 static const fp GLV_BETA_G2 = {{0x71930c11d782e155, 0xa6bb947cffbe3323, 0xaa303344d4741444, 0x2c3b3f0d26594943}};
 
@@ -24,9 +27,9 @@ typedef struct glv_half {
     int negative;
 } glv_half;
 
-/* low 256 bits of (k * g + 2^255) / 2^256 for g of three limbs; the quotient has at most two limbs. */
-static inline void glv_scaled_quotient(uint64_t q[2], const uint64_t k[4], const uint64_t g[3]) {
-    uint64_t t[7] = {0, 0, 0, 0x8000000000000000u, 0, 0, 0};
+/* low 256 bits of (k * g + 2^192 * half) / 2^256 for g of three limbs; the quotient has at most two limbs. */
+static inline void glv_scaled_quotient(uint64_t q[2], const uint64_t k[4], const uint64_t g[3], uint64_t half) {
+    uint64_t t[7] = {0, 0, 0, half, 0, 0, 0};
     for (int i = 0; i < 3; i++) {
         mont256_wide w = 0;
         for (int j = 0; j < 4; j++) {
@@ -65,15 +68,15 @@ static inline void glv_signed(glv_half *half, const uint64_t value[3]) {
     uint64_t t[3] = {value[0] ^ sign, value[1] ^ sign, value[2] ^ sign};
     half->negative = (int)(value[2] >> 63);
     glv_subtract(t, t, sign_words);
-    MONT256_INVARIANT(t[2] == 0 && (t[1] >> 63) == 0);
+    MONT256_INVARIANT(t[2] == 0 && t[1] >> 62 == 0);
     half->magnitude[0] = t[0], half->magnitude[1] = t[1];
 }
 
-/* k = halves[0] + lambda * halves[1] mod r for plain k below r; |halves| below 2^127. */
+/* k = halves[0] + lambda * halves[1] mod r for plain k below r; |halves| below 2^126. */
 static inline void glv_split(glv_half halves[2], const uint64_t k[4]) {
     uint64_t c1[2], c2[2], t[3], u[3], v[3] = {k[0], k[1], k[2]};
-    glv_scaled_quotient(c1, k, GLV_G1);
-    glv_scaled_quotient(c2, k, GLV_G2);
+    glv_scaled_quotient(c1, k, GLV_G1, GLV_HALF1);
+    glv_scaled_quotient(c2, k, GLV_G2, GLV_HALF2);
     glv_product(t, c1, GLV_A);
     glv_product(u, c2, GLV_B);
     glv_subtract(v, v, t);
@@ -88,14 +91,14 @@ static inline void glv_split(glv_half halves[2], const uint64_t k[4]) {
 /* Signed digits of one half, least significant window first; digits[w * stride]. */
 static inline void glv_digits(int16_t *digits, size_t stride, const glv_half *half, const msm_plan *plan) {
     uint64_t low = half->magnitude[0], high = half->magnitude[1];
-    const uint32_t bits = plan->window_bits;
-    const uint64_t mask = ((uint64_t)1 << bits) - 1;
     /* Signs and carries by arithmetic: processors foresee half of such branches. */
     const int32_t sign = -half->negative;
     int32_t carry = 0;
     for (uint32_t w = 0; w < plan->windows; w++) {
-        int32_t digit = (int32_t)(low & mask) + carry;
-        carry = ((int32_t)plan->buckets - digit) >> 31 & 1;
+        const uint32_t bits = msm_window_bits(plan, w);
+        const int32_t buckets = (int32_t)1 << (bits - 1);
+        int32_t digit = (int32_t)(low & (2 * (uint64_t)buckets - 1)) + carry;
+        carry = (buckets - digit) >> 31 & 1;
         digit -= (int32_t)((uint32_t)carry << bits);
         digits[w * stride] = (int16_t)((digit ^ sign) - sign);
         low = (low >> bits) | (high << (64 - bits));

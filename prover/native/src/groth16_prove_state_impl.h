@@ -76,6 +76,12 @@ static inline size_t prove_h_count(const struct g16_key *key) {
     return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
 }
 
+/* Bases per list of those that share the digits of w, where one in G2 counts twice. */
+static inline size_t prove_w_count(const struct g16_key *key) {
+    const proving_key *pk = &key->pk;
+    return ((size_t)pk->a_count + (key_is_folded(pk) ? pk->fold_k_count : pk->k_count) + 2 * (size_t)pk->b_count) / 4;
+}
+
 static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
     size_t size = (count + PROVE_RECODE_TASKS - 1) / PROVE_RECODE_TASKS;
     if (size < PROVE_RECODE_MIN) size = PROVE_RECODE_MIN;
@@ -118,7 +124,7 @@ static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
 static size_t prove_place(prove_state *p, arena a, uint32_t threads) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
-    p->w_plan = msm_plan_for(wires);
+    p->w_plan = msm_plan_for(prove_w_count(key));
     p->h_plan = msm_plan_for(h_count);
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);

@@ -69,7 +69,7 @@ static void prove_window_g1(prove_state *p, g1_xyzz *out, const msm_plan *plan, 
                             size_t first, uint32_t window, uint32_t worker) {
     g1_msm_scratch scratch;
     g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), plan, count);
-    g1_msm_window(&out[window], &scratch, plan, bases, scalars, count,
+    g1_msm_window(&out[window], &scratch, msm_window_buckets(plan, window), bases, scalars, count,
                   msm_digits(digits, stride, window, 0) + first, msm_digits(digits, stride, window, 1) + first);
 }
 
@@ -122,8 +122,8 @@ static void prove_task_b2(void *argument, uint32_t window, uint32_t worker) {
     g2_msm_scratch scratch;
     g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan,
                          pk->b_count);
-    g2_msm_window(&p->sums->b2[window], &scratch, &p->w_plan, pk->b2, pk->b_wires, pk->b_count,
-                  msm_digits(p->w_digits, wires, window, 0), msm_digits(p->w_digits, wires, window, 1));
+    g2_msm_window(&p->sums->b2[window], &scratch, msm_window_buckets(&p->w_plan, window), pk->b2, pk->b_wires,
+                  pk->b_count, msm_digits(p->w_digits, wires, window, 0), msm_digits(p->w_digits, wires, window, 1));
     prove_add_time(p, G16_STAGE_MSM_B2, start);
 }
 

@@ -139,32 +139,32 @@ static void C(msm_sum_sorted)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count
 }
 
 /* buckets[b] = sum of the bases whose digit is b, minus those whose digit is -b. Empty buckets become infinity. */
-static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, const msm_plan *plan, const AFFINE *bases,
+static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, uint32_t buckets_count, const AFFINE *bases,
                                 const uint32_t *scalars, uint32_t count, const int16_t *digits) {
     uint32_t *starts = s->starts;
-    memset(starts, 0, (plan->buckets + 2) * sizeof *starts);
+    memset(starts, 0, (buckets_count + 2) * sizeof *starts);
     for (uint32_t i = 0; i < count; i++) starts[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
     /* Digit 0 adds nothing: its entries get no place. */
     starts[1] = 0;
-    for (uint32_t b = 1; b <= plan->buckets; b++) starts[b + 1] += starts[b];
+    for (uint32_t b = 1; b <= buckets_count; b++) starts[b + 1] += starts[b];
     for (uint32_t i = 0; i < count; i++) {
         const int32_t digit = digits[scalars ? scalars[i] : i];
         if (digit) s->entries[starts[msm_magnitude(digit)]++] = MSM_ENTRY(i, digit < 0);
     }
     /* Now starts[b] is the end of bucket b. */
-    C(msm_sum_sorted)(s, buckets, plan->buckets, bases, s->entries, starts);
+    C(msm_sum_sorted)(s, buckets, buckets_count, bases, s->entries, starts);
 }
 
 /* out = sum over i of digits0[i'] * bases[i] + digits1[i'] * phi(bases[i]), where i' = scalars[i], or i when
- * scalars is NULL. |digits| <= plan->buckets; bases went through msm_prepare. */
-static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, const msm_plan *plan, const AFFINE *bases,
+ * scalars is NULL. |digits| <= buckets; bases went through msm_prepare. */
+static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const AFFINE *bases,
                           const uint32_t *scalars, uint32_t count, const int16_t *digits0,
                           const int16_t *digits1) {
-    C(msm_fill_buckets)(s, s->buckets, plan, bases, scalars, count, digits0);
-    C(msm_fill_buckets)(s, s->second, plan, bases, scalars, count, digits1);
+    C(msm_fill_buckets)(s, s->buckets, buckets, bases, scalars, count, digits0);
+    C(msm_fill_buckets)(s, s->second, buckets, bases, scalars, count, digits1);
+    C(msm_apply_phi)(s->second + 1, buckets);
     uint32_t used = 0;
-    for (uint32_t b = 1; b <= plan->buckets; b++) {
-        MSM_SCALE(&s->second[b].x, &s->second[b].x, &MSM_BETA);
+    for (uint32_t b = 1; b <= buckets; b++) {
         used = C(msm_take)(s, used, &s->buckets[b], b);
         used = C(msm_take)(s, used, &s->second[b], b);
         if (used + 2 > MSM_SLAB) {
@@ -173,14 +173,14 @@ static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, const msm_plan *plan, co
         }
     }
     C(msm_sum_operands)(s, s->buckets, used);
-    C(msm_sum_buckets)(s, out, NULL, plan->buckets);
+    C(msm_sum_buckets)(s, out, NULL, buckets);
 }
 
-/* out = sum of 2^(w * window_bits) * windows[w], affine. */
+/* out = sum of 2^(bits of the windows below w) * windows[w]. */
 static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, const msm_plan *plan) {
     XYZZ sum = windows[plan->windows - 1];
     for (uint32_t w = plan->windows - 1; w-- > 0;) {
-        for (uint32_t i = 0; i < plan->window_bits; i++) C(xyzz_double)(&sum, &sum);
+        for (uint32_t i = 0; i < msm_window_bits(plan, w); i++) C(xyzz_double)(&sum, &sum);
         C(xyzz_add)(&sum, &sum, &windows[w]);
     }
     *out = sum;

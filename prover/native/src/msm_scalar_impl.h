@@ -21,6 +21,10 @@ static void C(msm_prepare)(AFFINE *points, size_t count) {
 /* A stored point in R = 2^256, reduced. */
 static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { *r = *stored; }
 
+static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) MSM_SCALE(&stored[i].x, &stored[i].x, &MSM_BETA);
+}
+
 static inline void C(msm_negate)(AFFINE *stored) { F(neg)(&stored->y, &stored->y); }
 
 /* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a

@@ -28,6 +28,21 @@ static void C(msm_prepare)(AFFINE *points, size_t count) {
 /* A stored point in R = 2^256, reduced. */
 static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP8_LEAVE); }
 
+static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
+    fp8 beta;
+    uint32_t done = 0;
+    fp8_broadcast(&beta, &MSM_BETA);
+    for (; done + FP8_LANES <= count; done += FP8_LANES) {
+        AFFINE *at[FP8_LANES];
+        VE x, y;
+        for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = stored + done + i;
+        C(lanes_load)(&x, &y, (const AFFINE *const *)at, 0);
+        V(mul_fp)(&x, &x, &beta);
+        C(lanes_store)(at, &x, &y);
+    }
+    for (; done < count; done++) MSM_SCALE(&stored[done].x, &stored[done].x, &MSM_BETA);
+}
+
 static inline void C(msm_negate)(AFFINE *stored) { MSM_NEGATE_PACKED(&stored->y); }
 
 /* An operand as a point in R = 2^256. */

@@ -47,13 +47,14 @@ void T(t_glv_split)(uint64_t *magnitudes, int32_t *negative, const uint8_t *scal
     }
 }
 
-/* Signed digits of one scalar: digits[2 * windows]. Returns the number of windows. */
-uint32_t T(t_digits)(int16_t *digits, const uint8_t *scalar, uint32_t window_bits) {
+/* Signed digits of one scalar: digits[2 * windows], and the width of each window. Returns the number of windows. */
+uint32_t T(t_digits)(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits) {
     const uint64_t unit[4] = {1, 0, 0, 0};
     msm_plan plan = msm_plan_of_window(window_bits);
     fr value;
     fr_from_bytes(&value, scalar);
     msm_recode(digits, &plan, &value, unit, 1, 0, 1);
+    for (uint32_t w = 0; w < plan.windows; w++) bits[w] = msm_window_bits(&plan, w);
     return plan.windows;
 }
 
@@ -77,8 +78,8 @@ int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g1_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
     g1_xyzz windows[MSM_MAX_WINDOWS], sum;
     for (uint32_t w = 0; w < plan.windows; w++) {
-        g1_msm_window(&windows[w], &scratch, &plan, bases, NULL, count, msm_digits(digits, count, w, 0),
-                      msm_digits(digits, count, w, 1));
+        g1_msm_window(&windows[w], &scratch, msm_window_buckets(&plan, w), bases, NULL, count,
+                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
     g1_msm_join_windows(&sum, windows, &plan);
     g1_affine affine;
@@ -107,8 +108,8 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g2_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
     g2_xyzz windows[MSM_MAX_WINDOWS], sum;
     for (uint32_t w = 0; w < plan.windows; w++) {
-        g2_msm_window(&windows[w], &scratch, &plan, bases, NULL, count, msm_digits(digits, count, w, 0),
-                      msm_digits(digits, count, w, 1));
+        g2_msm_window(&windows[w], &scratch, msm_window_buckets(&plan, w), bases, NULL, count,
+                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
     g2_msm_join_windows(&sum, windows, &plan);
     g2_affine affine;
