@@ -181,3 +181,22 @@ async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.claimed()).attempt == 1
     await queue.end()
+
+
+async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others_were_renewed(
+    redis_start: StartRedis,
+) -> None:
+    server = redis_start(appendonly=True)
+    queue = Queue(server, QueueLimits(lease_s=600))
+    for number in range(2):
+        await queue.submit(Submission("update", "", f"{number}".encode()))
+    dead, alive = await queue.claimed(), await queue.claimed()
+    assert await queue.heartbeat([alive]) == [Beat.KEPT]
+    now = queue.client.time()[0] * 1000
+    queue.client.hset(queue.look.key("signs"), "spared", 1)
+    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {dead.job_id: now - 1})
+    server.restart()
+    assert await queue.heartbeat([alive]) == [Beat.KEPT]
+    assert (await queue.state(dead.job_id))[0] is JobState.QUEUED
+    assert await queue.finish(alive, b"proof", 1)
+    await queue.end()

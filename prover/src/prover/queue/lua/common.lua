@@ -225,11 +225,15 @@ end
 local function go_on_when_full() call('DEL', root .. 'nothing') end
 
 -- When nobody was heard for most of a lease, this server or the way to it was down rather than every worker: leases
--- that were renewed since this was done last begin anew.
+-- that were renewed since this was done last begin anew. After a restart the latest renewal tells when that was.
 local function hear()
     go_on_when_full()
     local key = root .. 'signs'
     local last = tonumber(call('HGET', key, 'heard') or 0)
+    for _, lane in ipairs(LANES) do
+        local latest = call('ZRANGE', lane_key(lane, 'leases'), -1, -1, 'WITHSCORES')[2]
+        if latest then last = math.max(last, latest - args.lease_ms) end
+    end
     write_lightly('HSET', key, 'heard', now)
     if now - last < args.lease_ms * 0.7 then return end
     local spared = tonumber(call('HGET', key, 'spared') or 0)
