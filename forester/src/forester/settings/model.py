@@ -117,9 +117,9 @@ class Settings(BaseModel):
     pagerduty_routing_key: SecretStr | None = None
     """Routing key of incident alerts."""
     indexer_batch_size: Count = 50
-    """Elements per request to the indexer."""
+    """V1 elements per request to the indexer; V2 queues are read by five batches."""
     indexer_max_concurrent_batches: Count = 10
-    """Requests to the indexer at once."""
+    """Requests to the indexer at once for a V1 tree."""
     legacy_ixs_per_tx: OneOnly = 1
     """V1 instructions per transaction; two never fit."""
     transaction_max_concurrent_batches: Count = 20
