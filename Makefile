@@ -50,8 +50,8 @@ redis-server: ## See to it that redis-server and openssl are installed (Debian, 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
 	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
 
-reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes)
-	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py
+reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes; SAMPLE=1 one of them)
+	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py $(if $(SAMPLE),--sample)
 
 ##@ Build
 
@@ -107,7 +107,7 @@ test-unit: native-tests redis-server ## Unit tests
 test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
-test-acceptance: native-tests reference-fixtures redis-server ## Whole-service tests
+test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service tests
 	@shared/scripts/run-tests acceptance
 
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers

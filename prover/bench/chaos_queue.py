@@ -219,7 +219,7 @@ def report(outcome: Outcome, console: Console) -> None:
 
 def keys_in(folder: Path, *, with_batches: bool) -> Path:
     """A folder with the published keys and the three small batch keys, these ready to be mapped if they are used."""
-    batches = reference_batch_keys.batch_keys_dir()
+    batches = reference_batch_keys.tested_keys_dir()
     for source in (reference_fixtures.proving_keys_dir(), batches):
         for key in source.glob("*.key"):
             (folder / key.name).symlink_to(key)

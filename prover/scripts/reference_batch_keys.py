@@ -3,16 +3,21 @@
 They go to <cache>/batch/ beside the published artefacts (see reference_fixtures), each under the name that the
 reference gives it, with its text verifying key beside it (.vkey). Making all three takes a few minutes and about
 2 GB of memory; a finished key is never made again.
+
+The gate takes a sample (--sample): the smallest by the reference, the others by our own setup, which is several times
+as fast, in the generation that the reference writes and under the same names, in <cache>/batch-sample/.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import reference_fixtures
@@ -21,20 +26,29 @@ from reference_fixtures import ReferenceUnavailable, say
 
 @dataclass(frozen=True)
 class BatchKey:
-    """One key: its file stem, the arguments of `setup`, and the size that these always give."""
+    """One key: its file stem, the arguments of `setup`, and the size that the reference's always gives."""
 
     stem: str
     circuit: str
     flag: str
     tree_height: int
     batch_size: int
-    size_bytes: int
+    size_bytes: int | None
+    """None for those of our setup, which have another size."""
 
     @property
     def arguments(self) -> list[str]:
         """The circuit-specific arguments of the reference's `setup`."""
+        return [f"--circuit={self.circuit}", *self._sizes]
+
+    @property
+    def our_arguments(self) -> list[str]:
+        """The same of ours."""
+        return [f"--circuit={self.flag}", *self._sizes, "--generation=0.8"]
+
+    @property
+    def _sizes(self) -> list[str]:
         return [
-            f"--circuit={self.circuit}",
             f"--{self.flag}-tree-height={self.tree_height}",
             f"--{self.flag}-batch-size={self.batch_size}",
         ]
@@ -47,18 +61,28 @@ BATCH_KEYS = (
 )
 
 
+BY_THE_REFERENCE = BATCH_KEYS[0]
+BY_OURSELVES = [replace(key, size_bytes=None) for key in BATCH_KEYS[1:]]
+"""Who makes what in the sample."""
+PROVER = Path(sys.executable).with_name("prover")
+
+
 def _is_complete(key: BatchKey, folder: Path) -> bool:
     path = folder / f"{key.stem}.key"
-    return path.exists() and path.stat().st_size == key.size_bytes and path.with_suffix(".vkey").exists()
+    return _is_whole(key, path) and path.with_suffix(".vkey").exists()
 
 
-def _run_setup(key: BatchKey, prover: Path, folder: Path) -> None:
-    """Runs `setup` into a scratch folder and moves both files into place, the key last."""
+def _is_whole(key: BatchKey, path: Path) -> bool:
+    return path.exists() and key.size_bytes in (None, path.stat().st_size)
+
+
+def _run_setup(key: BatchKey, setup: list[str], folder: Path) -> None:
+    """Runs a `setup` into a scratch folder and moves both files into place, the key last."""
     scratch = folder / f".incoming-{key.stem}"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     key_path, vkey_path = scratch / f"{key.stem}.key", scratch / f"{key.stem}.vkey"
-    command = [str(prover), "setup", *key.arguments, f"--output={key_path}", f"--output-vkey={vkey_path}"]
+    command = [*setup, f"--output={key_path}", f"--output-vkey={vkey_path}"]
     started = time.monotonic()
     done = threading.Event()
 
@@ -66,7 +90,7 @@ def _run_setup(key: BatchKey, prover: Path, folder: Path) -> None:
         while not done.wait(10):
             say(f"  {key.stem}: {time.monotonic() - started:.0f} s")
 
-    say(f"Making {key.stem}.key with the reference's setup")
+    say(f"Making {key.stem}.key: {' '.join(setup)}")
     reporter = threading.Thread(target=report, name="setup-progress", daemon=True)
     reporter.start()
     try:
@@ -74,10 +98,10 @@ def _run_setup(key: BatchKey, prover: Path, folder: Path) -> None:
     finally:
         done.set()
         reporter.join()
-    if answer.returncode != 0 or not key_path.exists() or key_path.stat().st_size != key.size_bytes:
+    if answer.returncode != 0 or not _is_whole(key, key_path):
         last = (answer.stderr.strip() or answer.stdout.strip()).splitlines()[-1:]
         shutil.rmtree(scratch)
-        raise ReferenceUnavailable(f"the reference's setup of {key.stem} failed: {' '.join(last)}")
+        raise ReferenceUnavailable(f"the setup of {key.stem} failed: {' '.join(last)}")
     vkey_path.replace(folder / vkey_path.name)
     key_path.replace(folder / key_path.name)
     shutil.rmtree(scratch)
@@ -92,18 +116,44 @@ def batch_keys_dir() -> Path:
     folder = reference_fixtures.cache_root() / "batch"
     if all(_is_complete(key, folder) for key in BATCH_KEYS):
         return folder
+    _make(BATCH_KEYS, folder)
+    return folder
+
+
+def _make(keys: Iterable[BatchKey], folder: Path) -> None:
     prover = reference_fixtures.prover_binary()
     with reference_fixtures.exclusive(folder):
-        for key in BATCH_KEYS:
+        for key in keys:
             if not _is_complete(key, folder):
-                _run_setup(key, prover, folder)
-    return folder
+                _run_setup(key, [str(prover), "setup", *key.arguments], folder)
+
+
+def sample_dir() -> Path:
+    """Folder with the three batch keys of the sample, made when absent; raises like batch_keys_dir."""
+    batch, sample = reference_fixtures.cache_root() / "batch", reference_fixtures.cache_root() / "batch-sample"
+    _make([BY_THE_REFERENCE], batch)
+    with reference_fixtures.exclusive(sample):
+        for suffix in (".vkey", ".key"):
+            link = sample / f"{BY_THE_REFERENCE.stem}{suffix}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("..", batch.name, link.name))
+        for key in BY_OURSELVES:
+            if not _is_complete(key, sample):
+                _run_setup(key, [str(PROVER), "setup", *key.our_arguments], sample)
+    return sample
+
+
+def tested_keys_dir() -> Path:
+    """Folder with the batch keys of tests: the reference's with ZKC_FULL=1 or where they are there, else the sample."""
+    folder = reference_fixtures.cache_root() / "batch"
+    whole = os.environ.get("ZKC_FULL") == "1" or all(_is_complete(key, folder) for key in BATCH_KEYS)
+    return batch_keys_dir() if whole else sample_dir()
 
 
 def main() -> int:
     """Make what is missing; returns the exit status."""
     try:
-        print(batch_keys_dir())
+        print(tested_keys_dir() if "--sample" in sys.argv[1:] else batch_keys_dir())
     except ReferenceUnavailable as error:
         say(f"error: {error}")
         return 1

@@ -76,8 +76,12 @@ def reference_accounts_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def reference_batch_keys_dir() -> Path:
-    """Folder with the size-10 batch keys made by the reference's own setup (minutes the first time)."""
-    return obtain(reference_batch_keys.batch_keys_dir)
+    """Folder with the size-10 batch keys in the reference's form and names (minutes the first time).
+
+    The smallest is the reference's own in any case, the others with ZKC_FULL=1 or where `make reference-batch-keys`
+    made them.
+    """
+    return obtain(reference_batch_keys.tested_keys_dir)
 
 
 @pytest.fixture(scope="session")

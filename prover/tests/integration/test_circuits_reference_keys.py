@@ -13,6 +13,7 @@ from circuit_inputs import KEY_FILES, circuit_inputs
 from constraint_system_hooks import GENERATION_014, ConstraintSystem, Hooks, Refused
 from gnark_conversion import decode_cbor, frame, key_sections, sections_014
 from golden_vectors import RequestVector, circuit_name, load, request_vectors
+from sampling import FULL
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall
@@ -28,6 +29,7 @@ BATCH_KEY_FILES = {
     "batch_update_32_10": "update_32_10.key",
     "batch_address-append_40_10": "address-append_40_10.key",
 }
+SAMPLED = list(BATCH_KEY_FILES) if FULL else ["batch_append_32_10"]
 EDGES: list[dict[str, Any]] = load("circuits/edge_cases.json")
 """Small requests at boundaries with the reference's verdicts."""
 
@@ -84,7 +86,7 @@ def test_compile__published_key__holds_the_same_system(name: str, hooks: Hooks, 
 
 
 @pytest.mark.reference_batch_keys
-@pytest.mark.parametrize("name", BATCH_KEY_FILES)
+@pytest.mark.parametrize("name", BATCH_KEY_FILES if FULL else ["batch_update_32_10"])
 def test_compile__batch_key_of_the_reference__holds_the_same_system(
     name: str, hooks: Hooks, reference_batch_keys_dir: Path
 ) -> None:
@@ -119,7 +121,7 @@ def read_back(hooks: Hooks, name: str) -> ConstraintSystem:
     return hooks.read(written(name), GENERATION_014)
 
 
-@pytest.mark.parametrize("name", ["v1_combined_26_26_2_1", "v2_combined_32_40_1_2", *BATCH_KEY_FILES])
+@pytest.mark.parametrize("name", ["v1_combined_26_26_2_1", "v2_combined_32_40_1_2", *SAMPLED])
 def test_constraint_system__read_by_the_kernel__is_the_same_again(name: str, hooks: Hooks) -> None:
     ours = compiled(name, CURRENT)
     again = read_back(hooks, name)

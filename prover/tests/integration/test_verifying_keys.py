@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_vectors import PUBLISHED, load
+from golden_vectors import BATCH, PUBLISHED, load
 from in_process_service import VerifyingKeyOf, circuit
 from independent_groth16 import on_chain_block
+from sampling import FULL
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Encoding
@@ -52,7 +53,7 @@ def test_verifying_keys__all_published__are_in_one_program() -> None:
 
 
 @pytest.mark.reference_batch_keys
-@pytest.mark.parametrize("name", ["batch_append_32_10", "batch_update_32_10", "batch_address-append_40_10"])
+@pytest.mark.parametrize("name", sorted(BATCH) if FULL else ["batch_update_32_10"])
 def test_verifying_key__of_a_batch_key__is_the_text_of_the_setup(
     name: str, batch_keys: KeyStore, reference_batch_keys_dir: Path
 ) -> None:

@@ -14,6 +14,7 @@ from circuit_inputs import KEY_FILES
 from constraint_system_hooks import GENERATION_014, GENERATION_08, IS_HINT, ConstraintSystem, Hooks, Refused, Row
 from gnark_conversion import key_sections
 from golden_vectors import load
+from sampling import FULL
 from small_systems import BITS, INVERSE_OR_ZERO, ONE, ZERO, System
 
 BATCH_KEYS = {
@@ -266,7 +267,7 @@ def test_read__published_key__has_an_executable_plan(hooks: Hooks, reference_key
 
 
 @pytest.mark.reference_batch_keys
-@pytest.mark.parametrize("circuit", sorted(BATCH_KEYS))
+@pytest.mark.parametrize("circuit", sorted(BATCH_KEYS) if FULL else ["batch_update_32_10"])
 def test_read__batch_key__has_the_known_counts_and_digest(
     hooks: Hooks, reference_batch_keys_dir: Path, circuit: str
 ) -> None:
