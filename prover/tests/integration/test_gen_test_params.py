@@ -11,6 +11,7 @@ import pytest
 from golden_vectors import BATCH, PUBLISHED
 from in_process_service import VerifyingKeyOf, circuit, scalars
 from independent_groth16 import holds
+from sampling import FULL
 
 from prover.cli.gen_test_params import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
@@ -50,7 +51,7 @@ def test_made_up_request__of_a_published_circuit__is_proved(
 
 
 @pytest.mark.reference_batch_keys
-@pytest.mark.parametrize("name", sorted(BATCH))
+@pytest.mark.parametrize("name", sorted(BATCH) if FULL else ["batch_append_32_10"])
 def test_made_up_request__of_a_batch_circuit__is_proved(name: str, batch_keys: KeyStore, engine: Engine) -> None:
     assert_provable(name, batch_keys, engine)
 

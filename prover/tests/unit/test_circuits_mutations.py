@@ -14,6 +14,7 @@ import pytest
 from golden_vectors import SCALAR_MODULUS
 from mutant_solver import Program
 from naive_solver import ConstraintBroken, solve
+from sampling import FULL
 
 from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.expression import Expression
@@ -25,7 +26,7 @@ from prover.circuits.gadgets.hash_chain import hash_chain, hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root, merkle_update
 from prover.circuits.gadgets.poseidon import poseidon
 
-SAMPLE = 200
+SAMPLE = 200 if FULL else 70
 Define = Callable[[ConstraintSystem, list[Expression]], list[Expression]]
 
 

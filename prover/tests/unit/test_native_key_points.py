@@ -21,6 +21,7 @@ from reference_curve import (
     twist_at,
     word,
 )
+from sampling import FULL
 
 GENERATIONS = ["0.8", "0.14"]
 any_generation = pytest.mark.parametrize("generation", GENERATIONS)
@@ -176,7 +177,8 @@ KINDS_OF_FILES = {
 }
 
 
-SMALLEST, *OTHERS = KINDS_OF_FILES
+SMALLEST, *OTHERS = KINDS_OF_FILES if FULL else ("inclusion_32_1", "non-inclusion_26_2", "combined_26_2_1")
+"""Of all kinds and both versions."""
 
 
 @pytest.mark.parametrize("name", [SMALLEST, *(pytest.param(name, marks=pytest.mark.unchecked) for name in OTHERS)])
