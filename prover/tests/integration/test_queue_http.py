@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from golden_vectors import vector_named
 from in_process_service import Client, Serve, sample, state_of, until
+from queue_inspection import Inspection
+from redis_server import RedisServer
 
 from prover.http import jobs
 from prover.http.queue_routes import verdict
@@ -319,6 +321,26 @@ async def test_roles__with_keys__keep_add_and_cleanup_for_administrators(
     job_id = await queue(client, MERKLE.body, headers=forester | ASYNC)
     assert (await client.get(f"/prove/status?job_id={job_id}")).status == 401
     assert (await client.delete(f"/prove/status?job_id={job_id}", headers=forester)).status == 202
+
+
+async def test_cleanup__of_a_request_that_is_too_old__ends_it_and_is_counted(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    with redis_database.client() as redis:
+        Inspection(redis).age(job_id, 3601)
+    response = await client.post("/queue/cleanup")
+    outcomes = await response.json()
+    assert (response.status, isinstance(outcomes.pop("timestamp"), int)) == (200, True)
+    assert list(outcomes.values()) == [{"success": True}] * 4
+    code, job = await status(client, job_id)
+    assert (code, job["status"]) == (202, "failed")
+    assert job["message"].startswith("Job processing failed: job expired after 1h")
+    state = state_of(client)
+    for kind, swept in (("old_requests", 1), ("stuck", 0), ("failed", 0), ("results", 0)):
+        assert sample(state, "prover_queue_sweeps_total", kind=kind) == 1
+        assert sample(state, "prover_queue_swept_jobs_total", kind=kind) == swept
 
 
 async def test_role__without_a_queue__does_not_tell_paths_that_are_not_there(

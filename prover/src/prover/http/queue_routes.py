@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from aiohttp import web
 
 from prover.errors import QueueUnavailable
 from prover.http.queue_answers import CleanupOutcome, QueueCounts, QueueHealth, SweepOutcome, respond
-from prover.http.state import queue_of
+from prover.http.state import STATE, queue_of
 from prover.queue.jobs import QueueStats, SweepKind
-
-if TYPE_CHECKING:
-    from prover.queue.store import JobStore
 
 _MANY_FAILURES = 50
 """More failed jobs than this are unhealthy, as in the reference."""
@@ -50,12 +47,11 @@ async def health(request: web.Request) -> web.Response:
 
 async def cleanup(request: web.Request) -> web.Response:
     """Make all sweeps now; 200 whatever becomes of them."""
-    queue = queue_of(request)
     answer = CleanupOutcome(
-        old_failed_cleanup=await _sweep(queue, SweepKind.FAILED),
-        old_requests_cleanup=await _sweep(queue, SweepKind.OLD_REQUESTS),
-        old_result_keys_cleanup=await _sweep(queue, SweepKind.RESULTS),
-        stuck_jobs_cleanup=await _sweep(queue, SweepKind.STUCK),
+        old_failed_cleanup=await _sweep(request, SweepKind.FAILED),
+        old_requests_cleanup=await _sweep(request, SweepKind.OLD_REQUESTS),
+        old_result_keys_cleanup=await _sweep(request, SweepKind.RESULTS),
+        stuck_jobs_cleanup=await _sweep(request, SweepKind.STUCK),
         timestamp=int(time.time()),
     )
     return respond(answer)
@@ -68,11 +64,14 @@ def verdict(counts: QueueStats) -> Literal["healthy", "degraded", "unhealthy"]:
     return "degraded" if counts.stuck else "healthy"
 
 
-async def _sweep(queue: JobStore, kind: SweepKind) -> SweepOutcome:
+async def _sweep(request: web.Request, kind: SweepKind) -> SweepOutcome:
+    metrics = request.app[STATE].metrics
     try:
-        await queue.sweep(kind)
+        swept = await queue_of(request).sweep(kind)
     except QueueUnavailable as error:
         return SweepOutcome(success=False, error=error.detail)
+    metrics.sweeps.labels(kind.value).inc()
+    metrics.swept_jobs.labels(kind.value).inc(swept or 0)
     return SweepOutcome(success=True)
 
 
