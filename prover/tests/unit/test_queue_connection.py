@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import subprocess
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from redis_server import Certificates, RedisServer, StartRedis, free_port
+from redis_server import Certificates, RedisServer, StartRedis, free_port, tied
 from structlog.testing import capture_logs
 
 from prover.errors import QueueUnavailable, SettingsInvalid
@@ -109,14 +113,16 @@ async def test_connection__over_a_unix_socket__reaches_the_server(redis_start: S
     await ping(f"unix://{tmp_path}/redis.sock")
 
 
-async def test_connection__through_a_sentinel__reaches_its_master(redis_start: StartRedis, tmp_path: Path) -> None:
-    master, port = redis_start(), free_port()
-    configuration = tmp_path / "sentinel.conf"
+@contextlib.asynccontextmanager
+async def sentinel_of(master: RedisServer, folder: Path) -> AsyncIterator[str]:
+    """A Sentinel that knows the master as main; gives the address of the Sentinel."""
+    port = free_port()
+    configuration = folder / "sentinel.conf"
     configuration.write_text(
-        f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\nsentinel monitor main 127.0.0.1 {master.port} 1\n"
+        f"port {port}\nbind 127.0.0.1\ndir {folder}\nsentinel monitor main 127.0.0.1 {master.port} 1\n"
     )
     sentinel = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-        ["redis-server", str(configuration), "--sentinel"], stdout=subprocess.DEVNULL, cwd=tmp_path
+        tied(["redis-server", str(configuration), "--sentinel"]), stdout=subprocess.DEVNULL, cwd=folder
     )
     try:
         deadline = time.monotonic() + 60
@@ -126,11 +132,38 @@ async def test_connection__through_a_sentinel__reaches_its_master(redis_start: S
                 break
             except QueueUnavailable:
                 assert time.monotonic() < deadline
-        with pytest.raises(QueueUnavailable):
-            await ping(f"redis+sentinel://127.0.0.1:{port}/other/0")
+        yield f"redis+sentinel://127.0.0.1:{port}"
     finally:
         sentinel.kill()
         sentinel.wait()
+
+
+async def test_connection__through_a_sentinel__reaches_its_master(redis_start: StartRedis, tmp_path: Path) -> None:
+    async with sentinel_of(redis_start(), tmp_path) as address:
+        with pytest.raises(QueueUnavailable):
+            await ping(f"{address}/other/0")
+
+
+@pytest.mark.parametrize("through_sentinel", [False, True])
+async def test_connections__that_are_all_taken__are_waited_for(
+    redis_start: StartRedis, tmp_path: Path, through_sentinel: bool
+) -> None:
+    server = redis_start()
+    async with contextlib.AsyncExitStack() as stack:
+        url = server.url
+        if through_sentinel:
+            url = f"{await stack.enter_async_context(sentinel_of(server, tmp_path))}/main/0"
+        connection = RedisConnection.open(url, max_connections=2, timeout_s=60)
+        stack.push_async_callback(connection.close)
+        store = JobStore(connection)
+        await asyncio.gather(*(store.status("unknown") for _ in range(10)))  # both are open now
+        with server.paused():
+            found = asyncio.gather(*(store.status("unknown") for _ in range(50)))
+            await asyncio.sleep(0.1)
+        assert await found == [None] * 50
+        with server.client() as client:
+            clients: Any = client.client_list(_type="normal")
+        assert sum(other["cmd"] == "hmget" for other in clients) == 2
 
 
 async def test_store__without_a_server__says_so_and_recovers(redis_start: StartRedis) -> None:

@@ -75,6 +75,10 @@ class Address:
         return cls(redacted(urlunsplit(parts)), options, sentinels, unquote(master))
 
 
+class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
+    """Connections to the master that Sentinels name; who finds all of them taken waits for one, as with one server."""
+
+
 class RedisConnection:
     """Connections of this process to one Redis.
 
@@ -108,7 +112,8 @@ class RedisConnection:
         }
         if "path" not in options:
             options["socket_keepalive"] = True
-        pool: BlockingConnectionPool | SentinelConnectionPool
+        options |= {"max_connections": max_connections, "timeout": math.ceil(timeout_s)}
+        pool: BlockingConnectionPool
         sentinels: list[Redis] = []
         if address.sentinels:
             sentinel_options = {key: options[key] for key in ("socket_timeout", "socket_connect_timeout")}
@@ -116,11 +121,9 @@ class RedisConnection:
                 address.sentinels, sentinel_kwargs=sentinel_options
             )
             sentinels = sentinel.sentinels
-            pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
-                address.master, sentinel, max_connections=max_connections, **options
-            )
+            pool = _SentinelPool(address.master, sentinel, **options)  # type: ignore[no-untyped-call]
         else:
-            pool = BlockingConnectionPool(max_connections=max_connections, timeout=math.ceil(timeout_s), **options)
+            pool = BlockingConnectionPool(**options)
         redis = ArqRedis(pool, job_serializer=wake_ups.encode, job_deserializer=wake_ups.decode)
         return cls(address, redis, Keys(namespace), sentinels)
 
