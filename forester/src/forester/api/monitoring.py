@@ -14,6 +14,7 @@ from forester.api.app import serving_api
 from forester.api.routes import Monitoring
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
+from forester.checks.watch import ServiceWatch, service_looks
 from forester.epoch.turn import Round
 from forester.limits.backoff import Backoff
 from forester.network_status.fitness import FitnessWatch
@@ -57,6 +58,8 @@ class Watcher:
         self.address: tuple[str, int] | None = None
         """Where the API listens; None where the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
+        if asked and (looks := service_looks(settings, client)):
+            self.tasks["services"] = ServiceWatch(board, looks).run
         if gateway is not None:
             url = gateway.get_secret_value()
             self.tasks["push"] = lambda: push_periodically(url, metrics)

@@ -1,12 +1,14 @@
 """Whether indexer, provers and the node's WebSocket answer."""
 
 import aiohttp
+from pydantic import SecretStr
 
 from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
-from forester.errors import EndpointUnreachable
+from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.redaction import mask
+from forester.settings import Settings
 
 LAG_LIMIT_SLOTS = 150
 """How far an indexer may be behind: a minute."""
@@ -16,14 +18,36 @@ _TIMES = IndexerTimes(call_s=8.0, deadline_s=10.0, attempts=3)
 
 async def check_indexer(client: RpcClient, url: str) -> str:
     """Return the lag; CheckFailed if it is large. The indexer must call itself healthy."""
+    return await check_indexer_at(await client.slot(), url)
+
+
+async def check_indexer_at(slot: int, url: str) -> str:
+    """Return the lag behind a slot that the chain has reached, as ``check_indexer`` does."""
     async with aiohttp.ClientSession() as session:
         indexer = IndexerClient(session, url, times=_TIMES)
         await indexer.health()
         indexed = await indexer.slot()
-    lag = max(0, await client.slot() - indexed)
+    lag = max(0, slot - indexed)
     if lag > LAG_LIMIT_SLOTS:
         raise CheckFailed(f"the indexer is {lag} slots behind; work on its trees would be refused")
     return f"at slot {indexed}, {lag} slots behind"
+
+
+def has_provers(settings: Settings) -> bool:
+    """Whether every circuit has a prover."""
+    return None not in _of_circuits(settings)
+
+
+def prover_urls(settings: Settings) -> list[str]:
+    """The provers of the three circuits, each once; SettingsInvalid if a circuit has none."""
+    if not has_provers(settings):
+        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
+    return list(dict.fromkeys(url.get_secret_value() for url in _of_circuits(settings) if url is not None))
+
+
+def _of_circuits(settings: Settings) -> list[SecretStr | None]:
+    circuits = (settings.prover_append_url, settings.prover_update_url, settings.prover_address_append_url)
+    return [url or settings.prover_url for url in circuits]
 
 
 async def check_prover(urls: list[str], api_key: str | None) -> str:

@@ -13,15 +13,14 @@ from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.places import check_journal
 from forester.checks.result import CheckFailed
-from forester.checks.services import check_indexer, check_prover, check_websocket
+from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
 from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import journal_path
-from forester.errors import SettingsInvalid
-from forester.settings import Settings, given, load_settings
+from forester.settings import given, load_settings
 from forester.settings.sources import unknown_variables
 
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
@@ -99,9 +98,9 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
 
     async def prover_check() -> str:
         settings = load_settings(flags, only=(*_PROVERS, "prover_api_key", "processor_mode")).settings
-        if settings.processor_mode == "v1" and not any(getattr(settings, name) for name in _PROVERS):
-            return "none is set; V1 trees need none"
-        return await check_prover(_prover_urls(settings), _text(settings.prover_api_key))
+        if settings.processor_mode == "v1":
+            return "not asked; V1 trees need none"
+        return await check_prover(prover_urls(settings), _text(settings.prover_api_key))
 
     return {
         "settings": settings_check,
@@ -117,15 +116,6 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
         "prover": prover_check,
         "journal": journal_check,
     }
-
-
-def _prover_urls(settings: Settings) -> list[str]:
-    """The provers of the three circuits, each once."""
-    circuits = (settings.prover_append_url, settings.prover_update_url, settings.prover_address_append_url)
-    urls = [_text(url or settings.prover_url) for url in circuits]
-    if None in urls:
-        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
-    return list(dict.fromkeys(url for url in urls if url is not None))
 
 
 def _text(secret: SecretStr | None) -> str | None:

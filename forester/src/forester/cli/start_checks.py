@@ -10,11 +10,10 @@ from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
 from forester.checks.result import CheckFailed
-from forester.checks.services import check_indexer, check_prover, check_websocket
+from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
-from forester.daemon.services import prover_endpoints
 from forester.errors import AccountMissing, ForesterError
 from forester.network_status.fitness import LEAST_BALANCE_SOL
 from forester.settings import Settings, given
@@ -59,7 +58,7 @@ def _checks(settings: Settings, client: RpcClient) -> dict[str, Callable[[], Awa
         checks["chosen_trees"] = lambda: _chosen(client, settings)
     if settings.processor_mode != "v1":
         key = settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None
-        checks["prover"] = lambda: check_prover(_prover_urls(settings), key)
+        checks["prover"] = lambda: check_prover(prover_urls(settings), key)
     if settings.ws_rpc_url is not None:
         checks["websocket"] = lambda: check_websocket(given(settings.ws_rpc_url).get_secret_value())
     return checks
@@ -90,8 +89,3 @@ async def _chosen(client: RpcClient, settings: Settings) -> str:
     if not found:
         raise CheckFailed("none of the trees of --tree-id exists, or is of --group-authority and --processor-mode")
     return f"{len(found)} of {len(settings.tree_ids)}"
-
-
-def _prover_urls(settings: Settings) -> list[str]:
-    endpoints = prover_endpoints(settings)
-    return list(dict.fromkeys([*endpoints.by_circuit.values(), *([endpoints.base] if settings.prover_url else [])]))

@@ -1,0 +1,97 @@
+"""Whether indexer and provers answer, looked at again and again while a forester runs; told to its health board.
+
+A round that needs them waits for them, so that nothing else says early that they are away (forester.md 8.3).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from forester.chain.rpc_client import RpcClient
+from forester.checks.services import check_indexer_at, check_prover, has_provers, prover_urls
+from forester.errors import EndpointError, EndpointTimedOut, ForesterError
+from forester.observability.health import HealthBoard, Severity
+from forester.settings import Settings
+
+EVERY_S = 60.0
+LIMIT_S = 20.0
+_SLOT_S, _INDEXER_S = 4.0, 7.0
+FAILURES = 2
+"""Looks in a row that fail before it is told: a service may restart."""
+
+Look = Callable[[], Awaitable[object]]
+"""Raises ForesterError for what is not as it should be."""
+
+
+class ServiceWatch:
+    """Looks at services by name, which are the conditions of the board; each look takes ``limit_s`` at most."""
+
+    def __init__(
+        self, board: HealthBoard, looks: Mapping[str, Look], *, every_s: float = EVERY_S, limit_s: float = LIMIT_S
+    ) -> None:
+        self._board = board
+        self._looks = looks
+        self._every_s = every_s
+        self._limit_s = limit_s
+        self._failures = dict.fromkeys(looks, 0)
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled; the first time after a while."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once at all of them, side by side."""
+        reasons = await asyncio.gather(*map(self._reason, self._looks.values()))
+        for name, reason in zip(self._looks, reasons, strict=True):
+            self._failures[name] = 0 if reason is None else self._failures[name] + 1
+            if reason is None:
+                self._board.clear(name)
+            elif self._failures[name] >= FAILURES:
+                self._board.report(name, f"{name}: {reason}", severity=Severity.ERROR)
+
+    async def _reason(self, look: Look) -> str | None:
+        try:
+            async with asyncio.timeout(self._limit_s):
+                await look()
+        except TimeoutError:
+            return f"no answer within {self._limit_s:g} s"
+        except ForesterError as error:
+            return error.detail
+        return None
+
+
+def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
+    """What there is to look at in the settings: the indexer, and the provers unless only V1 trees are processed."""
+    looks: dict[str, Look] = {}
+    urls = (settings.indexer_url, settings.fallback_indexer_url)
+    indexers = [url.get_secret_value() for url in urls if url is not None]
+    if indexers:
+        looks["indexer"] = partial(_look_at_indexers, client, indexers)
+    if settings.processor_mode != "v1" and has_provers(settings):
+        key = settings.prover_api_key
+        secret = None if key is None else key.get_secret_value()
+        looks["prover"] = partial(check_prover, prover_urls(settings), secret)
+    return looks
+
+
+async def _look_at_indexers(client: RpcClient, urls: list[str]) -> None:
+    """One of them must do. A node that tells no slot is no fault of theirs, and told elsewhere."""
+    try:
+        async with asyncio.timeout(_SLOT_S):
+            slot = await client.slot()
+    except (EndpointError, TimeoutError):
+        return
+    failures: list[ForesterError] = []
+    for url in urls:
+        try:
+            async with asyncio.timeout(_INDEXER_S):
+                await check_indexer_at(slot, url)
+        except TimeoutError:
+            failures.append(EndpointTimedOut(f"the indexer did not answer within {_INDEXER_S:g} s"))
+        except ForesterError as error:
+            failures.append(error)
+        else:
+            return
+    raise failures[0]

@@ -1,0 +1,122 @@
+"""Indexer and provers that stay away are told to the board, and so is their return; a restart of them is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from scripted_node import serving
+from start_options import NOWHERE, Network, chosen, until
+
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.checks.services import LAG_LIMIT_SLOTS
+from forester.checks.watch import ServiceWatch, service_looks
+from forester.errors import EndpointUnreachable
+from forester.observability.health import HealthBoard, Severity
+
+SLOT = 5000
+
+
+class Services:
+    """An indexer and a prover; the indexer is at ``slot``, the prover answers /health with ``status``."""
+
+    def __init__(self) -> None:
+        self.slot = SLOT
+        self.status = 200
+
+    async def indexer(self, request: web.Request) -> web.Response:
+        asked = json.loads(await request.read())
+        result = {"getIndexerHealth": "ok", "getIndexerSlot": self.slot}[asked["method"]]
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+    async def health(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"}, status=self.status)
+
+
+@asynccontextmanager
+async def served(services: Services) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/health", services.health)
+    app.router.add_post("/{tail:.*}", services.indexer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/")).rstrip("/")
+
+
+def told(board: HealthBoard) -> dict[str, str]:
+    return {problem.condition: problem.reason for problem in board.problems}
+
+
+async def test_watch__services_go_and_come_back__are_told_after_two_looks_and_taken_back() -> None:
+    services, board, node = Services(), HealthBoard(), Network(height=SLOT)
+    async with served(services) as url, serving(node), RpcPool([node.url]) as pool:
+        settings = chosen("--indexer-url", url, "--prover-url", url)
+        watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+        await watch.look()
+        assert board.healthy
+        services.slot, services.status = SLOT - LAG_LIMIT_SLOTS - 1, 500
+        await watch.look()
+        assert board.healthy, "once may be a restart"
+        await watch.look()
+        assert told(board).keys() == {"indexer", "prover"}
+        assert f"{LAG_LIMIT_SLOTS + 1} slots behind" in told(board)["indexer"]
+        assert "answered /health with 500" in told(board)["prover"]
+        assert {problem.severity for problem in board.problems} == {Severity.ERROR}
+        services.slot, services.status = SLOT, 200
+        await watch.look()
+        assert board.healthy
+
+
+async def test_watch__second_indexer_or_no_node__is_no_fault_of_the_first_indexer() -> None:
+    services, board, node = Services(), HealthBoard(), Network(height=SLOT)
+    async with served(services) as url, serving(node):
+        settings = chosen("--indexer-url", NOWHERE, "--fallback-indexer-url", url, "--processor-mode", "v1")
+        async with RpcPool([node.url]) as pool:
+            watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+            for _ in range(3):
+                await watch.look()
+        assert board.healthy
+        settings = chosen("--indexer-url", NOWHERE)
+        async with RpcPool([NOWHERE], retry=RetryPolicy(0)) as pool:
+            watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+            for _ in range(3):
+                await watch.look()
+        assert board.healthy
+
+
+async def test_watch__running__tells_one_that_hangs_and_goes_on() -> None:
+    board, asked = HealthBoard(), 0
+
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    async def fails_twice() -> None:
+        nonlocal asked
+        asked += 1
+        if asked <= 2:
+            raise EndpointUnreachable("nobody there")
+
+    looks = {"prover": hangs, "indexer": fails_twice}
+    running = asyncio.create_task(ServiceWatch(board, looks, every_s=0.01, limit_s=0.05).run())
+    await until(lambda: asked > 3 and told(board).keys() == {"prover"})
+    running.cancel()
+    await asyncio.wait([running])
+    assert told(board) == {"prover": "prover: no answer within 0.05 s"}
+
+
+def test_looks__of_settings__are_those_that_are_needed() -> None:
+    client = RpcClient(RpcPool([NOWHERE]))
+    provers = ("--prover-append-url", NOWHERE, "--prover-update-url", NOWHERE)
+    for words, names in (
+        ((), set()),
+        (("--indexer-url", NOWHERE), {"indexer"}),
+        (("--prover-url", NOWHERE), {"prover"}),
+        (("--prover-url", NOWHERE, "--processor-mode", "v1"), set()),
+        (provers, set()),
+        ((*provers, "--prover-address-append-url", NOWHERE), {"prover"}),
+    ):
+        assert service_looks(chosen(*words), client).keys() == names
