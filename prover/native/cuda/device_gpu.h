@@ -16,7 +16,7 @@ typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
 #if defined(__CUDACC__)
 #define GPU_TABLE_SHARE 16
 #else
-#define GPU_TABLE_SHARE 4096 /* making a table takes longer here than any proof gains */
+#define GPU_TABLE_SHARE 65536 /* making a table takes longer here than any proof gains */
 #endif
 
 static inline void gpu_say(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }

@@ -151,11 +151,11 @@ def test_prove__with_and_without_tables_on_the_device__equals_the_processor(
 ) -> None:
     expected = proofs_on_processor(key, INPUTS)
     sizes = set()
-    for budget in (2**23, 2**28, 2**31):
+    for budget in (2**23, 2**33):
         with Device(kernel, library, budget=budget) as device, device.load(key) as on_device:
             sizes.add(device.key_bytes(key))
             assert proofs_on_device(on_device, INPUTS) == expected
-    assert len(sizes) > 1
+    assert len(sizes) == 2
 
 
 @pytest.mark.parametrize("order", ["lazy", "eager"])
@@ -192,7 +192,7 @@ def test_prove__inputs_that_break_a_row__says_which_as_the_processor_does(key: K
 def test_prove__several_threads__each_gets_the_proof_of_its_inputs(key: Key, device: Device) -> None:
     expected = {inputs_of(case): proofs_on_processor(key, inputs_of(case)) for case in CASES}
     with device.load(key) as on_device, ThreadPoolExecutor(6) as pool:
-        jobs = [(inputs, pool.submit(proofs_on_device, on_device, inputs)) for inputs in list(expected) * 5]
+        jobs = [(inputs, pool.submit(proofs_on_device, on_device, inputs)) for inputs in list(expected) * 3]
         assert all(job.result() == expected[inputs] for inputs, job in jobs)
     assert device.describe().used_bytes == 0
 
@@ -341,9 +341,8 @@ def test_prove__lost_while_others_wait__ends_them_all(
     with Device(kernel, library, budget=needed) as device, device.load(key) as on_device:
         with ThreadPoolExecutor(6) as pool:
             jobs = [pool.submit(on_device.prove, INPUTS) for _ in range(12)]
-        errors = [job.exception() for job in jobs]
-        assert {error.status for error in errors if isinstance(error, Refused)} == {"device_lost"}
-        assert sum(error is None for error in errors) >= 2
+        errors = [error for job in jobs if (error := job.exception())]
+        assert {getattr(error, "status", repr(error)) for error in errors} == {"device_lost"}
 
 
 @pytest.mark.parametrize(("fault", "refused"), [("wrong", False), ("garbage", True)])
