@@ -1,6 +1,5 @@
 """``forester check``: whether everything that the forester needs exists, answers, and fits together."""
 
-import os
 from typing import Any
 
 import click
@@ -20,6 +19,7 @@ from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.daemon.services import journal_path
+from forester.environment import variables
 from forester.settings import given, load_settings
 from forester.settings.sources import unknown_variables
 
@@ -47,7 +47,7 @@ def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None
 def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     async def settings_check() -> str:
         load_settings(flags)
-        unknown = unknown_variables(os.environ)
+        unknown = unknown_variables(variables())
         if unknown:
             raise CheckFailed("; ".join(unknown))
         return "all valid; forester config show tells them"

@@ -1,7 +1,6 @@
 """``forester config``: what holds, and why."""
 
 import json
-import os
 from typing import Any
 
 import click
@@ -9,6 +8,7 @@ from pydantic import SecretStr
 
 from forester.cli.command import Command
 from forester.cli.options import output_option, setting_options
+from forester.environment import variables
 from forester.redaction import mask
 from forester.settings import Settings, SigningKey, load_settings
 from forester.settings.model import is_secret
@@ -29,7 +29,7 @@ def config() -> None:
 def show(output: str, **flags: Any) -> None:
     """Print every setting with its value and where it comes from; whatever grants access is masked."""
     loaded = load_settings(flags)
-    for sentence in (*unknown_variables(os.environ), *told_variables(os.environ)):
+    for sentence in (*unknown_variables(variables()), *told_variables(variables())):
         click.echo(f"warning: {sentence}", err=True)
     rows = {
         name: {"value": shown(name, getattr(loaded.settings, name)), "origin": loaded.origins[name]}

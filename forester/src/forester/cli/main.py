@@ -1,10 +1,9 @@
 """The ``forester`` command: data on standard output, talk on standard error, exit codes that mean something."""
 
-import os
-
 import click
 
 from forester.cli.command import Group
+from forester.environment import variables
 from forester.log_level import log_level
 from forester.observability.logs import configure_logs
 
@@ -39,4 +38,4 @@ def cli(verbose: bool, quiet: bool) -> None:
     Options are read from the environment and from .env, too; `forester config show` tells what holds and why. Without
     -v and -q, FORESTER_LOG or RUST_LOG says how much is logged.
     """
-    configure_logs(level="error" if quiet else "debug" if verbose else log_level(os.environ))
+    configure_logs(level="error" if quiet else "debug" if verbose else log_level(variables()))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from typing import Any
 
@@ -19,6 +18,7 @@ from forester.daemon.compose import Daemon
 from forester.daemon.plan import make_plan, plan_text
 from forester.daemon.services import journal_path, open_services
 from forester.daemon.waiting import first_of
+from forester.environment import variables
 from forester.errors import SettingsInvalid
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
@@ -53,9 +53,9 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     """Register for epochs and move the trees that are ours, until a signal."""
     settings = load_settings(flags).settings
     _require(settings)
-    for sentence in unknown_variables(os.environ):
+    for sentence in unknown_variables(variables()):
         _log.warning("unknown_variable", told=sentence)
-    for sentence in told_variables(os.environ):
+    for sentence in told_variables(variables()):
         _log.warning("variable_without_effect", told=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))
