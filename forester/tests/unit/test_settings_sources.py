@@ -51,6 +51,19 @@ def test_sources__all_at_once__follow_their_order(tmp_path: Path) -> None:
     assert load({"CU_LIMIT": "9"}, dotenv, tmp_path, cu_limit="11").settings.cu_limit == 11
 
 
+def test_dotenv__that_names_files_of_secrets__has_them_read_where_the_environment_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from-file\n")
+    (tmp_path / "prover_api_key").write_text("from-folder\n")
+    for dotenv, value in (
+        (f"PROVER_API_KEY_FILE={tmp_path / 'key'}\n", "from-file"),
+        (f"FORESTER_SECRETS_DIR={tmp_path}\n", "from-folder"),
+        (f"PROVER_API_KEY=plain\nPROVER_API_KEY_FILE={tmp_path / 'key'}\n", "plain"),
+    ):
+        assert load({}, dotenv, tmp_path).settings.prover_api_key.get_secret_value() == value
+        other = load({"PROVER_API_KEY": "of-the-process"}, dotenv, tmp_path)
+        assert other.settings.prover_api_key.get_secret_value() == "of-the-process"
+
+
 def test_names__of_the_reference__are_kept() -> None:
     assert [variable(name) for name in ("derivation", "send_tx_rate_limit", "tree_ids", "rpc_url")] == [
         *("DERIVATION_PUBKEY", "SEND_TRANSACTION_RATE_LIMIT", "TREE_IDS", "RPC_URL")

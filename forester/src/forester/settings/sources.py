@@ -2,7 +2,8 @@
 
 The variable of a setting is its name in capitals, as the reference has it (``RPC_URL``), or that with FORESTER_ before
 it, which comes first. A setting that may grant access is read from the file that ``<VARIABLE>_FILE`` names, too, or
-from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR.
+from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR; ``.env`` may
+name these, too.
 """
 
 import os
@@ -93,22 +94,24 @@ def load_settings(
 
 def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     names = (f"{PREFIX}{variable(name)}", variable(name))
-    for spelled in names:
-        if environment.get(spelled):
-            yield environment[spelled], spelled
-    if is_secret(name):
+    for source, where in ((environment, ""), (from_file, " in .env")):
         for spelled in names:
-            if environment.get(f"{spelled}_FILE"):
-                place = Path(environment[f"{spelled}_FILE"])
-                yield _read(place, f"{spelled}_FILE"), f"{spelled}_FILE ({place})"
-        if environment.get(SECRETS_FOLDER):
-            for spelled in names:
-                place = Path(environment[SECRETS_FOLDER]) / spelled.lower()
-                if place.is_file():
-                    yield _read(place, SECRETS_FOLDER), str(place)
+            if source.get(spelled):
+                yield source[spelled], f"{spelled}{where}"
+        if is_secret(name):
+            yield from _secret_files(names, source)
+
+
+def _secret_files(names: tuple[str, ...], source: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for spelled in names:
-        if from_file.get(spelled):
-            yield from_file[spelled], f"{spelled} in .env"
+        if source.get(f"{spelled}_FILE"):
+            place = Path(source[f"{spelled}_FILE"])
+            yield _read(place, f"{spelled}_FILE"), f"{spelled}_FILE ({place})"
+    if source.get(SECRETS_FOLDER):
+        for spelled in names:
+            place = Path(source[SECRETS_FOLDER]) / spelled.lower()
+            if place.is_file():
+                yield _read(place, SECRETS_FOLDER), str(place)
 
 
 def _read(path: Path, origin: str) -> str:
