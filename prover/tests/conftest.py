@@ -20,7 +20,9 @@ import redis_server
 import reference_batch_keys
 import reference_fixtures
 from hypothesis import settings
+from kernel_library import BACKENDS
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
+from sampling import CHECKED
 
 from prover.cli import start as start_command
 from prover.settings import Settings
@@ -176,10 +178,20 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it."""
-    if os.environ.get("PROVER_TESTING_LIBRARY"):
-        uses = ["testing_library" in getattr(item, "fixturenames", ()) for item in items]
+    if CHECKED:
+        uses = ["testing_library" in getattr(item, "fixturenames", ()) and not shows_adx_alone(item) for item in items]
         config.hook.pytest_deselected(items=[item for item, use in zip(items, uses, strict=True) if not use])
         items[:] = [item for item, use in zip(items, uses, strict=True) if use]
+
+
+def shows_adx_alone(item: pytest.Item) -> bool:
+    """Whether a test is of the backend with ADX where that with AVX-512 runs, which has the same scalar code in it."""
+    call = getattr(item, "callspec", None)
+    return (
+        call is not None
+        and "avx512" in BACKENDS
+        and any(isinstance(v, str) and v == "adx" for v in call.params.values())
+    )
 
 
 NEEDS_REFERENCE = ("needs_reference", True)
