@@ -107,7 +107,7 @@ test-unit: native-tests redis-server ## Unit tests
 test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
-test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service tests
+test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service tests, and in full what the gate samples
 	@shared/scripts/run-tests acceptance
 
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
