@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from redis_server import Certificates, RedisServer, StartRedis, free_port, tied
 from structlog.testing import capture_logs
 
 from prover.errors import QueueUnavailable, SettingsInvalid
 from prover.queue.connection import Address, RedisConnection, redacted
+from prover.queue.jobs import JobState, Submission
+from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 
 SECRET = "s3cr3t"
@@ -142,6 +145,43 @@ async def test_connection__through_a_sentinel__reaches_its_master(redis_start: S
     async with sentinel_of(redis_start(), tmp_path) as address:
         with pytest.raises(QueueUnavailable):
             await ping(f"{address}/other/0")
+
+
+async def test_store__whose_master_is_replaced_by_a_sentinel__goes_on_with_its_jobs(
+    redis_start: StartRedis, tmp_path: Path
+) -> None:
+    master = redis_start("--repl-diskless-sync-delay", "0")
+    replica = redis_start("--replicaof", "127.0.0.1", str(master.port))
+    deadline = time.monotonic() + 120
+    async with sentinel_of(master, tmp_path) as address, contextlib.AsyncExitStack() as stack:
+        connection = RedisConnection.open(f"{address}/main/0", timeout_s=10)
+        stack.push_async_callback(connection.close)
+        store = JobStore(connection)
+        job_id = (await store.submit(Submission("update", "", b"1"))).job_id
+        claim = await store.claim(Lane.UPDATE, "worker", None)
+        assert claim is not None
+        with master.client() as client:
+            while not (client.ping() and client.wait(1, 1000)):  # waits for what was written before the ping
+                assert time.monotonic() < deadline, replica.log
+        with redis.Redis.from_url(address.replace("redis+sentinel", "redis")) as sentinel:
+            while True:
+                with contextlib.suppress(redis.ResponseError):  # it does not know the replica yet
+                    sentinel.execute_command("SENTINEL FAILOVER", "main")
+                    break
+                assert time.monotonic() < deadline, replica.log
+                await asyncio.sleep(0.1)
+        while replica.info("replication")["role"] != "master":
+            assert time.monotonic() < deadline, replica.log
+            await asyncio.sleep(0.1)
+        master.kill()  # until it is told, it would take writes that get lost
+        finished = False
+        while not finished:
+            with contextlib.suppress(QueueUnavailable):
+                finished = await store.finish(claim, b"proof", 1)
+            assert time.monotonic() < deadline, replica.log
+        job = await store.status(job_id)
+        assert job is not None
+        assert job.state is JobState.COMPLETED
 
 
 @pytest.mark.parametrize("through_sentinel", [False, True])
