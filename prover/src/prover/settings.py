@@ -161,6 +161,8 @@ class QueueSettings(_Group):
     """Age at which what remains of a request that is not being worked on is removed."""
     failure_age_s: float = Field(default=3600, gt=0)
     """Age at which failed jobs are removed."""
+    failure_limit: int = Field(default=50_000, ge=1)
+    """Failed and cancelled jobs that are kept at most; the oldest go before their time."""
     result_age_s: float = Field(default=3600, gt=0)
     """Age at which results are removed."""
     attempts: int = Field(default=3, ge=1, le=100)

@@ -121,11 +121,11 @@ def test_settings__of_the_queue__have_the_periods_of_the_specification_and_hide_
 def test_limits__given_by_variables__reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {
         "DEPTH_LIMIT": 5, "MEMORY_LIMIT_BYTES": 6, "WAIT_LIMIT_S": 7, "LEASE_S": 8, "ATTEMPTS": 9,
-        "RESULT_AGE_S": 10, "FAILURE_AGE_S": 11, "REQUEST_AGE_S": 12,
+        "RESULT_AGE_S": 10, "FAILURE_AGE_S": 11, "FAILURE_LIMIT": 12, "REQUEST_AGE_S": 13,
     }  # fmt: skip
     for name, value in given.items():
         monkeypatch.setenv(f"PROVER_QUEUE__{name}", str(value))
-    assert limits_of(load_settings().queue) == QueueLimits(5, 6, 7, 8, 9, 10, 11, 12)
+    assert limits_of(load_settings().queue) == QueueLimits(5, 6, 7, 8, 9, 10, 11, 12, 13)
 
 
 def test_settings__of_the_queue__name_their_variable() -> None:

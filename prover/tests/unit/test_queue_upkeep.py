@@ -200,3 +200,17 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     assert (await queue.state(dead.job_id))[0] is JobState.QUEUED
     assert await queue.finish(alive, b"proof", 1)
     await queue.end()
+
+
+async def test_failures__beyond_their_number__push_out_the_oldest(redis_database: RedisServer) -> None:
+    queue = Queue(redis_database, QueueLimits(kept_failures=3))
+    try:
+        submitted = [await queue.submit(Submission("update", "", f"{number}".encode())) for number in range(6)]
+        for job in submitted[:5]:
+            await queue.cancel(job.job_id)
+        found = [await queue.status(job.job_id) for job in submitted]
+        states = [status.state if status else None for status in found]
+        assert states == [None, None, *[JobState.FAILED] * 3, JobState.QUEUED]
+        assert (await queue.stats()).failed == 3
+    finally:
+        await queue.end()

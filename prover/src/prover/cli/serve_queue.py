@@ -79,6 +79,7 @@ def limits_of(settings: QueueSettings) -> QueueLimits:
         attempts=settings.attempts,
         result_s=settings.result_age_s,
         failure_s=settings.failure_age_s,
+        kept_failures=settings.failure_limit,
         request_s=settings.request_age_s,
     )
 

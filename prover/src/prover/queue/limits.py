@@ -25,11 +25,13 @@ class QueueLimits:
     """How long results are kept."""
     failure_s: float = 3600
     """How long failures are kept."""
+    kept_failures: int = 50_000
+    """Failed and cancelled jobs that are kept at most; the oldest go before their time."""
     request_s: float = 3600
     """Age at which whatever is left of a waiting request is removed."""
 
     def milliseconds(self) -> dict[str, int]:
-        """The times as the scripts take them, and the attempts."""
+        """The times as the scripts take them, and the numbers that go with them."""
         return {
             "max_wait_ms": _ms(self.max_wait_s),
             "lease_ms": _ms(self.lease_s),
@@ -38,6 +40,7 @@ class QueueLimits:
             "request_ms": _ms(self.request_s),
             "stuck_ms": STUCK_MS,
             "attempts": self.attempts,
+            "kept_failures": self.kept_failures,
         }
 
 

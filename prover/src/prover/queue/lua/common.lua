@@ -142,6 +142,25 @@ local function forget_digest(id, job)
     if call('GET', digest_key(job.digest)) == id then call('DEL', digest_key(job.digest)) end
 end
 
+-- Removes a final job from an index of such.
+local function remove_final(index, id)
+    local job = read(id)
+    if job then
+        forget_digest(id, job)
+        call('DEL', job_key(id))
+    end
+    call('ZREM', index, id)
+end
+
+-- Whoever submits and cancels all day fills the memory no further than this: the oldest failures go before their time.
+local function trim_failures()
+    local surplus = call('ZCARD', root .. 'failed') - args.kept_failures
+    if surplus < 1 then return end
+    for _, id in ipairs(call('ZRANGE', root .. 'failed', 0, math.min(surplus, 100) - 1)) do
+        remove_final(root .. 'failed', id)
+    end
+end
+
 -- A job that is in no line any more becomes final. `keep` milliseconds later it is gone.
 local function settle(id, job, state, keep, remember, ...)
     local key = job_key(id)
@@ -152,6 +171,7 @@ local function settle(id, job, state, keep, remember, ...)
     call('DEL', body_key(id))
     call('DECRBY', lane_key(job.lane, 'bytes'), job.size)
     call('ZADD', root .. (state == 'completed' and 'results' or 'failed'), now, id)
+    if state == 'failed' then trim_failures() end
     if not remember then
         forget_digest(id, job)
     elseif call('GET', digest_key(job.digest)) == id then

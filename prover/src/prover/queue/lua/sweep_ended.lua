@@ -2,12 +2,5 @@
 if not may_sweep() then return reply({changed = 0, deposed = true}) end
 local index = root .. args.index
 local old = call('ZRANGEBYSCORE', index, '-inf', now - args.keep_ms, 'LIMIT', 0, 200)
-for _, id in ipairs(old) do
-    local job = read(id)
-    if job then
-        forget_digest(id, job)
-        call('DEL', job_key(id))
-    end
-    call('ZREM', index, id)
-end
+for _, id in ipairs(old) do remove_final(index, id) end
 return reply({changed = #old})
