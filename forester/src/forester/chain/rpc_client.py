@@ -49,6 +49,14 @@ class SignatureStatus(msgspec.Struct, rename="camel"):
     confirmation_status: str | None = None
 
 
+@dataclass(frozen=True)
+class AddressSignature:
+    """A transaction that names an account, and the slot it landed in."""
+
+    signature: Signature
+    slot: int
+
+
 class WireAccount(msgspec.Struct, rename="camel"):
     """An account as JSON spells it."""
 
@@ -64,6 +72,11 @@ class _Value(msgspec.Struct, Generic[T]):
 class _Keyed(msgspec.Struct):
     pubkey: str
     account: WireAccount
+
+
+class _Named(msgspec.Struct):
+    signature: str
+    slot: int
 
 
 class _LatestBlockhash(msgspec.Struct, rename="camel"):
@@ -218,6 +231,19 @@ class RpcClient:
             dict[str, Any] | None,  # type: ignore[arg-type]
         )
         return answer  # type: ignore[no-any-return]
+
+    async def signatures_for(
+        self, address: Pubkey, *, limit: int, until: Signature | None = None
+    ) -> list[AddressSignature]:
+        """Return the newest transactions that name an account, newest first, back to ``until``, which is left out."""
+        options: dict[str, Any] = {"commitment": self._commitment, "limit": limit}
+        if until is not None:
+            options["until"] = str(until)
+        answer = await self._pool.call("getSignaturesForAddress", [str(address), options], list[_Named])
+        try:
+            return [AddressSignature(Signature.from_string(item.signature), item.slot) for item in answer]
+        except ValueError:
+            raise MalformedAnswer("getSignaturesForAddress returned something that is not a signature") from None
 
     async def minimum_balance(self, data_length: int) -> int:
         """Return the lamports that free an account from rent."""

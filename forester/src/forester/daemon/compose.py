@@ -6,6 +6,7 @@ from functools import partial
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeMetadata
+from forester.checks.key_watch import KeyWatch
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
@@ -102,6 +103,8 @@ class Daemon:
             follow = partial(watch, services.session, url, self._listeners())
             start("watch", lambda: while_offered(follow))
         start("heartbeat", self._heartbeat.run)
+        begun = self._clock.slot()
+        start("key", KeyWatch(services.rpc, services.sender, self._board, services.metrics, slot=begun).run)
 
     async def _discover(self) -> None:
         await self._discovery.refresh()

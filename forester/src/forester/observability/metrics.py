@@ -73,6 +73,11 @@ class Metrics:
         self.in_flight = Gauge(
             "forester_transactions_in_flight", "Transactions sent whose fate is not known yet", registry=self.registry
         )
+        self.key_used_elsewhere = Counter(
+            "forester_key_used_elsewhere_total",
+            "Looks at the chain that found work of another process with our key",
+            registry=self.registry,
+        )
         self.snapshot_age = Gauge(
             "forester_snapshot_age_seconds", "Age of what /status tells, -1 before the first", registry=self.registry
         )

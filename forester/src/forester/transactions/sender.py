@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,6 @@ from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
-from solders.signature import Signature
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError, InsufficientFunds, TransactionRefused
@@ -27,6 +25,7 @@ from forester.settings import SigningKey
 from forester.transactions.blockhash import Blockhashes
 from forester.transactions.builder import Budget, Built, build, fitting
 from forester.transactions.confirm import Confirmations, Fate, Outcome
+from forester.transactions.own import OwnSignatures
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.unsettled import Signed, Unsettled
 from forester.units import sol
@@ -37,7 +36,6 @@ _log = get_logger(__name__)
 SIGNATURE_FEE_LAMPORTS = 5000
 _BATCH_NOT_READY = 14301
 _MICROLAMPORTS = 1_000_000
-_SIGNATURES_REMEMBERED = 1024
 _BALANCE_S = 5.0
 
 
@@ -71,8 +69,8 @@ class Sender:
         self._metrics = metrics
         self._clock = clock
         self._blockhashes = Blockhashes(rpc, clock=clock)
-        self._unsettled = Unsettled(rpc, signatures, kept_s=unknown_kept_s, clock=clock)
-        self._used: OrderedDict[Signature, None] = OrderedDict()
+        self._own = OwnSignatures()
+        self._unsettled = Unsettled(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._short_of_funds = False
 
@@ -98,6 +96,11 @@ class Sender:
     async def settle_pending(self) -> int:
         """Ask for the fate of all journaled signatures; the number of those that stay unknown. Raises EndpointError."""
         return await self._unsettled.settle_all()
+
+    async def own_signatures(self) -> OwnSignatures:
+        """What was signed here, and by earlier processes with unknown fate at the start. Raises JournalError."""
+        await self._unsettled.inherited()
+        return self._own
 
     async def wait_for_earlier(self, purpose: str, subject: bytes, within_s: float) -> bool:
         """Wait until nothing that an earlier process sent for ``subject`` may land any more; whether that is so.
@@ -205,12 +208,10 @@ class Sender:
         budget = Budget(unit_limit, price)
         while True:
             built = build(work, self._payer, blockhash, budget, self._tables, signers=signers)
-            if built.signature not in self._used:
+            if built.signature not in self._own:
                 break
             budget = replace(budget, unit_limit=budget.unit_limit - 1)
-        self._used[built.signature] = None
-        while len(self._used) > _SIGNATURES_REMEMBERED:
-            self._used.popitem(last=False)
+        self._own.add(built.signature)
         return built
 
     async def _with_funds_seen(self, outcome: Outcome, signed: Signed) -> Outcome:

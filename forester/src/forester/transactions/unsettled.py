@@ -19,6 +19,7 @@ from forester.journal.database import JournalError
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.transactions.builder import Built
 from forester.transactions.confirm import LANDED
+from forester.transactions.own import OwnSignatures
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -49,12 +50,14 @@ class Unsettled:
         self,
         rpc: RpcClient,
         store: SignatureStore,
+        own: OwnSignatures,
         *,
         kept_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._store = store
+        self._own = own
         self._kept_s = kept_s
         self._clock = clock
         self._began = clock()
@@ -99,7 +102,12 @@ class Unsettled:
     async def inherited(self) -> list[SentTransaction]:
         """What an earlier process has sent and whose fate is unknown."""
         if self._inherited is None:
-            self._inherited = await self._store.pending()
+            inherited = await self._store.pending()
+            for item in inherited:
+                with contextlib.suppress(ValueError):
+                    self._own.add(Signature.from_string(item.signature))
+            if self._inherited is None:
+                self._inherited = inherited
         return self._inherited
 
     async def wait_for_inherited(self, purpose: str, subject: bytes) -> None:

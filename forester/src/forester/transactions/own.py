@@ -1,0 +1,28 @@
+"""The signatures that are ours: what tells our transactions from those of another process with the same key; no I/O."""
+
+from collections import OrderedDict
+
+from solders.signature import Signature
+
+SIGNATURES_REMEMBERED = 8192
+
+
+class OwnSignatures:
+    """The newest ``most`` signatures of this process, and those that its journal held when it began."""
+
+    def __init__(self, *, most: int = SIGNATURES_REMEMBERED) -> None:
+        self.most = most
+        self.count = 0
+        """How many were ever added."""
+        self._kept: OrderedDict[Signature, None] = OrderedDict()
+
+    def add(self, signature: Signature) -> None:
+        """Remember a signature; to be done before its transaction is sent."""
+        self.count += 1
+        self._kept[signature] = None
+        while len(self._kept) > self.most:
+            self._kept.popitem(last=False)
+
+    def __contains__(self, signature: Signature) -> bool:
+        """Whether a signature is known to be ours."""
+        return signature in self._kept
