@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.system_program import TransferParams, transfer
-from start_options import KEY, Network
+from start_options import KEY, Network, until
 
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import REGISTRY
@@ -169,7 +170,9 @@ class Bench:
         self.board = HealthBoard(clock=self.clock)
         self.told: list[tuple[str, bool]] = []
         self.board.subscribe(lambda condition, problem: self.told.append((condition, problem is not None)))
-        self.watch = KeyWatch(rpc, sender, self.board, self.metrics, slot=BEGAN, clock=self.clock)
+        self.watch = KeyWatch(
+            *(rpc, sender, self.board, self.metrics), slot=BEGAN, every_s=0.01, limit_s=20.0, clock=self.clock
+        )
 
     async def send(self, within_s: float = 60) -> None:
         await self.sender.send([work()], purpose="test", subject=b"", within_s=within_s)
@@ -238,6 +241,32 @@ async def test_watch__what_landed_soon_after_the_start_and_top_ups__are_no_twin(
         await it.watch.look()
         assert it.board.healthy
         assert 0 < chain.counted["getTransaction"] <= 4
+
+
+async def test_watch__answers_that_make_no_sense__are_no_twin_and_are_asked_for_again(tmp_path: Path) -> None:
+    async with bench(tmp_path, chain := Chain()) as it:
+        await it.watch.look()
+        chain.answers["getSignaturesForAddress"] = [{"signature": "no signature", "slot": LATER}]
+        assert await it.watch.look()
+        chain.answers["getSignaturesForAddress"] = chain._signatures
+        chain.answers["getTransaction"] = {"transaction": ["no base64", "base64"]}
+        chain.landed.append((LATER + 1, signed(work(), price=5)))
+        assert await it.watch.look()
+        assert it.board.healthy
+        chain.answers["getTransaction"] = chain._transaction
+        chain.landed.append((LATER + 2, signed(work(), price=6)))
+        assert await it.watch.look()
+        assert not it.board.healthy
+
+
+async def test_watch__running__looks_again_until_the_node_turns_out_to_have_no_history(tmp_path: Path) -> None:
+    async with bench(tmp_path, chain := Chain()) as it, asyncio.timeout(60):
+        running = asyncio.create_task(it.watch.run())
+        await until(lambda: chain.counted["getSignaturesForAddress"] >= 2)
+        chain.landed.append((LATER + 1, signed(work(), price=5)))
+        await until(lambda: not it.board.healthy)
+        refuses(-32601)(chain)
+        await running
 
 
 def refuses(code: int) -> Callable[[Chain], None]:
