@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chain_accounts import TreeAccount
 from pydantic import SecretStr
+from scripted_node import serving
 from solders.keypair import Keypair
+from start_options import Network, until
 
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
+from forester.checks.key_watch import KeyWatch
+from forester.daemon import compose as compose_module
 from forester.daemon import heartbeat as heartbeat_module
 from forester.daemon.clock import STANDING_S, SlotClock
 from forester.daemon.compose import Daemon
@@ -53,6 +58,20 @@ async def test_daemon__no_node_answers__ends_at_once_when_asked_and_gives_the_jo
             running = asyncio.create_task(Daemon(services, HealthBoard()).run(shutdown))
             await asyncio.sleep(0.05)
             assert not running.done()
+            shutdown.request(StopReason.SIGNAL)
+            await running
+
+
+async def test_daemon__at_work__watches_who_else_signs_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose_module, "KeyWatch", partial(KeyWatch, every_s=0.01))
+    shutdown, node = Shutdown(), Network(answers={"getSignaturesForAddress": []})
+    async with asyncio.timeout(60), serving(node):
+        chosen = settings(tmp_path).model_copy(update={"rpc_url": SecretStr(node.url)})
+        async with open_services(chosen, Metrics()) as services:
+            running = asyncio.create_task(Daemon(services, HealthBoard()).run(shutdown))
+            await until(lambda: node.counted["getSignaturesForAddress"] >= 2)
             shutdown.request(StopReason.SIGNAL)
             await running
 
