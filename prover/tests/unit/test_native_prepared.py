@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from kernel_library import BACKENDS, Kernel
 from key_file import proof_bytes, tiny_key, vectors
-from prepared_file import TYPES, UNCHECKED, PreparedFile
+from prepared_file import SPARE, TYPES, UNCHECKED, PreparedFile
 
 CASE: dict[str, Any] = vectors("tiny.json")["cases"]["z6"]
 INPUTS = b"".join(int(value, 16).to_bytes(32, "big") for value in (*CASE["public"], *CASE["secret"]))
 PUBLIC = [int(value, 16) for value in CASE["public"]]
+SPARE_TYPES = [TYPES[name] for name in SPARE]
 CHECKED = [name for name in TYPES if name not in UNCHECKED]
 WORDS = (0, 1, 2, 3, 5, 31, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 FILES = 400
@@ -41,6 +42,7 @@ def prepared(kernel: Kernel, generation: str = "0.14", table_bytes: int = 0, *, 
 @pytest.mark.parametrize("generation", ["0.8", "0.14"])
 def test_prepared__whole_file__proves_like_its_source(kernel: Kernel, generation: str) -> None:
     data = prepared(kernel, generation)
+    assert kernel.verify_prepared(data).status == "ok"
     outcome, key = kernel.load_prepared(data)
     assert outcome.status == "ok"
     assert key is not None
@@ -84,12 +86,15 @@ def test_prepared__cut_off_or_with_a_flipped_bit__is_refused(kernel: Kernel) -> 
     sections = PreparedFile.read(data).sections
     starts = [section.fields["offset"] for section in sections]
     used = [range(start, start + len(section.data)) for start, section in zip(starts, sections, strict=True)]
+    spare = [part for part, section in zip(used, sections, strict=True) if section.type in SPARE_TYPES]
     used.append(range(starts[0]))
     for place in range(0, len(data), STEP):
         assert kernel.load_prepared(data[:place])[0].status == "malformed_key"
         flipped = bytearray(data)
         flipped[place] ^= 0x10
+        is_used, is_spare = (any(place in part for part in parts) for parts in (used, spare))
+        assert (kernel.verify_prepared(bytes(flipped)).status == "malformed_key") == is_used
         _, key = kernel.load_prepared(bytes(flipped))
-        assert (key is None) == any(place in part for part in used)
-        if key is not None:  # the bit was in a gap between sections
+        assert (key is None) == (is_used and not is_spare)
+        if key is not None:  # the bit was in a gap between sections, or where no load looks
             key.destroy()
