@@ -23,8 +23,9 @@ FIRST_ACTIVE_SLOT = 500
 """Of epoch 2, by the configuration that is checked below."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def net() -> Iterator[Localnet]:
+    """A network of the test's own: tests move the clock, and not back."""
     with running_localnet() as localnet:
         localnet.call("localnet_seed", {"compress": 12, "spend": 3, "addresses": 2})
         yield localnet
