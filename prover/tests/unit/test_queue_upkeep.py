@@ -206,8 +206,9 @@ async def test_failures__beyond_their_number__push_out_the_oldest(redis_database
     queue = Queue(redis_database, QueueLimits(kept_failures=3))
     try:
         submitted = [await queue.submit(Submission("update", "", f"{number}".encode())) for number in range(6)]
-        for job in submitted[:5]:
+        for number, job in enumerate(submitted[:5]):
             await queue.cancel(job.job_id)
+            queue.look.age_final(job.job_id, 10 - number)  # no two in the same millisecond
         found = [await queue.status(job.job_id) for job in submitted]
         states = [status.state if status else None for status in found]
         assert states == [None, None, *[JobState.FAILED] * 3, JobState.QUEUED]
