@@ -139,7 +139,7 @@ async def test_tx_cache_ttl__of_a_transaction_of_unknown_fate__is_how_long_its_w
     ttl_s: str, signed: int, tmp_path: Path
 ) -> None:
     node, now = Network(lands=False), 1000.0
-    words = ("--tx-cache-ttl-seconds", ttl_s, "--confirmation-max-attempts", "1")
+    words = ("--tx-cache-ttl-seconds", ttl_s, "--confirmation-max-attempts", "1000")  # a second: it is sent
     async with sending(tmp_path, node, *words) as services:
         sender: Any = services.sender
         sender._clock = sender._unsettled._clock = lambda: now
