@@ -8,14 +8,14 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from prover.errors import DeviceUnavailable
 from prover.kernel import _native
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import BlindingForm, KernelProof, LoadedKey, ProofCalls
-from prover.kernel.handles import Handle
+from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
 
 LIBRARY_NAME = "libgroth16_cuda.so"
@@ -76,7 +76,7 @@ def device_count(library: Path) -> int:
     return int(count[0])
 
 
-class Device:
+class Device(Owner):
     """A GPU that keys are copied to. Close it, or use it as a context manager; it ends after its last key."""
 
     def __init__(self, library: Path, index: int = 0, budget_bytes: int = 0) -> None:
@@ -136,14 +136,8 @@ class Device:
         """Close the device once its keys are gone and running calls have returned."""
         self._handle.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class DeviceKey:
+class DeviceKey(Owner):
     """The copy of a key on a device. Close it, or use it as a context manager."""
 
     def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack) -> None:
@@ -177,9 +171,3 @@ class DeviceKey:
     def close(self) -> None:
         """Release the memory of the device once running calls have returned."""
         self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

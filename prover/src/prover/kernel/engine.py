@@ -8,13 +8,13 @@ import enum
 import mmap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.handles import Handle
+from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
 from prover.processors import available_processors
 
@@ -117,7 +117,7 @@ class ProofCalls(NamedTuple):
 _HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
-class Engine:
+class Engine(Owner):
     """Threads and arithmetic shared by all calls. Close it, or use it as a context manager."""
 
     def __init__(self, threads: int = 0, backend: Backend = Backend.AUTO) -> None:
@@ -179,14 +179,8 @@ class Engine:
         self._handle.close()
         self._scratch.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class VerifyingKey:
+class VerifyingKey(Owner):
     """A verifying key, alone or inside a loaded key (then it lives as long as that)."""
 
     def __init__(self, engine: Handle, owner: Handle, pointer: Any = None) -> None:
@@ -223,17 +217,11 @@ class VerifyingKey:
         if self._inside is None:
             self._owner.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _pointer(self, owned: Any) -> Any:
         return owned if self._inside is None else self._inside
 
 
-class LoadedKey:
+class LoadedKey(Owner):
     """A key file in memory, ready to prove. Close it, or use it as a context manager."""
 
     def __init__(self, engine: Handle, scratch: ScratchPool, handle: Handle) -> None:
@@ -338,12 +326,6 @@ class LoadedKey:
     def close(self) -> None:
         """Destroy the key once running calls have returned."""
         self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def kernel_version() -> str:

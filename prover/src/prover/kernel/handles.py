@@ -1,12 +1,27 @@
 """Owners of C handles: a handle ends once, after its last running call, and never under one."""
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi
+
+
+class Owner(ABC):
+    """What holds handles until it is closed: by ``close``, or as a context manager."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held. Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Handle:

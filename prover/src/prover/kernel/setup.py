@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
-from prover.kernel.handles import Handle
+from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
 
 PERMILLE = 1000
@@ -42,7 +42,7 @@ class SetupProgress:
         return int(self.cell[0])
 
 
-class TrustedSetup:
+class TrustedSetup(Owner):
     """A constraint system ready to become keys. Close it, or use it as a context manager."""
 
     def __init__(
@@ -105,12 +105,6 @@ class TrustedSetup:
         """Release the constraint system once running calls have returned."""
         self._handle.close()
         ffi.release(self._source)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _cell(cancel: CancelFlag | None) -> Any:
