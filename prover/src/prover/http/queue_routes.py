@@ -1,7 +1,5 @@
 """The queue as a whole: counts, a verdict, and its sweeps on demand."""
 
-from __future__ import annotations
-
 import time
 from typing import Literal
 
@@ -65,13 +63,11 @@ def verdict(counts: QueueStats) -> Literal["healthy", "degraded", "unhealthy"]:
 
 
 async def _sweep(request: web.Request, kind: SweepKind) -> SweepOutcome:
-    metrics = request.app[STATE].metrics
     try:
         swept = await queue_of(request).sweep(kind)
     except QueueUnavailable as error:
         return SweepOutcome(success=False, error=error.detail)
-    metrics.sweeps.labels(kind.value).inc()
-    metrics.swept_jobs.labels(kind.value).inc(swept or 0)
+    request.app[STATE].metrics.count_sweep(kind.value, swept or 0)
     return SweepOutcome(success=True)
 
 

@@ -159,6 +159,11 @@ class Metrics:
             for status in STATUSES:
                 self.requests.labels(kind, status)
 
+    def count_sweep(self, kind: str, jobs: int) -> None:
+        """Count a sweep, one of SWEEPS, and the jobs that it changed."""
+        self.sweeps.labels(kind).inc()
+        self.swept_jobs.labels(kind).inc(jobs)
+
     def _declare_devices(self, registry: CollectorRegistry) -> None:
         """Metrics of what makes proofs: ``device`` is cpu, or cuda:0 and so on."""
         device = ("device",)

@@ -67,8 +67,7 @@ class Sweeper:
         if swept is None:
             self._note(leads=False)
             return
-        self._metrics.sweeps.labels(kind.value).inc()
-        self._metrics.swept_jobs.labels(kind.value).inc(swept)
+        self._metrics.count_sweep(kind.value, swept)
         if swept:
             _log.info("swept", kind=kind.value, jobs=swept)
 
