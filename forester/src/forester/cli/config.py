@@ -29,7 +29,8 @@ def config() -> None:
 def show(output: str, **flags: Any) -> None:
     """Print every setting with its value and where it comes from; whatever grants access is masked."""
     loaded = load_settings(flags)
-    for sentence in (*unknown_variables(variables()), *told_variables(variables())):
+    seen = variables()
+    for sentence in (*unknown_variables(seen), *told_variables(seen)):
         click.echo(f"warning: {sentence}", err=True)
     rows = {
         name: {"value": shown(name, getattr(loaded.settings, name)), "origin": loaded.origins[name]}

@@ -53,9 +53,10 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     """Register for epochs and move the trees that are ours, until a signal."""
     settings = load_settings(flags).settings
     _require(settings)
-    for sentence in unknown_variables(variables()):
+    seen = variables()
+    for sentence in unknown_variables(seen):
         _log.warning("unknown_variable", told=sentence)
-    for sentence in told_variables(variables()):
+    for sentence in told_variables(seen):
         _log.warning("variable_without_effect", told=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))

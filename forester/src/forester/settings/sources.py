@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 
+from forester.environment import DOTENV
 from forester.errors import SettingsInvalid
 from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
@@ -71,9 +72,7 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     from_file = {
-        name: value
-        for name, value in dotenv_values(dotenv or Path(".env")).items()
-        if value and name not in environment
+        name: value for name, value in dotenv_values(dotenv or DOTENV).items() if value and name not in environment
     }
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
