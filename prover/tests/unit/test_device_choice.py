@@ -25,12 +25,6 @@ GPUS = "GROTH16_CUDA_HOST_DEVICES"
 BUDGET = 256 * 2**20
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine(threads=1) as engine:
-        yield engine
-
-
 @pytest.fixture
 def key(engine: Engine) -> Iterator[LoadedKey]:
     with tiny_key(engine) as key:

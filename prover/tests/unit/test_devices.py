@@ -30,12 +30,6 @@ from prover.proving.gpu import Gpu
 from prover.proving.proof_making import Proof
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine(threads=1) as engine:
-        yield engine
-
-
 @pytest.fixture
 def key(engine: Engine) -> Iterator[LoadedKey]:
     with tiny_key(engine) as key:

@@ -24,12 +24,6 @@ from prover.kernel.engine import Engine, LoadedKey
 from prover.proving.gpu import Gpu
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine(threads=1) as engine:
-        yield engine
-
-
 @pytest.fixture
 def keys(engine: Engine) -> Iterator[list[LoadedKey]]:
     """Three keys, which count as different."""
