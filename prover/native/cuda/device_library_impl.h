@@ -59,28 +59,30 @@ static device_abi_status library_describe(void *handle, device_abi_info *info, c
 
 /* ---- keys --------------------------------------------------------------------------------------------- */
 
-static uint64_t library_measure_key(proof_key *key) {
+/* A queue that counts what is allocated, and allocates nothing. */
+static device_queue library_measuring_queue(void) {
     device_queue queue;
     memset(&queue, 0, sizeof queue);
     queue.measuring = 1;
+    return queue;
+}
+
+static uint64_t library_measure_key(proof_key *key) {
+    device_queue queue = library_measuring_queue();
     proof_key_allocate(&queue, key);
     return queue.bytes;
 }
 
 static uint64_t library_measure_proof(const proof_key *key) {
-    device_queue queue;
+    device_queue queue = library_measuring_queue();
     proof_memory memory;
-    memset(&queue, 0, sizeof queue);
-    queue.measuring = 1;
     proof_memory_allocate(&queue, &memory, key);
     return queue.bytes;
 }
 
 static uint64_t library_measure_b1(const proof_key *key) {
-    device_queue queue;
+    device_queue queue = library_measuring_queue();
     proof_b1_memory memory;
-    memset(&queue, 0, sizeof queue);
-    queue.measuring = 1;
     proof_b1_allocate(&queue, &memory, key);
     return queue.bytes;
 }
