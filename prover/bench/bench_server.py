@@ -18,6 +18,7 @@ from pathlib import Path
 OURS = str(Path(sys.executable).with_name("prover"))
 START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
+HEALTH_EVERY_S = 0.1
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -32,6 +33,18 @@ class ServerProcess:
     def resident_bytes(self) -> int:
         """Resident memory of the process."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
+
+    @property
+    def peak_resident_bytes(self) -> int:
+        """Most resident memory that the process ever had."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+    @property
+    def processor_s(self) -> float:
+        """Processor time of the process so far, in seconds."""
+        user, system = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     @property
     def open_files(self) -> int:
@@ -89,5 +102,5 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes], log: Path) 
                 connection.request("GET", "/health")
                 if connection.getresponse().status == 200:
                     return
-        time.sleep(0.2)
+        time.sleep(HEALTH_EVERY_S)
     sys.exit(f"a server did not become healthy; its output ends with:\n{log.read_text(errors='replace')[-2000:]}")

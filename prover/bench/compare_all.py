@@ -2,10 +2,11 @@
 
 Latency over HTTP of three small circuits and the three batches of 10, throughput with four clients, the first proof
 after a start, resident memory with all published keys, and trusted setup. Both programs take turns; medians. Ours is in
-one configuration: keys prepared with tables of --table-memory MiB each (0 by default, as without that option of
-`prover keys prepare`). Beside each ratio stands what it must reach. Results are appended to the history with machine
-and commit, and the history is drawn (plot_history.py). Run it on an otherwise idle machine; with batches it takes an
-hour.
+one configuration, which is printed: keys prepared with tables of --table-memory MiB each (0 by default, as without that
+option of `prover keys prepare`), all else as after installing. Beside each ratio stands what it must reach and what is
+aimed at. The memory and the processor time of both servers while they took turns are printed, too. Results are appended
+to the history with machine and commit, and the history is drawn (plot_history.py). Run it on an otherwise idle machine;
+with batches it takes an hour, and nothing may change in the source tree meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,7 +36,12 @@ from plot_history import draw, read_history
 from rich.console import Console
 from rich.table import Table
 
+from prover.keys.memory import key_budget_bytes
+from prover.observability.memory import memory_limit_bytes
+from prover.processors import available_processors
+
 CLIENTS = 4
+MIB = 2**20
 WARM_UP_ROUNDS = 1
 RESIDENT_KEYS = 18
 RESIDENT_DEADLINE_S = 300.0
@@ -45,7 +51,7 @@ PREPARED = re.compile(r"\S+\.prepared$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Row:
-    """One promise: medians of both in ``unit``, how many times better ours is, and what that must reach."""
+    """One promise: medians of both in ``unit``, how many times better ours is, what that must reach, and the aim."""
 
     what: str
     unit: str
@@ -54,15 +60,24 @@ class Row:
     ours: float
     ratio: float
     required: float
+    aim: float
 
 
-def row(what: str, unit: str, theirs: list[float], ours: list[float], required: float, *, larger: bool = False) -> Row:
+Goal = tuple[float, float]
+FASTER: Goal = (3.0, 5.0)
+FIRST: Goal = (20.0, 100.0)
+SMALLER: Goal = (2.0, 3.0)
+SETUP: Goal = (4.0, 8.0)
+"""What a ratio must reach, and the aim."""
+
+
+def row(what: str, unit: str, theirs: list[float], ours: list[float], goal: Goal, *, larger: bool = False) -> Row:
     """Medians and ratio; ``larger`` says that larger is better."""
     medians = statistics.median(theirs), statistics.median(ours)
     if not all(medians):
         sys.exit(f"{what}: no proof was made in time; is the machine busy?")
     ratio = medians[1] / medians[0] if larger else medians[0] / medians[1]
-    return Row(what, unit, len(ours), *medians, round(ratio, 3), required)
+    return Row(what, unit, len(ours), *medians, round(ratio, 3), *goal)
 
 
 @dataclass(frozen=True)
@@ -104,7 +119,7 @@ def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Ro
                         print(f"{circuit}: {refused} of {proofs} requests were refused", file=sys.stderr)
                     if number >= WARM_UP_ROUNDS:
                         found.append(len(latencies) / seconds)
-            yield row(f"{CLIENTS} clients: {circuit}", "proofs/s", rates[0], rates[1], 3.0, larger=True)
+            yield row(f"{CLIENTS} clients: {circuit}", "proofs/s", rates[0], rates[1], FASTER, larger=True)
 
 
 def first_proofs(bench: Bench) -> Row:
@@ -118,46 +133,94 @@ def first_proofs(bench: Bench) -> Row:
             with start() as server:
                 timed(server.port, body)
                 found.append(time.perf_counter() - begun)
-    return row(f"first proof after start: {FIRST_PROOF}", "s", seconds[0], seconds[1], 20.0)
+    return row(f"first proof after start: {FIRST_PROOF}", "s", seconds[0], seconds[1], FIRST)
 
 
 def resident(bench: Bench) -> Row:
     """Resident memory, mapped pages included, once all published keys are loaded; nothing was proved yet."""
     with bench.reference() as theirs:
-        reference = theirs.resident_bytes / 2**20
+        reference = theirs.resident_bytes / MIB
     with bench.ours("--preload-keys", "local-rpc") as ours:
         deadline = time.monotonic() + RESIDENT_DEADLINE_S
         while len(set(PREPARED.findall(Path(f"/proc/{ours.pid}/maps").read_text()))) < RESIDENT_KEYS:
             if time.monotonic() > deadline:
                 sys.exit("our server did not map all keys")
             time.sleep(0.1)
-        return row(f"resident with {RESIDENT_KEYS} keys", "MiB", [reference], [ours.resident_bytes / 2**20], 2.0)
+        return row(f"resident with {RESIDENT_KEYS} keys", "MiB", [reference], [ours.resident_bytes / MIB], SMALLER)
 
 
 def setup(rounds: int) -> Row:
     """Seconds of a trusted setup, whole processes."""
     found = compare_setup.compare(rounds, None)
-    return row(f"setup: {found.circuit}", "s", found.reference_s, found.ours_s, 4.0)
+    return row(f"setup: {found.circuit}", "s", found.reference_s, found.ours_s, SETUP)
 
 
-def latencies(bench: Bench, cases: dict[str, str]) -> tuple[list[Comparison], list[Row]]:
-    """Seconds per proof of each circuit, for the history and as rows."""
-    with bench.both() as (theirs, ours):
-        found = compare_reference.compare(cases, bench.rounds, theirs.port, ours.port)
-    rows = [row(f"latency: {one.circuit}", "s", [one.reference_median_s], [one.ours_median_s], 3.0) for one in found]
-    return found, [Row(**{**asdict(one), "rounds": bench.rounds}) for one in rows]
+@dataclass(frozen=True)
+class Footprint:
+    """What both servers took while they proved ``circuits`` in turn: MiB, and processor seconds of all those proofs."""
+
+    circuits: str
+    prepared_mib: float
+    reference_resident_mib: float
+    our_resident_mib: float
+    reference_peak_mib: float
+    our_peak_mib: float
+    reference_processor_s: float
+    our_processor_s: float
+
+
+def footprint(
+    bench: Bench, cases: dict[str, str], servers: Sequence[ServerProcess], before: Sequence[float]
+) -> Footprint:
+    """Read it off the servers; ``before``: their processor seconds when the proofs began."""
+    resident = [server.resident_bytes / MIB for server in servers]
+    peak = [server.peak_resident_bytes / MIB for server in servers]
+    processor = [server.processor_s - start for server, start in zip(servers, before, strict=True)]
+    prepared = sum(path.stat().st_size for path in bench.prepared.iterdir()) / MIB
+    return Footprint(", ".join(cases), *(round(number, 2) for number in (prepared, *resident, *peak, *processor)))
+
+
+def latencies(bench: Bench, cases: dict[str, str]) -> tuple[list[Comparison], list[Row], Footprint]:
+    """Seconds per proof of each circuit, for the history and as rows, and what the servers took."""
+    with bench.both() as servers:
+        before = [server.processor_s for server in servers]
+        found = compare_reference.compare(cases, bench.rounds, servers[0].port, servers[1].port)
+        taken = footprint(bench, cases, servers, before)
+    rows = [row(f"latency: {one.circuit}", "s", [one.reference_median_s], [one.ours_median_s], FASTER) for one in found]
+    return found, [Row(**{**asdict(one), "rounds": bench.rounds}) for one in rows], taken
+
+
+def configuration(table_memory: int) -> dict[str, object]:
+    """How our server runs: what decides about its speed and memory."""
+    return {
+        "table_mib": table_memory,
+        "folded": False,
+        "kernel_threads": available_processors(),
+        "key_budget_mib": key_budget_bytes(0.0) // MIB,
+        "proof_memory_mib": memory_limit_bytes() // 2 // MIB,
+    }
 
 
 def show(rows: list[Row]) -> None:
     """Print the table."""
     table = Table(title="Ours beside the reference (gnark 0.8 in Go, 0.27.0); medians, both in turn")
-    for heading in ("what", "unit", "rounds", "reference", "ours", "times better", "must reach", ""):
+    for heading in ("what", "unit", "rounds", "reference", "ours", "times better", "must reach", "aim", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit", "") else "right")
     for one in rows:
-        values = f"{one.reference:.3f}", f"{one.ours:.3f}", f"{one.ratio:.2f}", f"{one.required:g}"
+        values = f"{one.reference:.3f}", f"{one.ours:.3f}", f"{one.ratio:.2f}", f"{one.required:g}", f"{one.aim:g}"
         verdict = "" if one.ratio >= one.required else "below"
         table.add_row(one.what, one.unit, str(one.rounds), *values, verdict)
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def show_footprint(settings: dict[str, object], found: Sequence[Footprint]) -> None:
+    """Print the configuration, and what the servers took."""
+    print("ours: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+    for one in found:
+        sizes = f"resident {one.reference_resident_mib:.0f} / {one.our_resident_mib:.0f} MiB"
+        peaks = f"peak {one.reference_peak_mib:.0f} / {one.our_peak_mib:.0f} MiB"
+        times = f"processor time {one.reference_processor_s:.1f} / {one.our_processor_s:.1f} s"
+        print(f"{one.circuits}: prepared keys {one.prepared_mib:.0f} MiB, {sizes}, {peaks}, {times}")
 
 
 def main() -> int:
@@ -173,26 +236,31 @@ def main() -> int:
     options = parser.parse_args()
     binary = str(reference_fixtures.prover_binary())
     room = ("--table-memory", str(options.table_memory))
+    facts = machine_facts()
     results: list[Comparison] = []
     rows: list[Row] = []
+    taken: list[Footprint] = []
     with tempfile.TemporaryDirectory() as name:
         small, batch = Path(name) / "small", Path(name) / "batch"
         bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
         compare_reference.prepare_all(bench.keys_dir, small, *room)
-        found, latency_rows = latencies(bench, CASES)
+        found, latency_rows, footprints = latencies(bench, CASES)
         results += found
+        taken.append(footprints)
         rows += [*latency_rows, *throughputs(bench, CASES, options.proofs), first_proofs(bench), resident(bench)]
         if not options.small:
             bench = Bench(binary, reference_batch_keys.batch_keys_dir(), BATCH_MODE, batch, options.rounds)
             compare_reference.prepare(BATCH_CASES, bench.keys_dir, batch, *room)
-            found, latency_rows = latencies(bench, BATCH_CASES)
+            found, latency_rows, footprints = latencies(bench, BATCH_CASES)
             results += found
+            taken.append(footprints)
             rows += [*latency_rows, *throughputs(bench, BATCH_CASES, CLIENTS), setup(options.rounds)]
     show(rows)
-    print(f"tables: {options.table_memory} MiB per key")
-    facts = {**machine_facts(), "table_mib": options.table_memory}
+    settings = configuration(options.table_memory)
+    show_footprint(settings, taken)
+    lists = {"results": results, "rows": rows, "footprints": taken}
     with options.history.open("a") as out:
-        record = {**facts, "results": [asdict(one) for one in results], "rows": [asdict(one) for one in rows]}
+        record = {**facts, **settings, **{name: [asdict(one) for one in all_] for name, all_ in lists.items()}}
         out.write(json.dumps(record) + "\n")
     options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
     return 1 if any(one.ratio < one.required for one in rows) else 0

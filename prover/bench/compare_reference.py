@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -82,7 +83,7 @@ def post(port: int, body: bytes) -> tuple[int, bytes, float]:
 
 def for_reference(body: bytes) -> bytes:
     """The request with the name that its circuit had in that version."""
-    return body.replace(b'"circuitType":"append"', b'"circuitType":"append-with-proofs"')
+    return re.sub(rb'("circuitType":\s*)"append"', rb'\1"append-with-proofs"', body)
 
 
 def timed(port: int, body: bytes) -> float:
