@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from structlog.stdlib import BoundLogger as Logger
     from structlog.typing import Processor
 
@@ -49,10 +51,24 @@ def get_logger(name: str) -> "Logger":
 @contextmanager
 def bind(**fields: object) -> Iterator[None]:
     """Put fields on every log line inside the block."""
-    from structlog.contextvars import bound_contextvars
-
-    with bound_contextvars(**fields):
+    with _import_structlog().contextvars.bound_contextvars(**fields):
         yield
+
+
+def _import_structlog() -> Any:
+    """Return structlog, imported without rich, which it would take for tracebacks that ours are not.
+
+    Rich costs a server a tenth of its start and some megabytes. Who imported it before keeps it.
+    """
+    hidden = "structlog" not in sys.modules and "rich" not in sys.modules
+    if hidden:
+        sys.modules["rich"] = cast("ModuleType", None)  # so importing it fails
+    try:
+        import structlog
+    finally:
+        if hidden:
+            del sys.modules["rich"]
+    return structlog
 
 
 def _configured() -> None:
@@ -71,8 +87,7 @@ class _DeferredLogger:
         self._logger: Any = None
 
     def __getattr__(self, attribute: str) -> Any:
-        import structlog
-
+        structlog = _import_structlog()
         _configured()
         if self._logger is None:
             self._logger = structlog.stdlib.get_logger(self._name)
@@ -90,8 +105,7 @@ class _Form(logging.Formatter):
 
     def configure_structlog(self) -> None:
         """Send events of structlog's loggers through the standard library's, in this form."""
-        import structlog
-
+        structlog = _import_structlog()
         structlog.configure(
             processors=[*self._first_processors(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
             wrapper_class=structlog.stdlib.BoundLogger,
@@ -106,8 +120,7 @@ class _Form(logging.Formatter):
         return self._formatter.format(record)
 
     def _made(self) -> logging.Formatter:
-        import structlog
-
+        structlog = _import_structlog()
         renderer: list[Processor]
         if self._as_json:
             traces = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
@@ -119,14 +132,14 @@ class _Form(logging.Formatter):
         else:
             plain = structlog.dev.plain_traceback
             renderer = [structlog.dev.ConsoleRenderer(colors=self._colors, exception_formatter=plain)]
-        return structlog.stdlib.ProcessorFormatter(
+        formatter: logging.Formatter = structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=self._first_processors(),
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
         )
+        return formatter
 
     def _first_processors(self) -> "list[Processor]":
-        import structlog
-
+        structlog = _import_structlog()
         return [
             structlog.contextvars.merge_contextvars,
             structlog.stdlib.add_log_level,

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,3 +96,10 @@ def test_traceback__in_any_form__shows_no_variables(as_json: bool) -> None:
     assert "broken" in stream.getvalue()
     assert "ValueError" in stream.getvalue()
     assert "secret" not in stream.getvalue()
+
+
+def test_import__of_structlog_by_a_first_line__leaves_rich_for_whoever_wants_it() -> None:
+    words = "import sys; from shared.logs import *; configure_logs(); get_logger('a').info('b'); "
+    asked = "print('rich' in sys.modules); import rich.console; print('rich' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", words + asked], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "True"]

@@ -1,27 +1,14 @@
 """Commands whose help ends with examples, and whose failures become one line and an exit code."""
 
-import contextlib
-import gc
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import click
 
 from prover.errors import ProverError
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nothing that a module makes is garbage: looking for some takes a tenth of a server's start."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 class Command(click.Command):
@@ -61,8 +48,7 @@ class Group(click.Group):
         if cmd_name not in self.modules:
             return None
         module, _, name = self.modules[cmd_name][0].partition(":")
-        with _collector_paused():
-            command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
+        command: click.Command = getattr(import_module(module), name or cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

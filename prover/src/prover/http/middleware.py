@@ -2,7 +2,6 @@
 
 import time
 
-import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -67,7 +66,7 @@ async def error_answers(request: web.Request, handler: Handler) -> web.StreamRes
     except ProverError as raised:
         error = raised
     except Exception:  # noqa: BLE001 - the outermost edge: counted, logged with its traceback, answered
-        structlog.stdlib.get_logger(__name__).exception("unexpected_error")
+        _log.exception("unexpected_error")
         request.app[STATE].metrics.panics.labels(request.get(CIRCUIT_TYPE, UNKNOWN_CIRCUIT)).inc()
         error = ProverError()
     request[FACTS] = {
