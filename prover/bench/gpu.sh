@@ -120,6 +120,7 @@ measure() {
 
 measure_proofs() {
     measure "proof_$(basename "$1" .key)" "$build/gpu_proof" bench "$library" "$1" "$2"
+    measure "gpu_prove_tput_$(basename "$1" .key)" "$build/gpu_proof" rate "$library" "$1" "$2"
 }
 
 stage_bench() {
@@ -135,6 +136,9 @@ stage_bench() {
         # With tables of shifted bases: one bucket set.
         for log2 in 15 18 20 22; do measure "gpu_msm_g1_table_$log2" "$bench" msm_g1 "$log2" 1; done
         for log2 in 15 18 20; do measure "gpu_msm_g2_table_$log2" "$bench" msm_g2 "$log2" 1; done
+        # 64 at once, of several proofs.
+        measure gpu_msm_batch64_15 "$bench" msm_g1 15 1 0 64
+        measure gpu_msm_g2_batch64_15 "$bench" msm_g2 15 1 0 64
     fi
     each_key measure_proofs
 }

@@ -1,8 +1,9 @@
 /* gpu_bench.cu - rates and times of the CUDA code on one GPU.
  *
- * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS]]] prints one JSON object: the median of REPEATS timings by events after
+ * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY]]]] prints one JSON object: the median of REPEATS timings by events after
  * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
- * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt.
+ * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
+ * MANY: multiplications at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,10 +170,11 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
         device_release(out);                                                                                    \
         return (double)blocks * MSM_THREADS * MADD_STEPS / ms * 1e3;                                            \
     }                                                                                                           \
-    static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, double products,         \
-                                  const uint64_t *generator) {                                                  \
-        const device_msm_plan plan =                                                                            \
-            window_bits ? device_msm_plan_of(count, window_bits, sets) : device_msm_plan_for(count, sets);      \
+    /* `many` multiplications with the same bases. */                                                           \
+    static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, uint32_t many,           \
+                                  double products, const uint64_t *generator) {                                 \
+        const device_msm_plan plan = device_msm_plan_batch(                                                     \
+            window_bits ? device_msm_plan_of(count, window_bits, sets) : device_msm_plan_for(count, sets), many); \
         msm_sort_arguments sort;                                                                                \
         group##_msm_memory memory;                                                                              \
         memset(&sort, 0, sizeof sort);                                                                          \
@@ -182,16 +184,16 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
             exit(1);                                                                                            \
         }                                                                                                       \
         group##_affine *bases = group##_bases(count, plan.shifts, generator);                                   \
-        fr *values = (fr *)device_allocate(&queue, count * sizeof *values);                                     \
+        fr *values = (fr *)device_allocate(&queue, (size_t)many * count * sizeof *values);                      \
         int32_t *digits = (int32_t *)device_allocate(&queue, device_msm_entries(&plan) * sizeof *digits);       \
         sort.plan = plan;                                                                                       \
         msm_sort_allocate(&queue, &sort.memory, &plan);                                                         \
         group##_msm_allocate(&queue, &memory, &plan);                                                           \
         stop_on_failure();                                                                                      \
         group##_msm_table_run(&queue, bases, &plan);                                                            \
-        random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(values, count);                     \
-        const msm_recode_arguments recode = {digits, values, {1}, count, plan.window_bits, plan.windows};       \
-        const msm_list list = {digits, count, NULL, count};                                                     \
+        random_values_kernel<<<(many * count + 127) / 128, 128, 0, queue.stream>>>(values, many * count);       \
+        const msm_recode_arguments recode = {digits, values, {1}, many * count, plan.window_bits, plan.windows}; \
+        const msm_list list = {digits, (uint64_t)many * count, count, NULL, count};                             \
         sort.lists[0] = list;                                                                                   \
         const double sorting = median_ms([&] {                                                                  \
             msm_recode_run(&queue, &recode);                                                                    \
@@ -202,9 +204,9 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
             group##_msm_run(&queue, &sort, bases, &memory);                                                     \
         });                                                                                                     \
         const double bound = (double)device_msm_entries(&plan) * products * PRODUCT_STEPS / imad_wide_rate() * 1e3; \
-        printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"window_bits\": %u, \"sets\": %u, "          \
-               "\"ms\": %.4f, \"sort_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",                    \
-               count, plan.window_bits, plan.sets, all, sorting, bound, bound / all);                           \
+        printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"multiplications\": %u, \"window_bits\": %u, " \
+               "\"sets\": %u, \"ms\": %.4f, \"sort_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",      \
+               count, many, plan.window_bits, plan.sets, all, sorting, bound, bound / all);                     \
     }
 
 GROUP_BENCH(g1, 4)
@@ -219,8 +221,8 @@ static void ntt_times(uint32_t log2) {
     stop_on_failure();
     random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(values, count);
     random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(table, count);
-    const double inverse = median_ms([&] { ntt_run(&queue, values, table, &plan, 0, &ends); });
-    const double forward = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, &ends); });
+    const double inverse = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, 0, &ends); });
+    const double forward = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, 1, &ends); });
     const double bound = 0.5 * count * log2 * PRODUCT_STEPS / imad_wide_rate() * 1e3;
     printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"bound_ms\": %.4f, "
            "\"fraction\": %.3f}\n",
@@ -235,7 +237,7 @@ static void print_rate(const char *name, double rate, double bound) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     const uint32_t log2 = argc > 2 ? (uint32_t)atoi(argv[2]) : 20, sets = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
-    const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
+    const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, many = argc > 5 ? (uint32_t)atoi(argv[5]) : 1;
     device_note(&queue, cudaStreamCreate(&queue.stream));
     stop_on_failure();
     if (!strcmp(name, "imad_wide_rate")) {
@@ -248,13 +250,14 @@ int main(int argc, char **argv) {
     } else if (!strcmp(name, "madd_g2")) {
         print_rate(name, g2_madd_rate(G2_GENERATOR), imad_wide_rate() / (28 * PRODUCT_STEPS));
     } else if (!strcmp(name, "msm_g1")) {
-        g1_msm_times(1u << log2, sets, window_bits, 10, G1_GENERATOR);
+        g1_msm_times(1u << log2, sets, window_bits, many, 10, G1_GENERATOR);
     } else if (!strcmp(name, "msm_g2")) {
-        g2_msm_times(1u << log2, sets, window_bits, 28, G2_GENERATOR);
+        g2_msm_times(1u << log2, sets, window_bits, many, 28, G2_GENERATOR);
     } else if (!strcmp(name, "ntt") && log2 <= 27) {
         ntt_times(log2);
     } else {
-        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt [log2 [sets [window_bits]]]\n");
+        fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt "
+                        "[log2 [sets [window_bits [many]]]]\n");
         return 2;
     }
     return 0;

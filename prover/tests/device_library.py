@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernel_library import Kernel, Key, Outcome
+from kernel_library import STATUSES, Kernel, Key, Outcome
 
 CLASSICAL, RERANDOMISED = 1, 2
 
@@ -29,6 +30,15 @@ int g16_device_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns
 int g16_device_prove_with_blinding(void *engine, void *key, uint8_t *proof, int form, const uint8_t *first,
                                    const uint8_t *second, const uint8_t *inputs, size_t count, void *scratch,
                                    size_t scratch_size, const int32_t *cancel, g16_error *error);
+size_t g16_device_batch_limit(void *device, void *key);
+size_t g16_device_prove_many_scratch_bytes(void *engine, void *key, size_t batch);
+int g16_device_prove_many(void *engine, void *key, uint8_t *proofs, int *statuses, uint64_t *stage_ns,
+                          const uint8_t *const *inputs, size_t count, size_t batch, void *scratch, size_t scratch_size,
+                          const int32_t *cancel, g16_error *errors);
+int g16_device_prove_many_with_blinding(void *engine, void *key, uint8_t *proofs, int *statuses, int form,
+                                        const uint8_t *first, const uint8_t *second, const uint8_t *const *inputs,
+                                        size_t count, size_t batch, void *scratch, size_t scratch_size,
+                                        const int32_t *cancel, g16_error *errors);
 """
 
 
@@ -38,6 +48,20 @@ class Refused(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.message)
         self.status = outcome.status
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a call for several proofs returned: its own status, and of each proof the outcome and the bytes."""
+
+    status: str
+    outcomes: list[Outcome]
+    proofs: list[bytes]
+
+    @property
+    def statuses(self) -> list[str]:
+        """Status of each proof."""
+        return [outcome.status for outcome in self.outcomes]
 
 
 def accept(outcome: Outcome) -> None:
@@ -89,6 +113,10 @@ class Device:
         """Device memory that a proof takes."""
         return int(self.calls.g16_device_proof_bytes(self.handle, key._handle))
 
+    def batch_limit(self, key: Key) -> int:
+        """Proofs of a batch at most."""
+        return int(self.calls.g16_device_batch_limit(self.handle, key._handle))
+
     def load(self, key: Key, cancelled: bool = False) -> DeviceKey:
         """A key on the device."""
         return DeviceKey(self, key, cancelled)
@@ -128,3 +156,38 @@ class DeviceKey:
         rest = (inputs, len(inputs) // 32, scratch, size, cancel or ffi.NULL)
         accept(kernel._call(function, kernel._engine, self.handle, proof, *options, *rest))
         return bytes(ffi.buffer(proof))
+
+    def prove_many(self, inputs: list[bytes], cancel: Any = None, stages: list[int] | None = None) -> Batch:
+        """Proofs with fresh blinding."""
+        times = self.kernel._ffi.new("uint64_t[8]")
+        batch = self._prove_many(self.calls.g16_device_prove_many, (times,), inputs, cancel)
+        if stages is not None:
+            stages.extend(times)
+        return batch
+
+    def prove_many_with_blinding(
+        self, inputs: list[bytes], form: int, values: list[tuple[int, int]], less_scratch: int = 0
+    ) -> Batch:
+        """Proofs with given blinding values, a pair for each."""
+        columns = zip(*values, strict=True)
+        first, second = (b"".join(value.to_bytes(32, "big") for value in column) for column in columns)
+        function = self.calls.g16_device_prove_many_with_blinding
+        return self._prove_many(function, (form, first, second), inputs, None, less_scratch)
+
+    def _prove_many(
+        self, function: Any, options: tuple[Any, ...], inputs: list[bytes], cancel: Any, less_scratch: int = 0
+    ) -> Batch:
+        kernel, ffi, batch = self.kernel, self.kernel._ffi, len(inputs)
+        size = int(self.calls.g16_device_prove_many_scratch_bytes(kernel._engine, self.handle, batch)) - less_scratch
+        buffers = [ffi.new("uint8_t[]", data) for data in inputs]
+        proofs, statuses = ffi.new("uint8_t[]", 256 * batch), ffi.new("int[]", batch)
+        errors = ffi.new("g16_error[]", batch)
+        of_inputs = (ffi.new("uint8_t *[]", buffers), len(inputs[0]) // 32, batch)
+        rest = (ffi.new("uint8_t[]", size), size, cancel or ffi.NULL, errors)
+        status = function(kernel._engine, self.handle, proofs, statuses, *options, *of_inputs, *rest)
+        outcomes = [
+            Outcome(STATUSES[own], ffi.string(error.message).decode("ascii") if own else "", int(error.offset))
+            for own, error in zip(statuses, errors, strict=True)
+        ]
+        data = bytes(ffi.buffer(proofs))
+        return Batch(STATUSES[status], outcomes, [data[i : i + 256] for i in range(0, len(data), 256)])

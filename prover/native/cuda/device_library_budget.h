@@ -1,9 +1,9 @@
 /* device_library_budget.h - devices, keys and the memory of proofs as the library knows them, and the budget that they share; included by
  * device_library_impl.h.
  *
- * The budget covers keys and the memory of proofs. A proof takes memory that an earlier one of its key left, or new memory; when
- * the budget does not hold that, memory that no proof uses is given up, and then it waits for another proof to end. A failure of
- * the device itself is final for the handle.
+ * The budget covers keys and the memory of proofs. Memory has room for 1, 2, 4, ... proofs at once; a batch takes the least that
+ * holds it, which an earlier one of its key left, or new memory; when the budget does not hold that, memory that no proof
+ * uses is given up, and then it waits for another batch to end. A failure of the device itself is final for the handle.
  */
 #ifndef G16_DEVICE_LIBRARY_BUDGET_H
 #define G16_DEVICE_LIBRARY_BUDGET_H
@@ -16,6 +16,8 @@
 
 #define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
 #define LIBRARY_STAGING_KEPT 4   /* of a key */
+#define LIBRARY_ROOMS 7          /* logarithms of the proofs at once */
+#define LIBRARY_BATCH_SHARE 8    /* share of the budget that a batch may take: others run beside it */
 
 struct library_key;
 
@@ -32,9 +34,10 @@ typedef struct library_device {
     struct library_key *keys;
 } library_device;
 
-/* Memory of one proof at a time. */
+/* Memory of one batch at a time. */
 typedef struct library_memory {
     struct library_memory *next;
+    uint32_t room_log2;
     proof_memory proof;
 } library_memory;
 
@@ -49,8 +52,9 @@ typedef struct library_key {
     struct library_key *next;
     library_device *device;
     proof_key key;
-    uint64_t bytes, proof_bytes, b1_bytes;
-    library_memory *idle;
+    uint64_t bytes, b1_bytes;
+    uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room */
+    library_memory *idle[LIBRARY_ROOMS];
     library_staging *staging; /* idle */
     uint32_t staging_count;
 } library_key;
@@ -88,16 +92,20 @@ static void library_memory_free(library_memory *memory) {
     free(memory);
 }
 
-/* Gives up memory that no proof uses until `bytes` are free or none is left. Under the lock. */
-static void library_evict(library_device *device, uint64_t bytes) {
-    for (library_key *key = device->keys; key; key = key->next) {
-        while (key->idle && device->used + bytes > device->budget) {
-            library_memory *memory = key->idle;
-            key->idle = memory->next;
-            device->used -= key->proof_bytes;
+/* Gives up memory of a key that no proof uses until `bytes` are free or none is left. Under the lock. */
+static void library_evict_of(library_device *device, library_key *key, uint64_t bytes) {
+    for (uint32_t room = LIBRARY_ROOMS; room-- > 0;) {
+        while (key->idle[room] && device->used + bytes > device->budget) {
+            library_memory *memory = key->idle[room];
+            key->idle[room] = memory->next;
+            device->used -= key->batch_bytes[room];
             library_memory_free(memory);
         }
     }
+}
+
+static void library_evict(library_device *device, uint64_t bytes) {
+    for (library_key *key = device->keys; key; key = key->next) library_evict_of(device, key, bytes);
 }
 
 /* Under the lock, which it gives up while it waits. */

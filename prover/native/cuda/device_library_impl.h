@@ -73,9 +73,13 @@ static uint64_t library_measure_key(proof_key *key) {
     return queue.bytes;
 }
 
-static uint64_t library_measure_proof(const proof_key *key) {
+#define LIBRARY_NO_PLAN UINT64_MAX
+
+/* Memory of a batch, LIBRARY_NO_PLAN for one that is too large. */
+static uint64_t library_measure_batch(const proof_key *key, uint32_t room) {
     device_queue queue = library_measuring_queue();
     proof_memory memory;
+    if (!proof_memory_plan(&memory, key, room)) return LIBRARY_NO_PLAN;
     proof_memory_allocate(&queue, &memory, key);
     return queue.bytes;
 }
@@ -86,8 +90,6 @@ static uint64_t library_measure_b1(const proof_key *key) {
     proof_b1_allocate(&queue, &memory, key);
     return queue.bytes;
 }
-
-#define LIBRARY_NO_PLAN UINT64_MAX
 
 /* The fewest bucket sets whose tables stay within the key's share of the budget, or no table; returns the key's bytes, or
  * LIBRARY_NO_PLAN for one with too many points. */
@@ -108,7 +110,25 @@ static uint64_t library_key_bytes(void *device, const device_abi_key *data) {
 static uint64_t library_proof_bytes(void *device, const device_abi_key *data) {
     proof_key key;
     const uint64_t bytes = library_plan_key((const library_device *)device, &key, data);
-    return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_proof(&key);
+    return bytes == LIBRARY_NO_PLAN ? bytes : library_measure_batch(&key, 1);
+}
+
+/* The largest batches of a key of `bytes` bytes: a share of the budget each, and key and batch within it. */
+static uint32_t library_room_log2(const library_device *device, const proof_key *key, uint64_t bytes) {
+    if (key->domain_log2 > PROOF_BATCH_LOG2 || bytes >= device->budget) return 0;
+    uint32_t log2 = 0;
+    while (log2 + 1 < LIBRARY_ROOMS) {
+        const uint64_t batch = library_measure_batch(key, 2u << log2);
+        if (batch > device->budget / LIBRARY_BATCH_SHARE || batch > device->budget - bytes) break;
+        log2++;
+    }
+    return log2;
+}
+
+static uint32_t library_batch_limit(void *device, const device_abi_key *data) {
+    proof_key key;
+    const uint64_t bytes = library_plan_key((const library_device *)device, &key, data);
+    return bytes == LIBRARY_NO_PLAN ? 1 : 1u << library_room_log2((const library_device *)device, &key, bytes);
 }
 
 static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
@@ -143,16 +163,16 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
         gpu_say(message, "the key has too many points for this GPU code");
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
-    key->proof_bytes = library_measure_proof(&key->key);
+    for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);
     key->b1_bytes = library_measure_b1(&key->key);
     pthread_mutex_lock(&device->lock);
     /* A key without room for one proof would be of no use. */
-    device_abi_status status = library_reserve(device, key->bytes + key->proof_bytes, NULL, cancel, message);
+    device_abi_status status = library_reserve(device, key->bytes + key->batch_bytes[0], NULL, cancel, message);
     const uint32_t number = library_number(device, GPU_KEY_LOAD);
     pthread_mutex_unlock(&device->lock);
     if (status == DEVICE_ABI_OK) {
         status = library_key_fill(key, data, number, message);
-        library_release(device, status == DEVICE_ABI_OK ? key->proof_bytes : key->bytes + key->proof_bytes);
+        library_release(device, key->batch_bytes[0] + (status == DEVICE_ABI_OK ? 0 : key->bytes));
     }
     if (status != DEVICE_ABI_OK) {
         free(key);
@@ -176,12 +196,7 @@ static void library_key_destroy(void *handle) {
     library_key **link = &device->keys;
     while (*link != key) link = &(*link)->next;
     *link = key->next;
-    while (key->idle) {
-        library_memory *memory = key->idle;
-        key->idle = memory->next;
-        device->used -= key->proof_bytes;
-        library_memory_free(memory);
-    }
+    library_evict_of(device, key, device->budget + 1); /* all of it */
     device->used -= key->bytes;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
@@ -196,17 +211,22 @@ static void library_key_destroy(void *handle) {
 
 /* ---- page-locked memory ---------------------------------------------------------------------------------- */
 
+/* The list is in order of size. */
+static library_staging **library_staging_of(library_key *key, uint64_t bytes) {
+    library_staging **link = &key->staging;
+    while (*link && (*link)->bytes < bytes) link = &(*link)->next;
+    return link;
+}
+
 /* From page-locked memory a copy to the device needs no processor. Kept, because taking it is slow. */
 static void *library_staging_take(void *handle, uint64_t bytes) {
     library_key *key = (library_key *)handle;
     device_queue queue;
     pthread_mutex_lock(&key->device->lock);
-    library_staging *staging = key->staging;
-    if (staging && staging->bytes == bytes) {
-        key->staging = staging->next;
+    library_staging **link = library_staging_of(key, bytes), *staging = *link;
+    if (staging) {
+        *link = staging->next;
         key->staging_count--;
-    } else {
-        staging = NULL;
     }
     pthread_mutex_unlock(&key->device->lock);
     if (!staging) {
@@ -219,27 +239,33 @@ static void *library_staging_take(void *handle, uint64_t bytes) {
     return (uint8_t *)staging + LIBRARY_STAGING_OFFSET;
 }
 
+/* Keeps the largest, which serve all. */
 static void library_staging_give_back(void *handle, void *memory) {
     library_key *key = (library_key *)handle;
-    library_staging *staging = (library_staging *)((uint8_t *)memory - LIBRARY_STAGING_OFFSET);
+    library_staging *staging = (library_staging *)((uint8_t *)memory - LIBRARY_STAGING_OFFSET), *surplus = NULL;
     pthread_mutex_lock(&key->device->lock);
-    const int keep = key->staging_count < LIBRARY_STAGING_KEPT;
-    if (keep) {
-        staging->next = key->staging;
-        key->staging = staging;
+    library_staging **link = library_staging_of(key, staging->bytes);
+    staging->next = *link;
+    *link = staging;
+    if (key->staging_count < LIBRARY_STAGING_KEPT) {
         key->staging_count++;
+    } else {
+        surplus = key->staging;
+        key->staging = surplus->next;
     }
     pthread_mutex_unlock(&key->device->lock);
-    if (!keep) device_host_release(staging);
+    if (surplus) device_host_release(surplus);
 }
 
 /* ---- proofs ------------------------------------------------------------------------------------------- */
 
-/* New memory for a proof, whose bytes are reserved. */
-static device_abi_status library_memory_create(library_key *key, library_memory **made, char *message) {
+/* New memory for a batch, whose bytes are reserved. */
+static device_abi_status library_memory_create(library_key *key, uint32_t room_log2, library_memory **made, char *message) {
     library_memory *memory = (library_memory *)calloc(1, sizeof *memory);
     if (!memory) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     device_queue *queue = &memory->proof.queues[0];
+    memory->room_log2 = room_log2;
+    proof_memory_plan(&memory->proof, &key->key, 1u << room_log2);
     proof_queues_create(&memory->proof);
     gpu_order(memory->proof.queues, PROOF_QUEUES);
     proof_memory_allocate(queue, &memory->proof, &key->key);
@@ -255,44 +281,48 @@ static device_abi_status library_memory_create(library_key *key, library_memory 
     return status;
 }
 
-/* One that is idle, or a new one. */
-static device_abi_status library_memory_take(library_key *key, library_memory **taken, uint32_t *number, const int32_t *cancel,
-                                             char *message) {
+/* One for `count` proofs that is idle, or a new one. */
+static device_abi_status library_memory_take(library_key *key, uint32_t count, library_memory **taken, uint32_t *number,
+                                             const int32_t *cancel, char *message) {
     library_device *device = key->device;
     library_memory *memory = NULL;
+    uint32_t room_log2 = 0;
+    while (1u << room_log2 < count) room_log2++;
+    library_memory **idle = &key->idle[room_log2];
     pthread_mutex_lock(&device->lock);
     *number = library_number(device, GPU_PROVE);
-    device_abi_status status = library_reserve(device, key->proof_bytes, &key->idle, cancel, message);
-    if (status == DEVICE_ABI_OK && key->idle) {
-        memory = key->idle;
-        key->idle = memory->next;
+    device_abi_status status = library_reserve(device, key->batch_bytes[room_log2], idle, cancel, message);
+    if (status == DEVICE_ABI_OK && *idle) {
+        memory = *idle;
+        *idle = memory->next;
     }
     pthread_mutex_unlock(&device->lock);
     if (status == DEVICE_ABI_OK && !memory) {
-        status = library_memory_create(key, &memory, message);
-        if (status != DEVICE_ABI_OK) library_release(device, key->proof_bytes);
+        status = library_memory_create(key, room_log2, &memory, message);
+        if (status != DEVICE_ABI_OK) library_release(device, key->batch_bytes[room_log2]);
     }
     *taken = memory;
     return status;
 }
 
-/* Keeps it for the next proof, unless something went wrong. */
+/* Keeps it for the next batch, unless something went wrong. */
 static void library_memory_give_back(library_key *key, library_memory *memory, int sound) {
     library_device *device = key->device;
+    const uint32_t room_log2 = memory->room_log2;
     if (!sound) {
         library_memory_free(memory);
-        library_release(device, key->proof_bytes);
+        library_release(device, key->batch_bytes[room_log2]);
         return;
     }
     pthread_mutex_lock(&device->lock);
-    memory->next = key->idle;
-    key->idle = memory;
+    memory->next = key->idle[room_log2];
+    key->idle[room_log2] = memory;
     device->running--;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Memory for B in G1, for the time of one proof. It does not wait: the proof already holds what others may wait for. */
+/* Memory for B in G1, for the time of one batch. It does not wait: the batch already holds what others may wait for. */
 static device_abi_status library_b1_take(library_key *key, proof_b1_memory *b1, device_queue *queue, char *message) {
     library_device *device = key->device;
     pthread_mutex_lock(&device->lock);
@@ -317,7 +347,7 @@ static void library_b1_give_back(library_key *key, proof_b1_memory *b1) {
 }
 
 static device_abi_status library_run(library_key *key, proof_memory *memory, uint32_t number, device_abi_sums *sums,
-                                     device_abi_times *times, const device_abi_witness *witness, int with_b1,
+                                     device_abi_times *times, const device_abi_witness *witnesses, uint32_t count, int with_b1,
                                      const int32_t *cancel, char *message) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
     proof_b1_memory b1;
@@ -328,7 +358,7 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
     }
     int complete = 0;
     if (queue->status == DEVICE_OK) {
-        complete = proof_run(memory, &key->key, sums, times, witness, with_b1 ? &b1 : NULL, cancel);
+        complete = proof_run(memory, &key->key, sums, times, witnesses, count, with_b1 ? &b1 : NULL, cancel);
     }
     if (with_b1) library_b1_give_back(key, &b1);
     for (int i = 0; i < PROOF_QUEUES; i++) {
@@ -336,12 +366,13 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
     }
     if (queue->status != DEVICE_OK) return library_failed(key->device, queue, message);
     if (!complete) return DEVICE_ABI_CANCELLED;
-    gpu_spoil(sums, number);
+    gpu_spoil(&sums[count - 1], number);
     return DEVICE_ABI_OK;
 }
 
 static device_abi_status library_prove(void *handle, device_abi_sums *sums, device_abi_times *times,
-                                       const device_abi_witness *witness, int with_b1, const int32_t *cancel, char *message) {
+                                       const device_abi_witness *witnesses, uint32_t count, int with_b1, const int32_t *cancel,
+                                       char *message) {
     library_key *key = (library_key *)handle;
     library_memory *memory;
     uint32_t number;
@@ -349,9 +380,9 @@ static device_abi_status library_prove(void *handle, device_abi_sums *sums, devi
     memset(&queue, 0, sizeof queue);
     gpu_use(key->device->index, &queue);
     if (queue.status != DEVICE_OK) return library_failed(key->device, &queue, message);
-    device_abi_status status = library_memory_take(key, &memory, &number, cancel, message);
+    device_abi_status status = library_memory_take(key, count, &memory, &number, cancel, message);
     if (status != DEVICE_ABI_OK) return status;
-    status = library_run(key, &memory->proof, number, sums, times, witness, with_b1, cancel, message);
+    status = library_run(key, &memory->proof, number, sums, times, witnesses, count, with_b1, cancel, message);
     library_memory_give_back(key, memory, status == DEVICE_ABI_OK || status == DEVICE_ABI_CANCELLED);
     return status;
 }
@@ -359,5 +390,5 @@ static device_abi_status library_prove(void *handle, device_abi_sums *sums, devi
 static const device_abi_library LIBRARY = {
     DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
     library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_staging_take, library_staging_give_back,
-    library_prove,
+    library_prove,      library_batch_limit,
 };

@@ -9,7 +9,6 @@
 #define MSM_JOIN_LOG2 6 /* sums of a block lie in shared memory */
 #define MSM_JOIN_THREADS (1u << MSM_JOIN_LOG2)
 #define MSM_JOIN_BLOCKS 528
-#define MSM_REDUCE_LOG2 4
 #define MSM_LEVEL_LOG2 2u
 
 #define AFFINE g1_affine

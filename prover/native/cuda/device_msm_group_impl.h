@@ -16,14 +16,13 @@ typedef struct C(msm_node) {
 typedef struct C(msm_memory) {
     XYZZ *sums;              /* of buckets, then of pieces */
     C(msm_node) *nodes[2];   /* of two levels */
-    XYZZ *result;
+    XYZZ *results;           /* of multiplications */
 } C(msm_memory);
 
 typedef struct C(msm_arguments) {
     msm_sort_arguments sort;
     const AFFINE *bases; /* shifts rows of count */
     C(msm_memory) memory;
-    uint32_t width_log2; /* of the first level */
 } C(msm_arguments);
 
 /* ---- buckets ------------------------------------------------------------------------------------ */
@@ -93,10 +92,10 @@ KERNEL(C(msm_join_pieces), C(msm_arguments), MSM_JOIN_THREADS, 1, C(msm_join_pha
 
 /* ---- sums over buckets ----------------------------------------------------------------------------- */
 
-/* First level: nodes of 2^width_log2 buckets. Nobody wrote the sums of empty buckets. */
+/* First level: nodes of 2^reduce_log2 buckets. Nobody wrote the sums of empty buckets. */
 DEVICE void C(msm_reduce_buckets)(grid_place place, const C(msm_arguments) *arguments, void *shared, uint32_t phase) {
-    const uint64_t keys = (uint64_t)arguments->sort.plan.sets * arguments->sort.plan.buckets;
-    const uint32_t width = 1u << arguments->width_log2;
+    const uint64_t keys = (uint64_t)arguments->sort.plan.all_sets * arguments->sort.plan.buckets;
+    const uint32_t width = 1u << arguments->sort.plan.reduce_log2;
     const uint64_t node = device_index(place), first = node * width;
     C(msm_node) sum;
     (void)shared;
@@ -149,55 +148,47 @@ KERNEL(C(msm_reduce_nodes), C(msm_level), MSM_THREADS, MSM_REDUCE_BLOCKS_PER_SM,
 
 typedef struct C(msm_last) {
     const C(msm_node) *sets;
-    XYZZ *result;
-    uint32_t count, window_bits;
+    XYZZ *results;
+    uint32_t count, window_bits; /* count: sets of a multiplication */
 } C(msm_last);
 
-/* One thread: sum of 2^(window_bits * set) * set, where buckets count from one. */
+/* One thread a multiplication: sum of 2^(window_bits * set) * set, where buckets count from one. */
 DEVICE void C(msm_join_sets)(grid_place place, const C(msm_last) *arguments, void *shared, uint32_t phase) {
+    const C(msm_node) *sets = arguments->sets + (uint64_t)place.block * arguments->count;
     XYZZ sum;
-    (void)place;
     (void)shared;
     (void)phase;
     C(xyzz_set_infinity)(&sum);
     for (uint32_t set = arguments->count; set-- > 0;) {
         for (uint32_t i = 0; i < arguments->window_bits; i++) sum = C(xyzz_twice)(sum);
-        const C(msm_node) node = arguments->sets[set];
+        const C(msm_node) node = sets[set];
         sum = C(xyzz_sum)(sum, node.weighted);
         sum = C(xyzz_sum)(sum, node.plain);
     }
-    *arguments->result = sum;
+    arguments->results[place.block] = sum;
 }
 KERNEL(C(msm_join_sets), C(msm_last), 1, 1, 1)
 
 /* ---- memory and order of the launches ---------------------------------------------------------------- */
 
-/* Buckets of a first-level node: few enough that the nodes fill the GPU. */
-static inline uint32_t C(msm_width_log2)(const device_msm_plan *plan) {
-    uint32_t log2 = MSM_REDUCE_LOG2;
-    while (log2 > plan->window_bits - 1) log2--;
-    while (log2 > 1 && device_msm_keys(plan) >> log2 < DEVICE_MSM_FULL_GPU) log2--;
-    return log2;
-}
-
 static inline void C(msm_release)(C(msm_memory) *memory) {
     device_release(memory->sums);
     device_release(memory->nodes[0]);
     device_release(memory->nodes[1]);
-    device_release(memory->result);
+    device_release(memory->results);
 }
 
 static inline void C(msm_allocate)(device_queue *queue, C(msm_memory) *memory, const device_msm_plan *plan) {
-    const uint64_t keys = device_msm_keys(plan), nodes = keys >> C(msm_width_log2)(plan);
+    const uint64_t keys = device_msm_keys(plan), nodes = keys >> plan->reduce_log2;
     memory->sums = (XYZZ *)device_allocate(queue, (keys + device_msm_partials(plan)) * sizeof(XYZZ));
     memory->nodes[0] = (C(msm_node) *)device_allocate(queue, nodes * sizeof(C(msm_node)));
     memory->nodes[1] = (C(msm_node) *)device_allocate(queue, (nodes + 1) / 2 * sizeof(C(msm_node)));
-    memory->result = (XYZZ *)device_allocate(queue, sizeof(XYZZ));
+    memory->results = (XYZZ *)device_allocate(queue, plan->multiplications * sizeof(XYZZ));
 }
 
-static inline void C(msm_reduce)(device_queue *queue, C(msm_arguments) *arguments) {
+static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *arguments) {
     const device_msm_plan *plan = &arguments->sort.plan;
-    uint32_t done = arguments->width_log2, from = 0;
+    uint32_t done = plan->reduce_log2, from = 0;
     uint64_t count = device_msm_keys(plan) >> done;
     LAUNCH(queue, C(msm_reduce_buckets), device_blocks(count, MSM_THREADS), MSM_THREADS, 0, arguments);
     while (done < plan->window_bits - 1) {
@@ -210,14 +201,14 @@ static inline void C(msm_reduce)(device_queue *queue, C(msm_arguments) *argument
         done += width;
         from = 1 - from;
     }
-    const C(msm_last) last = {arguments->memory.nodes[from], arguments->memory.result, plan->sets, plan->window_bits};
-    LAUNCH(queue, C(msm_join_sets), 1, 1, 0, &last);
+    const C(msm_last) last = {arguments->memory.nodes[from], arguments->memory.results, plan->sets, plan->window_bits};
+    LAUNCH(queue, C(msm_join_sets), plan->multiplications, 1, 0, &last);
 }
 
-/* memory.result = the sum over the sorted lists of digit * base. The plan is one of device_msm_plan_of() that fits. */
+/* memory.results = the sums over the sorted lists of digit * base. The plan is one that fits. */
 static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
                                   const C(msm_memory) *memory) {
-    C(msm_arguments) arguments = {*sort, bases, *memory, C(msm_width_log2)(&sort->plan)};
+    const C(msm_arguments) arguments = {*sort, bases, *memory};
     LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(&sort->plan), MSM_THREADS), MSM_THREADS, 0,
            &arguments);
     LAUNCH(queue, C(msm_join_pieces), MSM_JOIN_BLOCKS, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &arguments);

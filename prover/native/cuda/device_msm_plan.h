@@ -4,6 +4,9 @@
  * msm_table_recode(). Window w belongs to bucket set w mod sets and takes its bases from row w / sets of a table of shifted
  * bases (msm_table.h); without a table there are as many sets as windows, and the only row is the bases themselves.
  * Every choice gives the same sum.
+ *
+ * A plan may be of several multiplications with the same bases: each has bucket sets of its own, one after another, and
+ * all go through the same launches. Only the sort knows which scalars are whose; entries name bases, whatever the multiplication.
  */
 #ifndef G16_DEVICE_MSM_PLAN_H
 #define G16_DEVICE_MSM_PLAN_H
@@ -19,24 +22,55 @@
 #define DEVICE_MSM_MIN_PIECE 8
 #define DEVICE_MSM_MAX_PIECE 256
 #define DEVICE_MSM_FULL_GPU 65536 /* threads below which multiprocessors stand idle */
+#define DEVICE_MSM_REDUCE_LOG2 4
 
 typedef struct device_msm_plan {
-    uint32_t window_bits, windows, sets, shifts;
+    uint32_t window_bits, windows, sets, shifts; /* sets: of a multiplication */
+    uint32_t multiplications, all_sets;          /* with the same bases; sets of all */
     uint32_t buckets;    /* of a set */
     uint32_t partitions; /* of a set: buckets with equal high bits, sorted by one block */
     uint32_t low_bits;   /* of a bucket's number: its place in the partition */
     uint32_t count;      /* bases in a row of the table */
     uint32_t tiles;      /* blocks of the first sorting pass per window */
     uint32_t piece;      /* additions of one thread at most; longer buckets are cut */
+    uint32_t reduce_log2; /* buckets of a node of the first level, few enough that the nodes fill the GPU */
 } device_msm_plan;
 
 static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
     return value < limit ? (uint32_t)value : limit;
 }
 
+/* Buckets of all sets. */
+static inline uint64_t device_msm_keys(const device_msm_plan *plan) { return (uint64_t)plan->all_sets * plan->buckets; }
+/* Digits that are not zero, at most. */
+static inline uint64_t device_msm_entries(const device_msm_plan *plan) {
+    return (uint64_t)plan->multiplications * plan->windows * plan->count;
+}
+
+/* The plan for several multiplications, and what fills the GPU with these. */
+static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32_t multiplications) {
+    plan.multiplications = multiplications;
+    plan.all_sets = multiplications * plan.sets;
+    const uint64_t entries = device_msm_entries(&plan), keys = device_msm_keys(&plan);
+    const uint64_t filling = entries / DEVICE_MSM_FULL_GPU, unsplit = 4 * (entries / keys);
+    plan.piece = device_msm_at_most(filling < unsplit ? filling : unsplit, DEVICE_MSM_MAX_PIECE);
+    if (plan.piece < DEVICE_MSM_MIN_PIECE) plan.piece = DEVICE_MSM_MIN_PIECE;
+    plan.reduce_log2 = DEVICE_MSM_REDUCE_LOG2;
+    while (plan.reduce_log2 > plan.window_bits - 1) plan.reduce_log2--;
+    while (plan.reduce_log2 > 1 && keys >> plan.reduce_log2 < DEVICE_MSM_FULL_GPU) plan.reduce_log2--;
+    return plan;
+}
+
+/* The first of a plan's multiplications: fits in the memory of all, since piece and reduce_log2 stay. */
+static inline device_msm_plan device_msm_plan_first(device_msm_plan plan, uint32_t multiplications) {
+    plan.multiplications = multiplications;
+    plan.all_sets = multiplications * plan.sets;
+    return plan;
+}
+
 /* sets 0: no table. */
 static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window_bits, uint32_t sets) {
-    device_msm_plan plan;
+    device_msm_plan plan = {0};
     plan.window_bits = window_bits;
     plan.windows = (DEVICE_MSM_SCALAR_BITS + window_bits - 1) / window_bits;
     plan.sets = sets && sets < plan.windows ? sets : plan.windows;
@@ -47,20 +81,12 @@ static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window
     plan.partitions = plan.buckets >> plan.low_bits;
     plan.count = count;
     plan.tiles = count ? (count + DEVICE_MSM_TILE - 1) / DEVICE_MSM_TILE : 1;
-    const uint64_t entries = (uint64_t)plan.windows * count, keys = (uint64_t)plan.sets * plan.buckets;
-    const uint64_t filling = entries / DEVICE_MSM_FULL_GPU, unsplit = 4 * (entries / keys);
-    plan.piece = device_msm_at_most(filling < unsplit ? filling : unsplit, DEVICE_MSM_MAX_PIECE);
-    if (plan.piece < DEVICE_MSM_MIN_PIECE) plan.piece = DEVICE_MSM_MIN_PIECE;
-    return plan;
+    return device_msm_plan_batch(plan, 1);
 }
 
-/* Buckets of all sets. */
-static inline uint64_t device_msm_keys(const device_msm_plan *plan) { return (uint64_t)plan->sets * plan->buckets; }
-/* Digits that are not zero, at most. */
-static inline uint64_t device_msm_entries(const device_msm_plan *plan) { return (uint64_t)plan->windows * plan->count; }
 /* Counters of the first sorting pass. */
 static inline uint64_t device_msm_counters(const device_msm_plan *plan) {
-    return (uint64_t)plan->sets * plan->partitions * plan->shifts * plan->tiles;
+    return (uint64_t)plan->all_sets * plan->partitions * plan->shifts * plan->tiles;
 }
 /* Runs of entries that one thread sums, at most. */
 static inline uint64_t device_msm_pieces(const device_msm_plan *plan) {

@@ -4,6 +4,7 @@
  * put the entries of their digits into partitions of buckets, one block of the second sorts a partition. Then the buckets are cut
  * into pieces of at most plan->piece entries, and the pieces are put in order of length, longest first, so that the threads of a
  * warp end together. The order of entries in a bucket is left to chance; sums do not depend on it.
+ * Of several multiplications the buckets follow each other, so that past the first pass they are buckets like others.
  */
 #ifndef G16_DEVICE_MSM_SORT_H
 #define G16_DEVICE_MSM_SORT_H
@@ -17,8 +18,8 @@
 
 /* Digits of scalars, and which of them a list of bases takes. */
 typedef struct msm_list {
-    const int32_t *digits;   /* of scalar i in window w: digits[w * stride + i] */
-    uint64_t stride;
+    const int32_t *digits;   /* of scalar i of multiplication m in window w: digits[w * stride + m * step + i] */
+    uint64_t stride, step;
     const uint32_t *scalars; /* number of base i's scalar, or NULL for i */
     uint32_t count;
 } msm_list;
@@ -87,47 +88,56 @@ KERNEL(msm_recode, msm_recode_arguments, MSM_SORT_THREADS, 4, 1)
 
 /* ---- first pass: into partitions ------------------------------------------------------------ */
 
-/* The digit of base i in window w. */
-DEVICE int32_t msm_digit(const msm_list *lists, uint32_t w, uint32_t i) {
+/* What a block of the first pass does: tiles of a window, windows of a multiplication, one after another. */
+typedef struct msm_tile {
+    uint32_t multiplication, window;
+    uint32_t tile;        /* of the window */
+    uint32_t first, last; /* bases */
+} msm_tile;
+
+DEVICE msm_tile msm_tile_of(const device_msm_plan *plan, uint32_t block) {
+    msm_tile tile;
+    const uint32_t row = block / plan->tiles;
+    tile.multiplication = row / plan->windows;
+    tile.window = row % plan->windows;
+    tile.tile = block % plan->tiles;
+    tile.first = tile.tile * DEVICE_MSM_TILE;
+    tile.last = plan->count - tile.first < DEVICE_MSM_TILE ? plan->count : tile.first + DEVICE_MSM_TILE;
+    return tile;
+}
+
+/* The digit of base i in the tile's window. */
+DEVICE int32_t msm_digit(const msm_list *lists, const msm_tile *tile, uint32_t i) {
     const int second = i >= lists[0].count;
     const msm_list *list = &lists[second];
     if (second) i -= lists[0].count;
-    return list->digits[w * list->stride + (list->scalars ? list->scalars[i] : i)];
+    return list->digits[tile->window * list->stride + tile->multiplication * list->step + (list->scalars ? list->scalars[i] : i)];
 }
 
 /* Bucket of a digit that is not zero. */
 DEVICE uint32_t msm_bucket(int32_t digit) { return (uint32_t)(digit < 0 ? -digit : digit) - 1; }
 
-/* The counter of partition `partition` of this block, which does window block / tiles and tile block % tiles. */
-DEVICE uint64_t msm_counter(const device_msm_plan *plan, uint32_t block, uint32_t partition) {
-    const uint32_t window = block / plan->tiles, tile = block % plan->tiles;
-    const uint64_t row = (uint64_t)(window % plan->sets) * plan->partitions + partition;
-    return (row * plan->shifts + window / plan->sets) * plan->tiles + tile;
-}
-
-/* First and last base of a tile. */
-DEVICE uint32_t msm_tile_first(const device_msm_plan *plan, uint32_t block) {
-    return block % plan->tiles * DEVICE_MSM_TILE;
-}
-DEVICE uint32_t msm_tile_last(const device_msm_plan *plan, uint32_t block) {
-    const uint32_t first = msm_tile_first(plan, block);
-    return plan->count - first < DEVICE_MSM_TILE ? plan->count : first + DEVICE_MSM_TILE;
+/* The counter of partition `partition` of the tile's bucket set. */
+DEVICE uint64_t msm_counter(const device_msm_plan *plan, const msm_tile *tile, uint32_t partition) {
+    const uint32_t set = tile->multiplication * plan->sets + tile->window % plan->sets;
+    const uint64_t row = (uint64_t)set * plan->partitions + partition;
+    return (row * plan->shifts + tile->window / plan->sets) * plan->tiles + tile->tile;
 }
 
 DEVICE void msm_sort_count(grid_place place, const msm_sort_arguments *arguments, void *shared, uint32_t phase) {
     const device_msm_plan *plan = &arguments->plan;
+    const msm_tile tile = msm_tile_of(plan, place.block);
     uint32_t *counters = (uint32_t *)shared;
     if (phase == 0) {
         for (uint32_t p = place.thread; p < plan->partitions; p += place.threads) counters[p] = 0;
     } else if (phase == 1) {
-        const uint32_t window = place.block / plan->tiles, last = msm_tile_last(plan, place.block);
-        for (uint32_t i = msm_tile_first(plan, place.block) + place.thread; i < last; i += place.threads) {
-            const int32_t digit = msm_digit(arguments->lists, window, i);
+        for (uint32_t i = tile.first + place.thread; i < tile.last; i += place.threads) {
+            const int32_t digit = msm_digit(arguments->lists, &tile, i);
             if (digit) device_add(&counters[msm_bucket(digit) >> plan->low_bits], 1);
         }
     } else {
         for (uint32_t p = place.thread; p < plan->partitions; p += place.threads) {
-            arguments->memory.counters[msm_counter(plan, place.block, p)] = counters[p];
+            arguments->memory.counters[msm_counter(plan, &tile, p)] = counters[p];
         }
     }
 }
@@ -135,16 +145,16 @@ KERNEL(msm_sort_count, msm_sort_arguments, MSM_SORT_THREADS, 4, 3)
 
 DEVICE void msm_sort_partition(grid_place place, const msm_sort_arguments *arguments, void *shared, uint32_t phase) {
     const device_msm_plan *plan = &arguments->plan;
+    const msm_tile tile = msm_tile_of(plan, place.block);
     uint32_t *next = (uint32_t *)shared;
     if (phase == 0) {
         for (uint32_t p = place.thread; p < plan->partitions; p += place.threads) {
-            next[p] = arguments->memory.counters[msm_counter(plan, place.block, p)];
+            next[p] = arguments->memory.counters[msm_counter(plan, &tile, p)];
         }
     } else {
-        const uint32_t window = place.block / plan->tiles, last = msm_tile_last(plan, place.block);
-        const uint32_t row = window / plan->sets * plan->count, low = (1u << plan->low_bits) - 1;
-        for (uint32_t i = msm_tile_first(plan, place.block) + place.thread; i < last; i += place.threads) {
-            const int32_t digit = msm_digit(arguments->lists, window, i);
+        const uint32_t row = tile.window / plan->sets * plan->count, low = (1u << plan->low_bits) - 1;
+        for (uint32_t i = tile.first + place.thread; i < tile.last; i += place.threads) {
+            const int32_t digit = msm_digit(arguments->lists, &tile, i);
             if (!digit) continue;
             const uint32_t bucket = msm_bucket(digit), entry = (row + i) << 1 | (digit < 0);
             const uint32_t to = device_add(&next[bucket >> plan->low_bits], 1);
@@ -159,7 +169,7 @@ KERNEL(msm_sort_partition, msm_sort_arguments, MSM_SORT_THREADS, 4, 2)
 /* Where partition `partition` of all sets begins. */
 DEVICE uint32_t msm_partition_start(const msm_sort_arguments *arguments, uint32_t partition) {
     const device_msm_plan *plan = &arguments->plan;
-    if (partition == plan->sets * plan->partitions) return arguments->memory.counts->entries;
+    if (partition == plan->all_sets * plan->partitions) return arguments->memory.counts->entries;
     return arguments->memory.counters[(uint64_t)partition * plan->shifts * plan->tiles];
 }
 
@@ -205,7 +215,7 @@ DEVICE uint32_t msm_length(const msm_sort_arguments *arguments, uint64_t key) {
 /* Adds the pieces of the thread's bucket to the block's counts of lengths. */
 DEVICE void msm_count_pieces(const msm_sort_arguments *arguments, uint32_t *lengths, uint64_t key) {
     const uint32_t piece = arguments->plan.piece;
-    if (key >= (uint64_t)arguments->plan.sets * arguments->plan.buckets) return;
+    if (key >= (uint64_t)arguments->plan.all_sets * arguments->plan.buckets) return;
     const uint32_t length = msm_length(arguments, key);
     if (length >= piece) device_add(&lengths[piece], length / piece);
     if (length % piece) device_add(&lengths[length % piece], 1);
@@ -246,7 +256,7 @@ KERNEL(msm_pieces_order, msm_sort_arguments, 1, 1, 1)
 DEVICE void msm_place_pieces(const msm_sort_arguments *arguments, uint32_t *next, uint64_t key) {
     const msm_sort_memory *memory = &arguments->memory;
     const uint32_t piece = arguments->plan.piece;
-    const uint64_t keys = (uint64_t)arguments->plan.sets * arguments->plan.buckets;
+    const uint64_t keys = (uint64_t)arguments->plan.all_sets * arguments->plan.buckets;
     if (key >= keys) return;
     const uint32_t length = msm_length(arguments, key), full = length / piece, rest = length % piece;
     const uint32_t pieces = full + (rest != 0);
@@ -321,7 +331,7 @@ static inline void msm_recode_run(device_queue *queue, const msm_recode_argument
 static inline void msm_sort_run(device_queue *queue, const msm_sort_arguments *arguments) {
     const device_msm_plan *plan = &arguments->plan;
     const msm_sort_memory *memory = &arguments->memory;
-    const uint64_t counters = device_msm_counters(plan), tiles = (uint64_t)plan->windows * plan->tiles;
+    const uint64_t counters = device_msm_counters(plan), tiles = (uint64_t)plan->multiplications * plan->windows * plan->tiles;
     const uint64_t key_blocks = device_blocks(device_msm_keys(plan), MSM_SORT_THREADS);
     const size_t partition_bytes = plan->partitions * sizeof(uint32_t);
     const size_t bucket_bytes = (((size_t)1 << plan->low_bits) + MSM_SORT_THREADS) * sizeof(uint32_t);
@@ -331,7 +341,7 @@ static inline void msm_sort_run(device_queue *queue, const msm_sort_arguments *a
     LAUNCH(queue, msm_sort_count, tiles, MSM_SORT_THREADS, partition_bytes, arguments);
     scan_run(queue, memory->counters, counters, memory->scan_sums, &memory->counts->entries);
     LAUNCH(queue, msm_sort_partition, tiles, MSM_SORT_THREADS, partition_bytes, arguments);
-    LAUNCH(queue, msm_sort_buckets, (uint64_t)plan->sets * plan->partitions, MSM_SORT_THREADS, bucket_bytes, arguments);
+    LAUNCH(queue, msm_sort_buckets, (uint64_t)plan->all_sets * plan->partitions, MSM_SORT_THREADS, bucket_bytes, arguments);
     LAUNCH(queue, msm_pieces_count, key_blocks, MSM_SORT_THREADS, length_bytes, arguments);
     LAUNCH(queue, msm_pieces_order, 1, 1, 0, arguments);
     LAUNCH(queue, msm_pieces_place, key_blocks, MSM_SORT_THREADS, length_bytes, arguments);

@@ -4,7 +4,8 @@
  * coefficients in bit-reversed order, forward takes those back; nothing is ever reordered. A transform is a few
  * passes over memory. A pass does `levels` stages at once: a block of threads takes 2^levels rows that lie `stride` apart, and
  * a few neighbouring columns of them, into shared memory. Cosets, products and the last step of the quotient happen while a
- * pass reads or writes its elements.
+ * pass reads or writes its elements. Several transforms, one after another in memory, go through the same launches: their tiles
+ * and blocks follow each other, and only the roots begin anew with each.
  */
 #ifndef G16_DEVICE_NTT_H
 #define G16_DEVICE_NTT_H
@@ -109,10 +110,13 @@ DEVICE uint64_t ntt_place(const ntt_pass_arguments *arguments, uint64_t tile, ui
     return block << (arguments->log2 - arguments->first) | row << stride_log2 | group << arguments->columns_log2 | column;
 }
 
+/* Place or block `i` of all transforms, in its own one; count_log2: of those of a transform. */
+DEVICE uint64_t ntt_own(uint64_t i, uint32_t count_log2) { return i & (((uint64_t)1 << count_log2) - 1); }
+
 DEVICE void ntt_load(const ntt_pass_arguments *arguments, fr *tile, uint32_t e, uint64_t place) {
     fr value = arguments->values[place];
     if (arguments->read == NTT_READ_TO_COSET) {
-        ntt_multiply_forward(&value, &value, arguments->table, place);
+        ntt_multiply_forward(&value, &value, arguments->table, ntt_own(place, arguments->log2));
     } else if (arguments->read == NTT_READ_PRODUCT) {
         const fr factor = arguments->factors[place];
         fr_mul(&value, &value, &factor);
@@ -125,7 +129,7 @@ DEVICE void ntt_store(const ntt_pass_arguments *arguments, const fr *tile, uint3
     fr value = tile[e];
     if (arguments->write == NTT_WRITE_QUOTIENT) {
         const fr addend = arguments->addends[place];
-        ntt_multiply_inverse(&value, &value, arguments->table, place);
+        ntt_multiply_inverse(&value, &value, arguments->table, ntt_own(place, arguments->log2));
         fr_add(&value, &addend, &value);
     }
     arguments->values[place] = value;
@@ -166,7 +170,7 @@ DEVICE void ntt_pass(grid_place place, const ntt_pass_arguments *arguments, void
         return;
     }
     const uint32_t tiles_log2 = arguments->log2 - arguments->first - levels - arguments->columns_log2;
-    const uint64_t block = (uint64_t)place.block >> tiles_log2;
+    const uint64_t block = ntt_own((uint64_t)place.block >> tiles_log2, arguments->first);
     /* Levels go downwards for inverse and upwards for forward; an odd one is the lowest. */
     const uint32_t step = arguments->forward ? last - 1 - phase : phase - 1;
     const uint32_t single = odd && step == levels / 2;
@@ -207,8 +211,9 @@ typedef struct ntt_ends {
     fr scale;
 } ntt_ends;
 
-static inline void ntt_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan, uint32_t forward,
-                           const ntt_ends *ends) {
+/* values: of `transforms` transforms. */
+static inline void ntt_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan, uint32_t transforms,
+                           uint32_t forward, const ntt_ends *ends) {
     uint32_t first = forward ? plan->log2 : 0;
     for (uint32_t i = 0; i < plan->passes; i++) {
         const uint32_t levels = plan->levels[forward ? plan->passes - 1 - i : i];
@@ -229,7 +234,7 @@ static inline void ntt_run(device_queue *queue, fr *values, const fr *table, con
         pass.read = i == 0 ? ends->read : NTT_READ_PLAIN;
         pass.write = i == plan->passes - 1 ? ends->write : NTT_WRITE_PLAIN;
         const uint32_t tile_log2 = levels + pass.columns_log2;
-        LAUNCH(queue, ntt_pass, (uint64_t)1 << (plan->log2 - tile_log2), NTT_THREADS, sizeof(fr) << tile_log2, &pass);
+        LAUNCH(queue, ntt_pass, (uint64_t)transforms << (plan->log2 - tile_log2), NTT_THREADS, sizeof(fr) << tile_log2, &pass);
         if (!forward) first += levels;
     }
 }
@@ -243,27 +248,28 @@ static inline ntt_ends ntt_plain_ends(void) {
 }
 
 /* As the host's quotient_to_coset(): values on omega^j -> n times the values on psi * omega^j. */
-static inline void ntt_to_coset_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan) {
+static inline void ntt_to_coset_run(device_queue *queue, fr *values, const fr *table, const ntt_plan *plan,
+                                    uint32_t transforms) {
     ntt_ends ends = ntt_plain_ends();
-    ntt_run(queue, values, table, plan, 0, &ends);
+    ntt_run(queue, values, table, plan, transforms, 0, &ends);
     ends.read = NTT_READ_TO_COSET;
-    ntt_run(queue, values, table, plan, 1, &ends);
+    ntt_run(queue, values, table, plan, transforms, 1, &ends);
 }
 
-/* a, b, c: values on omega^j. Result in a: 2n times the coefficients of h = (A B - C) / (X^n - 1), bit-reversed, as by the
- * host's quotient_combine(). scale: 1/n^2. b and c are used up. */
+/* a, b, c: values on omega^j, of `quotients` quotients. Result in a: 2n times the coefficients of h = (A B - C) / (X^n - 1),
+ * bit-reversed, as by the host's quotient_combine(). scale: 1/n^2. b and c are used up. */
 static inline void ntt_quotient_run(device_queue *queue, fr *a, fr *b, fr *c, const fr *table, const ntt_plan *plan,
-                                    const fr *scale) {
+                                    uint32_t quotients, const fr *scale) {
     ntt_ends ends = ntt_plain_ends();
-    ntt_to_coset_run(queue, a, table, plan);
-    ntt_to_coset_run(queue, b, table, plan);
-    ntt_run(queue, c, table, plan, 0, &ends);
+    ntt_to_coset_run(queue, a, table, plan, quotients);
+    ntt_to_coset_run(queue, b, table, plan, quotients);
+    ntt_run(queue, c, table, plan, quotients, 0, &ends);
     ends.read = NTT_READ_PRODUCT;
     ends.write = NTT_WRITE_QUOTIENT;
     ends.factors = b;
     ends.addends = c;
     ends.scale = *scale;
-    ntt_run(queue, a, table, plan, 0, &ends);
+    ntt_run(queue, a, table, plan, quotients, 0, &ends);
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* device_proof.h - the sums of a whole proof on the device: a key in device memory, the memory of a running proof, and the order of
- * its launches.
+/* device_proof.h - the sums of whole proofs on the device: a key in device memory, the memory of running proofs, and the order of
+ * their launches. Proofs that run together, a batch, go through the same launches; one alone is a batch of one.
  *
  * Three queues, which wait for each other only where they must:
  *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
@@ -127,7 +127,7 @@ DEVICE void proof_product(grid_place place, const proof_product_arguments *argum
 }
 KERNEL(proof_product, proof_product_arguments, POINTS_THREADS, 4, 1)
 
-/* ---- a running proof ------------------------------------------------------------------------------- */
+/* ---- a running batch ------------------------------------------------------------------------------- */
 
 typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
 #define PROOF_QUEUES 3
@@ -147,40 +147,62 @@ typedef enum proof_place {
 /* Domains up to here are proved by a graph: their kernels take microseconds each. */
 #define PROOF_GRAPH_LOG2 17
 
-/* Everything that a running proof touches, and the next one after it. */
+/* Domains above are proved one at a time: one proof fills the GPU. */
+#define PROOF_BATCH_LOG2 17
+
+/* Sums of each proof of a batch: one page-locked block, in which a comes first. */
+typedef struct proof_sums {
+    g1_xyzz *a, *b1, *kz;
+    g2_xyzz *b2;
+} proof_sums;
+
+/* Everything that a running batch touches, and the next one after it. */
 typedef struct proof_memory {
     device_queue queues[PROOF_QUEUES];
     device_mark marks[PROOF_PLACES];
     device_graph graph;
-    uint32_t proofs; /* so far */
-    device_abi_sums *sums; /* page-locked */
-    fr *wires, *a, *b, *c;
+    uint32_t runs;        /* so far */
+    uint32_t room, count; /* proofs at most, and of the batch that runs */
+    device_msm_plan a_plan, b_plan, kz_plan; /* of `room` proofs */
+    proof_sums sums;
+    fr *wires, *a, *b, *c; /* of each proof; of the domain but for wires */
     int32_t *w_digits, *h_digits;
     msm_sort_memory a_sort, b_sort, kz_sort;
     g1_msm_memory a_sums, kz_sums;
     g2_msm_memory b2_sums;
 } proof_memory;
 
-/* What B in G1 takes besides. */
+/* What B in G1, one proof after another, takes besides. */
 typedef struct proof_b1_memory {
     msm_sort_memory sort;
     g1_msm_memory sums;
 } proof_b1_memory;
 
+/* Plans of batches of `room` proofs. 0 when they do not fit. */
+static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, uint32_t room) {
+    memory->room = room;
+    memory->a_plan = device_msm_plan_batch(key->a_plan, room);
+    memory->b_plan = device_msm_plan_batch(key->b_plan, room);
+    memory->kz_plan = device_msm_plan_batch(key->kz_plan, room);
+    return device_msm_fits(&memory->a_plan) && device_msm_fits(&memory->b_plan) && device_msm_fits(&memory->kz_plan);
+}
+
+/* After proof_memory_plan(). */
 static inline void proof_memory_allocate(device_queue *queue, proof_memory *memory, const proof_key *key) {
-    const size_t n_bytes = sizeof(fr) << key->domain_log2, windows = key->a_plan.windows;
-    memory->wires = (fr *)device_allocate(queue, key->wires * sizeof(fr));
-    memory->a = (fr *)device_allocate(queue, n_bytes);
-    memory->b = (fr *)device_allocate(queue, n_bytes);
-    memory->c = (fr *)device_allocate(queue, n_bytes);
-    memory->w_digits = (int32_t *)device_allocate(queue, windows * key->wires * sizeof(int32_t));
-    memory->h_digits = (int32_t *)device_allocate(queue, windows * key->z_count * sizeof(int32_t));
-    msm_sort_allocate(queue, &memory->a_sort, &key->a_plan);
-    msm_sort_allocate(queue, &memory->b_sort, &key->b_plan);
-    msm_sort_allocate(queue, &memory->kz_sort, &key->kz_plan);
-    g1_msm_allocate(queue, &memory->a_sums, &key->a_plan);
-    g1_msm_allocate(queue, &memory->kz_sums, &key->kz_plan);
-    g2_msm_allocate(queue, &memory->b2_sums, &key->b_plan);
+    const size_t n = (size_t)memory->room << key->domain_log2, wires = (size_t)memory->room * key->wires;
+    const size_t windows = key->a_plan.windows;
+    memory->wires = (fr *)device_allocate(queue, wires * sizeof(fr));
+    memory->a = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->b = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->c = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->w_digits = (int32_t *)device_allocate(queue, windows * wires * sizeof(int32_t));
+    memory->h_digits = (int32_t *)device_allocate(queue, windows * n * sizeof(int32_t));
+    msm_sort_allocate(queue, &memory->a_sort, &memory->a_plan);
+    msm_sort_allocate(queue, &memory->b_sort, &memory->b_plan);
+    msm_sort_allocate(queue, &memory->kz_sort, &memory->kz_plan);
+    g1_msm_allocate(queue, &memory->a_sums, &memory->a_plan);
+    g1_msm_allocate(queue, &memory->kz_sums, &memory->kz_plan);
+    g2_msm_allocate(queue, &memory->b2_sums, &memory->b_plan);
 }
 
 static inline void proof_memory_release(proof_memory *memory) {
@@ -208,16 +230,28 @@ static inline void proof_b1_release(proof_b1_memory *memory) {
     g1_msm_release(&memory->sums);
 }
 
+static inline size_t proof_sums_bytes(const proof_memory *memory) {
+    return memory->room * (3 * sizeof(g1_xyzz) + sizeof(g2_xyzz));
+}
+
+/* After proof_memory_plan(). */
 static inline void proof_queues_create(proof_memory *memory) {
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
     for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
-    memory->sums = (device_abi_sums *)device_host_allocate(sizeof *memory->sums);
-    if (!memory->sums && memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
+    g1_xyzz *sums = (g1_xyzz *)device_host_allocate(proof_sums_bytes(memory));
+    if (!sums) {
+        if (memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
+        return;
+    }
+    memory->sums.a = sums;
+    memory->sums.b1 = sums + memory->room;
+    memory->sums.kz = sums + 2 * memory->room;
+    memory->sums.b2 = (g2_xyzz *)(sums + 3 * memory->room);
 }
 
 static inline void proof_queues_destroy(proof_memory *memory) {
     device_graph_release(&memory->graph);
-    device_host_release(memory->sums);
+    device_host_release(memory->sums.a);
     for (int i = 0; i < PROOF_PLACES; i++) device_mark_destroy(&memory->marks[i]);
     for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
 }
@@ -240,94 +274,106 @@ static inline void proof_write_rows(device_queue *queue, fr *to, const void *val
 }
 
 /* wires_queue: the one that copies the wires. */
-static inline void proof_upload(proof_memory *memory, const proof_key *key, const device_abi_witness *witness,
+static inline void proof_upload(proof_memory *memory, const proof_key *key, const device_abi_witness *witnesses,
                                 proof_queue wires_queue) {
-    proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->a, witness->a, key);
-    proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->b, witness->b, key);
-    device_write(&memory->queues[wires_queue], memory->wires, witness->wires, key->wires * sizeof(fr));
+    for (uint32_t i = 0; i < memory->count; i++) {
+        const size_t rows = (size_t)i << key->domain_log2, wires = (size_t)i * key->wires;
+        proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->a + rows, witnesses[i].a, key);
+        proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->b + rows, witnesses[i].b, key);
+        device_write(&memory->queues[wires_queue], memory->wires + wires, witnesses[i].wires, key->wires * sizeof(fr));
+    }
 }
 
 static inline void proof_quotient(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
-    const uint64_t n = (uint64_t)1 << key->domain_log2;
+    const uint64_t n = (uint64_t)memory->count << key->domain_log2;
     const proof_product_arguments product = {memory->c, memory->a, memory->b, n};
     msm_recode_arguments recode;
     memset(&recode, 0, sizeof recode);
     recode.digits = memory->h_digits;
     recode.values = memory->a;
-    recode.count = key->z_count;
+    recode.count = (uint32_t)n; /* one or a few of each proof are for no base */
     recode.window_bits = key->window_bits;
     recode.windows = key->kz_plan.windows;
     memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
     LAUNCH(queue, proof_product, device_blocks(n, POINTS_THREADS), POINTS_THREADS, 0, &product);
-    ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, &key->product_scale);
+    ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, memory->count, &key->product_scale);
     msm_recode_run(queue, &recode);
     proof_mark(memory, PROOF_QUOTIENT, PROOF_H);
 }
 
 static inline void proof_digits(proof_memory *memory, const proof_key *key) {
-    const msm_recode_arguments recode = {memory->w_digits, memory->wires, {1}, key->wires, key->window_bits, key->a_plan.windows};
+    const uint32_t wires = memory->count * key->wires;
+    const msm_recode_arguments recode = {memory->w_digits, memory->wires, {1}, wires, key->window_bits, key->a_plan.windows};
     proof_wait(memory, PROOF_A, PROOF_FORK);
     msm_recode_run(&memory->queues[PROOF_A], &recode);
     proof_mark(memory, PROOF_A, PROOF_DIGITS);
 }
 
-/* One list of bases, with the digits of wires. */
-static inline msm_sort_arguments proof_list(const proof_memory *memory, const proof_key *key, const device_msm_plan *plan,
+/* One list of bases, with the digits of the wires of the first of the batch's proofs, plan.multiplications. */
+static inline msm_sort_arguments proof_list(const proof_memory *memory, const proof_key *key, device_msm_plan plan,
                                             const uint32_t *wires, const msm_sort_memory *sort) {
-    const msm_list list = {memory->w_digits, key->wires, wires, plan->count};
+    const msm_list list = {memory->w_digits, (uint64_t)memory->count * key->wires, key->wires, wires, plan.count};
     msm_sort_arguments arguments;
     memset(&arguments, 0, sizeof arguments);
-    arguments.plan = *plan;
+    arguments.plan = plan;
     arguments.lists[0] = list;
     arguments.memory = *sort;
     return arguments;
 }
 
 static inline void proof_a(proof_memory *memory, const proof_key *key) {
-    const msm_sort_arguments sort = proof_list(memory, key, &key->a_plan, key->a_wires, &memory->a_sort);
+    const device_msm_plan plan = device_msm_plan_first(memory->a_plan, memory->count);
+    const msm_sort_arguments sort = proof_list(memory, key, plan, key->a_wires, &memory->a_sort);
     g1_msm_run(&memory->queues[PROOF_A], &sort, key->a, &memory->a_sums);
     proof_mark(memory, PROOF_A, PROOF_A_DONE);
 }
 
+/* Reads the sums of proofs and wipes them on the device. */
+static inline void proof_take(device_queue *queue, void *to_host, void *results, size_t bytes) {
+    device_read_later(queue, to_host, results, bytes);
+    device_zero(queue, results, bytes);
+}
+
+static inline void proof_b1(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
+    device_queue *queue = &memory->queues[PROOF_B];
+    for (uint32_t i = 0; i < memory->count; i++) {
+        msm_sort_arguments sort = proof_list(memory, key, key->b1_plan, key->b_wires, &b1->sort);
+        sort.lists[0].digits += (size_t)i * key->wires;
+        g1_msm_run(queue, &sort, key->b1, &b1->sums);
+        proof_take(queue, memory->sums.b1 + i, b1->sums.results, sizeof(g1_xyzz));
+    }
+}
+
 static inline void proof_b(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
-    const msm_sort_arguments sort = proof_list(memory, key, &key->b_plan, key->b_wires, &memory->b_sort);
+    const device_msm_plan plan = device_msm_plan_first(memory->b_plan, memory->count);
+    const msm_sort_arguments sort = proof_list(memory, key, plan, key->b_wires, &memory->b_sort);
     proof_wait(memory, PROOF_B, PROOF_DIGITS);
     g2_msm_run(&memory->queues[PROOF_B], &sort, key->b2, &memory->b2_sums);
     proof_mark(memory, PROOF_B, PROOF_B2_DONE);
-    if (b1) {
-        const msm_sort_arguments sort1 = proof_list(memory, key, &key->b1_plan, key->b_wires, &b1->sort);
-        g1_msm_run(&memory->queues[PROOF_B], &sort1, key->b1, &b1->sums);
-    }
+    if (b1) proof_b1(memory, key, b1);
     proof_mark(memory, PROOF_B, PROOF_B_DONE);
 }
 
 static inline void proof_kz(proof_memory *memory, const proof_key *key) {
-    const msm_list k = {memory->w_digits + key->public_wires, key->wires, NULL, key->k_count};
-    const msm_list z = {memory->h_digits, key->z_count, NULL, key->z_count};
-    msm_sort_arguments sort = proof_list(memory, key, &key->kz_plan, NULL, &memory->kz_sort);
-    sort.lists[0] = k;
+    const uint64_t n = (uint64_t)1 << key->domain_log2;
+    const device_msm_plan plan = device_msm_plan_first(memory->kz_plan, memory->count);
+    const msm_list z = {memory->h_digits, memory->count * n, n, NULL, key->z_count};
+    msm_sort_arguments sort = proof_list(memory, key, plan, NULL, &memory->kz_sort);
+    sort.lists[0].digits += key->public_wires;
+    sort.lists[0].count = key->k_count;
     sort.lists[1] = z;
     proof_wait(memory, PROOF_QUOTIENT, PROOF_DIGITS);
     g1_msm_run(&memory->queues[PROOF_QUOTIENT], &sort, key->kz, &memory->kz_sums);
 }
 
-/* Reads the sums and wipes them on the device. */
-static inline void proof_read(proof_memory *memory, const proof_b1_memory *b1) {
+static inline void proof_read(proof_memory *memory) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
-    device_abi_sums *sums = memory->sums;
     proof_wait(memory, PROOF_QUOTIENT, PROOF_A_DONE);
     proof_wait(memory, PROOF_QUOTIENT, PROOF_B_DONE);
-    device_read_later(queue, sums->a, memory->a_sums.result, sizeof sums->a);
-    device_read_later(queue, sums->b2, memory->b2_sums.result, sizeof sums->b2);
-    device_read_later(queue, sums->kz, memory->kz_sums.result, sizeof sums->kz);
-    device_zero(queue, memory->a_sums.result, sizeof sums->a);
-    device_zero(queue, memory->b2_sums.result, sizeof sums->b2);
-    device_zero(queue, memory->kz_sums.result, sizeof sums->kz);
-    if (b1) {
-        device_read_later(queue, sums->b1, b1->sums.result, sizeof sums->b1);
-        device_zero(queue, b1->sums.result, sizeof sums->b1);
-    }
+    proof_take(queue, memory->sums.a, memory->a_sums.results, memory->count * sizeof(g1_xyzz));
+    proof_take(queue, memory->sums.b2, memory->b2_sums.results, memory->count * sizeof(g2_xyzz));
+    proof_take(queue, memory->sums.kz, memory->kz_sums.results, memory->count * sizeof(g1_xyzz));
 }
 
 /* From what was copied to the device to the sums on the host. The three queues begin and end with the quotient's. 0 when it was
@@ -342,7 +388,7 @@ static inline int proof_compute(proof_memory *memory, const proof_key *key, cons
     proof_a(memory, key);
     if (device_is_cancelled(cancel)) return 0;
     proof_kz(memory, key);
-    proof_read(memory, b1);
+    proof_read(memory);
     return 1;
 }
 
@@ -358,9 +404,10 @@ static inline void proof_capture(proof_memory *memory, const proof_key *key) {
     }
 }
 
-/* Whether there is a graph. It is made with the second proof: by then all kernels are loaded, which a capture could not do. */
+/* Whether there is a graph, for proofs alone: in a batch a launch takes long enough. It is made with the second proof: by then
+ * all kernels are loaded, which a capture could not do. */
 static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
-    if (memory->proofs == 1 && key->domain_log2 <= PROOF_GRAPH_LOG2) proof_capture(memory, key);
+    if (memory->room == 1 && memory->runs == 1 && key->domain_log2 <= PROOF_GRAPH_LOG2) proof_capture(memory, key);
     return memory->graph.ready;
 }
 
@@ -375,13 +422,25 @@ static inline void proof_times(const proof_memory *memory, device_abi_times *tim
     times->b1 = device_nanoseconds(&marks[PROOF_B2_DONE], &marks[PROOF_B_DONE]);
 }
 
-/* b1: NULL, or memory for B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
+static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *sums, int with_b1) {
+    for (uint32_t i = 0; i < memory->count; i++) {
+        memcpy(sums[i].a, &memory->sums.a[i], sizeof sums[i].a);
+        memcpy(sums[i].b2, &memory->sums.b2[i], sizeof sums[i].b2);
+        memcpy(sums[i].kz, &memory->sums.kz[i], sizeof sums[i].kz);
+        if (with_b1) memcpy(sums[i].b1, &memory->sums.b1[i], sizeof sums[i].b1);
+    }
+}
+
+/* A batch of count proofs, for which the memory has room. b1: NULL, or memory for B in G1. Whatever happens, nothing is left in
+ * the queues. 0 when it was cancelled. */
 static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
-                            const device_abi_witness *witness, const proof_b1_memory *b1, const int32_t *cancel) {
-    const int by_graph = proof_has_graph(memory, key) && !b1;
+                            const device_abi_witness *witnesses, uint32_t count, const proof_b1_memory *b1,
+                            const int32_t *cancel) {
     int complete = 0;
+    memory->count = count;
+    const int by_graph = proof_has_graph(memory, key) && !b1;
     proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
-    proof_upload(memory, key, witness, by_graph ? PROOF_QUOTIENT : PROOF_A);
+    proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
     if (!device_is_cancelled(cancel)) {
         if (by_graph) {
             device_graph_launch(&memory->queues[PROOF_QUOTIENT], &memory->graph);
@@ -392,15 +451,12 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
         proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
     }
     for (int i = 0; i < PROOF_QUEUES; i++) device_finish(&memory->queues[i]);
-    if (memory->proofs < UINT32_MAX) memory->proofs++;
+    if (memory->runs < UINT32_MAX) memory->runs++;
     if (complete) {
         proof_times(memory, times, by_graph);
-        memcpy(sums->a, memory->sums->a, sizeof sums->a);
-        memcpy(sums->b2, memory->sums->b2, sizeof sums->b2);
-        memcpy(sums->kz, memory->sums->kz, sizeof sums->kz);
-        if (b1) memcpy(sums->b1, memory->sums->b1, sizeof sums->b1);
+        proof_copy_sums(memory, sums, b1 != NULL);
     }
-    memset(memory->sums, 0, sizeof *memory->sums);
+    memset(memory->sums.a, 0, proof_sums_bytes(memory));
     return complete;
 }
 

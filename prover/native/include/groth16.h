@@ -288,7 +288,7 @@ G16_API g16_status g16_device_open(g16_device **device, const char *library, uin
 G16_API void g16_device_close(g16_device *device);
 G16_API g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error);
 
-/* Device memory that the key would take, and that each running proof under it takes besides. */
+/* Device memory that the key would take, and that each running proof under it takes besides when it is made alone. */
 G16_API size_t g16_device_key_bytes(const g16_device *device, const g16_key *key);
 G16_API size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key);
 
@@ -313,6 +313,30 @@ G16_API g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device
                                                   g16_blinding form, const uint8_t *first, const uint8_t *second,
                                                   const uint8_t *inputs, size_t count, void *scratch,
                                                   size_t scratch_size, const g16_cancel *cancel, g16_error *error);
+
+/* Proofs of the key that one call of g16_device_prove_many() makes at most on this device: 1 for domains above 2^17, of which one
+ * proof fills a GPU, else a power of two up to 64 whose proofs take an eighth of the budget at most, or 1. */
+G16_API size_t g16_device_batch_limit(const g16_device *device, const g16_key *key);
+
+/* Host memory that a batch needs; page-locked memory takes its place as for a proof alone. */
+G16_API size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_device_key *key, size_t batch);
+
+/* Several proofs of one key, 1 to g16_device_batch_limit(), whose sums are made in the same launches: the same results as one by one.
+ * proofs: batch times G16_PROOF_BYTES; inputs: batch pointers to count inputs each; statuses: one each; errors: NULL or one
+ * each. A malformed or unsatisfied input fails alone: its status says so, the others are made, and the call is G16_OK. Whatever
+ * ends the call otherwise is its result, and the status and error of every proof that had not failed before. The engine's
+ * threads solve a witness each. Where another key has taken the memory, the batch is made in parts. stage_ns: as of
+ * g16_device_prove(), of the whole batch. */
+G16_API g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
+                                         uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
+                                         void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors);
+
+/* The same with given blinding, first and second: batch times 32 bytes. For tests only. */
+G16_API g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
+                                                       g16_status *statuses, g16_blinding form, const uint8_t *first,
+                                                       const uint8_t *second, const uint8_t *const *inputs, size_t count,
+                                                       size_t batch, void *scratch, size_t scratch_size,
+                                                       const g16_cancel *cancel, g16_error *errors);
 
 /* ---- trusted setup ------------------------------------------------------------- */
 

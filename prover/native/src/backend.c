@@ -44,6 +44,7 @@
 #include "fold_impl.h"
 #include "groth16_prove_impl.h"
 #include "groth16_device_impl.h"
+#include "groth16_device_batch_impl.h"
 #include "groth16_verify_impl.h"
 #include "groth16_setup_impl.h"
 
@@ -65,6 +66,8 @@ const g16_backend G16_BACKEND_TABLE = {
     .device_key = groth16_device_key,
     .device_scratch_bytes = groth16_device_scratch_bytes,
     .device_prove = groth16_device_prove,
+    .device_batch_scratch_bytes = groth16_device_batch_scratch_bytes,
+    .device_prove_batch = groth16_device_prove_batch,
     .verify = groth16_verify,
     .setup = groth16_setup,
     .fr_to_bytes = witness_solver_to_bytes,

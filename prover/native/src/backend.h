@@ -19,6 +19,7 @@ struct device_abi_key;
 struct device_abi_sums;
 struct device_abi_times;
 struct device_abi_witness;
+struct device_batch;
 
 /* A forward-only view of a key file. */
 typedef struct byte_reader {
@@ -38,11 +39,12 @@ static inline void table_progress_add(table_progress *progress, uint64_t amount)
     if (progress->permille) __atomic_store_n(progress->permille, (uint32_t)(done < progress->all ? done * 1000 / progress->all : 1000), __ATOMIC_RELAXED);
 }
 
-/* What makes the sums of a proof on a device (device.c). */
+/* What makes the sums of `count` proofs on a device (device.c). */
 typedef struct device_summer {
     void *handle;
     g16_status (*sum)(void *handle, struct device_abi_sums *sums, struct device_abi_times *times,
-                      const struct device_abi_witness *witness, int with_b1, const g16_cancel *cancel, g16_error *error);
+                      const struct device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
+                      g16_error *error);
 } device_summer;
 
 typedef struct g16_backend {
@@ -96,6 +98,12 @@ typedef struct g16_backend {
                                uint64_t *stage_ns, g16_blinding form, const uint8_t *first, const uint8_t *second,
                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                                const g16_cancel *cancel, g16_error *error);
+
+    /* groth16_device_batch_impl.h: several proofs together. */
+    size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);
+    g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const device_summer *summer,
+                                     const struct device_batch *batch, uint64_t *stage_ns, void *scratch,
+                                     size_t scratch_size, const g16_cancel *cancel);
 
     /* groth16_verify_impl.h */
     g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,

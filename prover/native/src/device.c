@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "device_abi.h"
+#include "device_batch.h"
 #include "key.h"
 #include "os_random.h"
 
@@ -15,6 +16,7 @@ struct g16_device_key {
     const g16_device *device;
     const g16_key *key;
     void *handle;
+    size_t batch_limit;
 };
 
 /* ---- the library ------------------------------------------------------------------ */
@@ -121,6 +123,17 @@ size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key) {
     return device->library->proof_bytes(device->handle, &data);
 }
 
+static size_t device_batch_limit(const g16_device *device, const device_abi_key *data) {
+    const uint32_t limit = device->library->batch_limit(device->handle, data);
+    return limit < 1 ? 1 : limit < DEVICE_BATCH_MOST ? limit : DEVICE_BATCH_MOST;
+}
+
+size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device_batch_limit(device, &data);
+}
+
 g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
                                const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
@@ -133,6 +146,7 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
     made->device = device;
     made->key = key;
     key->backend->device_key(key, &data);
+    made->batch_limit = device_batch_limit(device, &data);
     const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
     if (status != DEVICE_ABI_OK) {
         free(made);
@@ -150,12 +164,30 @@ void g16_device_key_destroy(g16_device_key *key) {
 
 /* ---- proofs ------------------------------------------------------------------------- */
 
+static void device_add_times(device_abi_times *times, const device_abi_times *more) {
+    times->quotient += more->quotient;
+    times->a += more->a;
+    times->b1 += more->b1;
+    times->b2 += more->b2;
+    times->kz += more->kz;
+}
+
+/* Adds to times. Where memory is short, the two halves of a batch are tried one after the other. */
 static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
-                             const device_abi_witness *witness, int with_b1, const g16_cancel *cancel, g16_error *error) {
+                             const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
+                             g16_error *error) {
     const g16_device_key *key = handle;
     char message[DEVICE_ABI_MESSAGE] = "";
-    const device_abi_library *library = key->device->library;
-    return device_result(library->prove(key->handle, sums, times, witness, with_b1, cancel, message), message, error);
+    device_abi_times own;
+    memset(&own, 0, sizeof own);
+    const device_abi_status done =
+        key->device->library->prove(key->handle, sums, &own, witnesses, count, with_b1, cancel, message);
+    device_add_times(times, &own);
+    if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return device_result(done, message, error);
+    const uint32_t half = count / 2;
+    const g16_status status = device_sum(handle, sums, times, witnesses, half, with_b1, cancel, error);
+    if (status != G16_OK) return status;
+    return device_sum(handle, sums + half, times, witnesses + half, count - half, with_b1, cancel, error);
 }
 
 size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
@@ -205,5 +237,101 @@ g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *pr
     status = device_prove(engine, key, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0], blinding[1], inputs, count,
                           scratch, scratch_size, cancel, error);
     os_random_wipe(blinding, sizeof blinding);
+    return status;
+}
+
+/* ---- batches ------------------------------------------------------------------------ */
+
+size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_device_key *key, size_t batch) {
+    if (batch == 1) return g16_device_prove_scratch_bytes(engine, key);
+    return key->key->backend->device_batch_scratch_bytes(key->key, batch);
+}
+
+/* A proof alone has all threads for its witness. */
+static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->form, batch->first, batch->second,
+                                           batch->inputs[0], batch->count, scratch, scratch_size, cancel, batch->errors);
+    batch->statuses[0] = status;
+    return device_batch_is_own(status) ? G16_OK : status;
+}
+
+/* Page-locked memory is taken for a power of two, so that batches of other sizes find it, too. */
+static g16_status device_prove_batch(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                     void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    const device_abi_library *library = key->device->library;
+    const g16_backend *backend = key->key->backend;
+    const device_summer summer = {.handle = key, .sum = device_sum};
+    size_t room = 1;
+    while (room < batch->size) room *= 2;
+    const size_t room_bytes = backend->device_batch_scratch_bytes(key->key, room);
+    const int enough = scratch_size >= backend->device_batch_scratch_bytes(key->key, batch->size);
+    void *staging = enough ? library->staging_take(key->handle, room_bytes) : NULL;
+    const g16_status status =
+        backend->device_prove_batch(key->key, engine->pool, &summer, batch, stage_ns, staging ? staging : scratch,
+                                    staging ? room_bytes : scratch_size, cancel);
+    if (staging) library->staging_give_back(key->handle, staging);
+    return status;
+}
+
+static g16_status device_prove_all(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    return batch->size == 1 ? device_prove_one(engine, key, stage_ns, batch, scratch, scratch_size, cancel)
+                            : device_prove_batch(engine, key, stage_ns, batch, scratch, scratch_size, cancel);
+}
+
+static g16_status device_draw_blinding(const device_batch *batch, uint8_t *first, uint8_t *second) {
+    uint8_t drawn[2][32];
+    g16_error error;
+    g16_status status = G16_OK;
+    for (size_t i = 0; i < batch->size; i++) {
+        status = os_random_blinding(drawn, &error);
+        if (status != G16_OK) break;
+        memcpy(first + 32 * i, drawn[0], sizeof drawn[0]);
+        memcpy(second + 32 * i, drawn[1], sizeof drawn[1]);
+    }
+    os_random_wipe(drawn, sizeof drawn);
+    if (status != G16_OK) device_batch_fail(batch, status, &error);
+    return status;
+}
+
+/* A batch that cannot begin is refused as a whole, each proof with the reason. */
+static g16_status device_check_batch(const g16_engine *engine, const g16_device_key *key, const device_batch *batch,
+                                     const void *scratch) {
+    g16_error error;
+    int complete = batch->proofs && batch->first && batch->second && batch->inputs && scratch;
+    if (!batch->statuses) return G16_INVALID_ARGUMENT;
+    for (size_t i = 0; i < batch->size && complete; i++) complete = batch->inputs[i] || !batch->count;
+    memset(&error, 0, sizeof error);
+    g16_status status = device_check(engine, key, complete, &error);
+    if (status == G16_OK && (batch->size < 1 || batch->size > key->batch_limit)) {
+        status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %zu proofs, not %zu",
+                          key->batch_limit, batch->size);
+    }
+    for (size_t i = 0; i < batch->size; i++) batch->statuses[i] = G16_OK;
+    if (status != G16_OK) device_batch_fail(batch, status, &error);
+    return status;
+}
+
+g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
+                                               g16_status *statuses, g16_blinding form, const uint8_t *first,
+                                               const uint8_t *second, const uint8_t *const *inputs, size_t count,
+                                               size_t batch, void *scratch, size_t scratch_size,
+                                               const g16_cancel *cancel, g16_error *errors) {
+    const device_batch given = {batch, count, form, first, second, inputs, proofs, statuses, errors};
+    const g16_status status = device_check_batch(engine, key, &given, scratch);
+    return status == G16_OK ? device_prove_all(engine, key, NULL, &given, scratch, scratch_size, cancel) : status;
+}
+
+g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
+                                 uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
+                                 void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
+    uint8_t first[32 * DEVICE_BATCH_MOST], second[32 * DEVICE_BATCH_MOST];
+    const device_batch given = {batch, count, G16_BLINDING_RERANDOMISED, first, second, inputs, proofs, statuses, errors};
+    g16_status status = device_check_batch(engine, key, &given, scratch);
+    if (status == G16_OK) status = device_draw_blinding(&given, first, second);
+    if (status == G16_OK) status = device_prove_all(engine, key, stage_ns, &given, scratch, scratch_size, cancel);
+    os_random_wipe(first, sizeof first);
+    os_random_wipe(second, sizeof second);
     return status;
 }

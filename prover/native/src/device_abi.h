@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Changes with any change of this file that the other side could notice. */
-#define DEVICE_ABI_VERSION 1
+#define DEVICE_ABI_VERSION 2
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -66,7 +66,7 @@ typedef struct device_abi_sums {
     uint64_t b2[32];
 } device_abi_sums;
 
-/* Time between events on the device, in nanoseconds. Parts of a proof overlap. */
+/* Time between events on the device, in nanoseconds, of a batch as a whole. Parts of it overlap. */
 typedef struct device_abi_times {
     uint64_t quotient, a, b1, b2, kz;
 } device_abi_times;
@@ -80,7 +80,7 @@ typedef struct device_abi_library {
     void (*close)(void *device); /* after its keys */
     device_abi_status (*describe)(void *device, device_abi_info *info, char *message);
     uint64_t (*key_bytes)(void *device, const device_abi_key *key);
-    uint64_t (*proof_bytes)(void *device, const device_abi_key *key);
+    uint64_t (*proof_bytes)(void *device, const device_abi_key *key); /* of a proof alone */
     /* cancel: NULL, or a flag that ends the call when it is not 0. */
     device_abi_status (*key_load)(void *device, void **key, const device_abi_key *data, const int32_t *cancel, char *message);
     void (*key_destroy)(void *key);
@@ -88,8 +88,10 @@ typedef struct device_abi_library {
      * serves as well, more slowly. */
     void *(*staging_take)(void *key, uint64_t bytes);
     void (*staging_give_back)(void *key, void *memory);
-    device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witness,
-                               int with_b1, const int32_t *cancel, char *message);
+    /* A batch of 1 to batch_limit() proofs, which go through the same launches; sums and witnesses: of each. */
+    device_abi_status (*prove)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_witness *witnesses,
+                               uint32_t count, int with_b1, const int32_t *cancel, char *message);
+    uint32_t (*batch_limit)(void *device, const device_abi_key *key);
 } device_abi_library;
 
 typedef const device_abi_library *(*device_abi_entry)(void);

@@ -107,7 +107,7 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
     prove_add_time(&timer, G16_STAGE_WITNESS, start);
     if (status == G16_OK) {
         const device_abi_witness witness = {arrays.wires, arrays.a, arrays.b};
-        status = summer->sum(summer->handle, &sums, &times, &witness, form == G16_BLINDING_CLASSICAL, cancel, error);
+        status = summer->sum(summer->handle, &sums, &times, &witness, 1, form == G16_BLINDING_CLASSICAL, cancel, error);
     }
     if (status == G16_OK) {
         prove_base base;

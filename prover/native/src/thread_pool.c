@@ -189,8 +189,17 @@ static g16_status job_run(thread_pool *pool, job *j) {
     return j->cancelled ? G16_CANCELLED : G16_OK;
 }
 
+static g16_status loop_alone(uint32_t count, thread_pool_fn run, void *argument, const g16_cancel *cancel) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (g16_is_cancelled(cancel)) return G16_CANCELLED;
+        run(argument, i, 0);
+    }
+    return count == 0 && g16_is_cancelled(cancel) ? G16_CANCELLED : G16_OK;
+}
+
 g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
                            const g16_cancel *cancel) {
+    if (!pool) return loop_alone(count, run, argument, cancel);
     job j;
     memset(&j, 0, sizeof j);
     j.run = run;

@@ -2,7 +2,7 @@
  *
  * A pool of `threads` workers counts the calling thread: it starts threads - 1 of its own. Many
  * callers may run jobs at once; each caller works on its own job and the pool's threads help
- * whichever job has work ready. Tasks must not start jobs on the same pool.
+ * whichever job has work ready. Tasks must not start jobs on the same pool; a loop without a pool they may run.
  */
 #ifndef G16_THREAD_POOL_H
 #define G16_THREAD_POOL_H
@@ -33,8 +33,8 @@ g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
 void thread_pool_destroy(thread_pool *pool);
 uint32_t thread_pool_threads(const thread_pool *pool);
 
-/* Runs run(argument, i, worker) for i = 0 .. count-1 in any order and returns when all are done.
- * G16_CANCELLED when the flag was raised before the last one had started. */
+/* Runs run(argument, i, worker) for i = 0 .. count-1 in any order and returns when all are done. pool: NULL for the calling
+ * thread alone. G16_CANCELLED when the flag was raised before the last one had started. */
 g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
                            const g16_cancel *cancel);
 

@@ -8,11 +8,11 @@
 #include "gpu_generators.h"
 
 typedef struct t_msm_shape {
-    uint32_t count, first_list, window_bits, sets, order;
+    uint32_t count, first_list, window_bits, sets, order, multiplications, room;
 } t_msm_shape;
 
 typedef struct t_ntt_shape {
-    uint32_t log2, last_levels, levels, order;
+    uint32_t log2, last_levels, levels, order, transforms;
 } t_ntt_shape;
 
 #define DECLARE(side)                                                                                         \
@@ -94,22 +94,24 @@ static void check_multiples(const group *g, uint32_t count) {
     free(expected), free(got);
 }
 
+#define MOST 3 /* multiplications, or transforms, at once */
+
 /* kind: 0 random scalars, 1 equal ones, 2 zeros */
-static void check_msm(const group *g, uint32_t count, uint32_t window_bits, uint32_t sets, int kind) {
-    uint8_t *points = take(g->bytes * count), expected[128] = {0}, got[128] = {1};
-    uint64_t *values = take((size_t)32 * count);
-    const t_msm_shape shape = {count, count / 3, window_bits, sets, 0};
+static void check_msm(const group *g, uint32_t count, uint32_t window_bits, uint32_t sets, uint32_t multiplications, int kind) {
+    uint8_t *points = take(g->bytes * count), expected[MOST * 128] = {0}, got[MOST * 128] = {1};
+    uint64_t *values = take((size_t)32 * count * multiplications);
+    const t_msm_shape shape = {count, count / 3, window_bits, sets, 0, multiplications, multiplications + 1};
     char detail[64];
-    snprintf(detail, sizeof detail, "msm, window %u, sets %u, kind %d", window_bits, sets, kind);
+    snprintf(detail, sizeof detail, "%u msm, window %u, sets %u, kind %d", multiplications, window_bits, sets, kind);
     int ok = g->multiples[0](points, (const uint8_t *)g->generator, 0, count) == 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < (size_t)count * multiplications; i++) {
         random_value(values + 4 * i);
         if (kind == 1) memcpy(values + 4 * i, FR_ONE.v, 32);
         if (kind == 2) memset(values + 4 * i, 0, 32);
     }
     ok = ok && g->msm[0](expected, points, (uint8_t *)values, &shape) == 0 &&
          g->msm[1](got, points, (uint8_t *)values, &shape) == 0;
-    report(g->name, detail, count, ok && !memcmp(expected, got, g->bytes));
+    report(g->name, detail, count, ok && !memcmp(expected, got, g->bytes * multiplications));
     free(points), free(values);
 }
 
@@ -117,7 +119,7 @@ static void check_msm(const group *g, uint32_t count, uint32_t window_bits, uint
 static void check_large_msm(const group *g, uint32_t count, uint32_t window_bits, uint32_t sets) {
     uint8_t *points = take(g->bytes * count), expected[128] = {0}, got[128] = {1};
     fr *values = take(sizeof(fr) * count), sum = FR_ZERO;
-    const t_msm_shape shape = {count, count, window_bits, sets, 0}, one = {1, 1, 8, 0, 0};
+    const t_msm_shape shape = {count, count, window_bits, sets, 0, 1, 1}, one = {1, 1, 8, 0, 0, 1, 1};
     char detail[64];
     snprintf(detail, sizeof detail, "large msm, window %u, sets %u", window_bits, sets);
     for (size_t i = 0; i < count; i++) {
@@ -147,12 +149,12 @@ static fr *table_of(uint32_t log2) {
 }
 
 /* Every step against the host, and the quotient. */
-static void check_ntt(uint32_t log2) {
-    const size_t n = (size_t)1 << log2, bytes = n * sizeof(fr);
-    const t_ntt_shape shape = {log2, 0, 0, 0};
+static void check_ntt(uint32_t log2, uint32_t transforms) {
+    const size_t n = (size_t)1 << log2, bytes = transforms * n * sizeof(fr);
+    const t_ntt_shape shape = {log2, 0, 0, 0, transforms};
     fr *table = table_of(log2), *in = take(3 * bytes), scale;
     uint8_t *expected = take(bytes), *got = take(bytes);
-    for (size_t i = 0; i < 3 * n; i++) random_value(in[i].v);
+    for (size_t i = 0; i < 3 * transforms * n; i++) random_value(in[i].v);
     for (uint32_t step = 0; step < 3; step++) {
         static const char *const names[] = {"inverse", "forward", "forward to the coset"};
         memcpy(expected, in, bytes);
@@ -171,7 +173,7 @@ static void check_ntt(uint32_t log2) {
 /* A forward transform after an inverse one multiplies by n. */
 static void check_large_ntt(uint32_t log2) {
     const size_t n = (size_t)1 << log2, bytes = n * sizeof(fr);
-    const t_ntt_shape shape = {log2, 0, 0, 0};
+    const t_ntt_shape shape = {log2, 0, 0, 0, 1};
     fr *table = table_of(log2), *in = take(bytes), *got = take(bytes), factor;
     for (size_t i = 0; i < n; i++) random_value(in[i].v);
     memcpy(got, in, bytes);
@@ -196,7 +198,8 @@ int main(int argc, char **argv) {
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             for (int kind = 0; kind < 3; kind++) {
                 if (small && (s % 2 || kind == 2)) continue;
-                check_msm(g, small ? 300 : 9000, shapes[s][0], shapes[s][1], kind);
+                const uint32_t multiplications = s % 4 ? 1 : MOST;
+                check_msm(g, small ? 300 : 9000, shapes[s][0], shapes[s][1], multiplications, kind);
             }
         }
         if (small) continue;
@@ -204,7 +207,7 @@ int main(int argc, char **argv) {
         check_large_msm(g, i ? 1u << 18 : 1u << 20, 0, 0);
         check_large_msm(g, i ? 1u << 14 : 1u << 16, 15, 1);
     }
-    for (uint32_t log2 = 0; log2 <= (small ? 11 : 19); log2 += small ? 11 : 1) check_ntt(log2);
+    for (uint32_t log2 = 0; log2 <= (small ? 11 : 19); log2 += small ? 11 : 1) check_ntt(log2, log2 > 15 ? 1 : 1 + log2 % MOST);
     for (uint32_t log2 = 20; log2 <= 24 && !small; log2++) check_large_ntt(log2);
     return failures != 0;
 }

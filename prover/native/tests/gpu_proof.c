@@ -1,9 +1,11 @@
 /* gpu_proof.c - whole proofs on a GPU: the same as on the processor, and how long they take.
  *
- * gpu_proof check|bench|soak LIBRARY KEY INPUTS [NUMBER]
- *   check   bit for bit the processor's proofs for given blinding, with tables of bases and without; then NUMBER (4) threads at once
+ * gpu_proof check|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
+ *   check   bit for bit the processor's proofs for given blinding, with tables of bases and without; batches of several sizes, in
+ *           which one proof fails; then NUMBER (4) threads at once
  *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
- *   soak    NUMBER (10000) proofs in a row, each of them verified
+ *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
+ *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified
  * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
  * Prints one JSON object per result; exit code 1 when a check failed.
  */
@@ -150,6 +152,69 @@ static int race_all(const setting *s, g16_device_key *key, uint8_t expected[BLIN
     return ok;
 }
 
+/* The memory of a batch, whose proofs all have the setting's inputs. */
+typedef struct batch {
+    size_t size, scratch_size;
+    uint8_t *proofs, *scratch, *first, *second;
+    const uint8_t **inputs;
+    g16_status *statuses;
+    g16_error *errors;
+} batch;
+
+static batch take_batch(const setting *s, const g16_device_key *key, size_t size) {
+    batch b = {.size = size, .scratch_size = g16_device_prove_many_scratch_bytes(s->engine, key, size)};
+    b.proofs = take(size * G16_PROOF_BYTES);
+    b.scratch = take(b.scratch_size);
+    b.first = take(32 * size);
+    b.second = take(32 * size);
+    b.inputs = take(size * sizeof *b.inputs);
+    b.statuses = take(size * sizeof *b.statuses);
+    b.errors = take(size * sizeof *b.errors);
+    for (size_t i = 0; i < size; i++) b.inputs[i] = s->inputs.data;
+    return b;
+}
+
+static void release_batch(batch *b) {
+    free(b->proofs), free(b->scratch), free(b->first), free(b->second), free(b->inputs), free(b->statuses), free(b->errors);
+}
+
+/* Given blinding of one form; the proof in the middle has inputs that break the circuit. */
+static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_blinding form,
+                      uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
+    batch b = take_batch(s, key, size);
+    uint8_t *wrong = take(s->inputs.size);
+    const size_t bad = size / 2, begin = form == G16_BLINDING_CLASSICAL ? 0 : 2;
+    memset(wrong, 0, s->inputs.size);
+    memset(b.first, 0, 32 * size);
+    memset(b.second, 0, 32 * size);
+    for (size_t i = 0; i < size; i++) {
+        b.first[32 * i + 31] = BLINDINGS[begin + i % 2][1];
+        b.second[32 * i + 31] = BLINDINGS[begin + i % 2][2];
+    }
+    b.inputs[bad] = wrong;
+    const g16_status status =
+        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, form, b.first, b.second, b.inputs, s->count, size,
+                                            b.scratch, b.scratch_size, NULL, NULL);
+    int ok = status == G16_OK && b.statuses[bad] != G16_OK;
+    for (size_t i = 0; i < size; i++) {
+        if (i == bad) continue;
+        ok &= b.statuses[i] == G16_OK && !memcmp(b.proofs + i * G16_PROOF_BYTES, expected[begin + i % 2], G16_PROOF_BYTES);
+    }
+    free(wrong);
+    release_batch(&b);
+    return ok;
+}
+
+static void check_batches(const setting *s, const g16_device *device, g16_device_key *key,
+                          uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
+    const size_t limit = g16_device_batch_limit(device, s->key), sizes[] = {2, 3, limit};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i] < 2 || sizes[i] > limit) continue;
+        report(s, "batch, classical blinding", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_CLASSICAL, expected));
+        report(s, "batch, re-randomised", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_RERANDOMISED, expected));
+    }
+}
+
 static g16_device *open_device(const setting *s, uint64_t budget) {
     g16_device *device;
     g16_error error;
@@ -183,6 +248,7 @@ static void check(const setting *s, uint32_t threads) {
         }
         snprintf(detail, sizeof detail, "threads at once, %s", tables ? "whole budget" : "small budget");
         report(s, detail, threads, race_all(s, key, expected, threads));
+        check_batches(s, device, key, expected);
         g16_device_key_destroy(key);
         g16_device_close(device);
     }
@@ -205,6 +271,7 @@ typedef struct runner {
     g16_device_key *key;
     double until;
     uint64_t proofs;
+    size_t batch;
 } runner;
 
 static void *run_until(void *argument) {
@@ -221,14 +288,32 @@ static void *run_until(void *argument) {
     return NULL;
 }
 
-static double proofs_per_second(const setting *s, g16_device_key *key, uint32_t threads) {
+static void prove_batch(const setting *s, g16_device_key *key, batch *b, uint64_t *ns) {
+    must("batch", g16_device_prove_many(s->engine, key, b->proofs, b->statuses, ns, b->inputs, s->count, b->size, b->scratch,
+                                        b->scratch_size, NULL, b->errors), b->errors);
+    for (size_t i = 0; i < b->size; i++) must("proof of a batch", b->statuses[i], &b->errors[i]);
+}
+
+static void *run_batches_until(void *argument) {
+    runner *r = argument;
+    batch b = take_batch(r->s, r->key, r->batch);
+    while (now() < r->until) {
+        prove_batch(r->s, r->key, &b, NULL);
+        r->proofs += b.size;
+    }
+    release_batch(&b);
+    return NULL;
+}
+
+/* size: proofs of a call, 0 for those of g16_device_prove(). */
+static double proofs_per_second(const setting *s, g16_device_key *key, uint32_t threads, size_t size) {
     pthread_t started[MAX_THREADS];
     runner runners[MAX_THREADS];
     const double begun = now();
     uint64_t proofs = 0;
     for (uint32_t i = 0; i < threads; i++) {
-        runners[i] = (runner){s, key, begun + RATE_SECONDS, 0};
-        if (pthread_create(&started[i], NULL, run_until, &runners[i]) != 0) stop("threads", NULL);
+        runners[i] = (runner){s, key, begun + RATE_SECONDS, 0, size};
+        if (pthread_create(&started[i], NULL, size ? run_batches_until : run_until, &runners[i]) != 0) stop("threads", NULL);
     }
     for (uint32_t i = 0; i < threads; i++) {
         pthread_join(started[i], NULL);
@@ -237,8 +322,14 @@ static double proofs_per_second(const setting *s, g16_device_key *key, uint32_t 
     return (double)proofs / (now() - begun);
 }
 
-static void bench(const setting *s, uint32_t threads) {
+static void print_stages(double stages[G16_STAGE_COUNT][REPEATS]) {
     static const char *const names[G16_STAGE_COUNT] = {"witness", "quotient", "a", "b1", "b2", "kz", "z", "assemble"};
+    for (int j = 0; j < G16_STAGE_COUNT; j++) {
+        if (j != G16_STAGE_MSM_B1 && j != G16_STAGE_MSM_Z) printf(", \"%s_ms\": %.3f", names[j], median(stages[j], REPEATS));
+    }
+}
+
+static void bench(const setting *s, uint32_t threads) {
     g16_device *device = open_device(s, 0);
     const double begun = now();
     g16_device_key *key = load_key(s, device);
@@ -261,11 +352,34 @@ static void bench(const setting *s, uint32_t threads) {
            "\"proof_bytes\": %zu, \"load_ms\": %.1f, \"ms\": %.3f",
            s->name, s->info.constraints, ok ? "true" : "false", g16_device_key_bytes(device, s->key),
            g16_device_proof_bytes(device, s->key), 1e3 * loading, median(times, REPEATS));
-    for (int j = 0; j < G16_STAGE_COUNT; j++) {
-        if (j != G16_STAGE_MSM_B1 && j != G16_STAGE_MSM_Z) printf(", \"%s_ms\": %.3f", names[j], median(stages[j], REPEATS));
-    }
-    printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads));
+    print_stages(stages);
+    printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads, 0));
     free(scratch);
+    g16_device_key_destroy(key);
+    g16_device_close(device);
+}
+
+static void rate(const setting *s, uint32_t threads) {
+    g16_device *device = open_device(s, 0);
+    g16_device_key *key = load_key(s, device);
+    batch b = take_batch(s, key, g16_device_batch_limit(device, s->key));
+    double times[REPEATS], stages[G16_STAGE_COUNT][REPEATS];
+    int ok = 1;
+    for (int i = -DISCARDED; i < REPEATS; i++) {
+        uint64_t ns[G16_STAGE_COUNT];
+        const double start = now();
+        prove_batch(s, key, &b, ns);
+        if (i < 0) continue;
+        times[i] = 1e3 * (now() - start);
+        for (int j = 0; j < G16_STAGE_COUNT; j++) stages[j][i] = 1e-6 * (double)ns[j];
+    }
+    for (size_t i = 0; i < b.size; i++) ok &= verifies(s, b.proofs + i * G16_PROOF_BYTES);
+    failures += !ok;
+    printf("{\"name\": \"gpu_prove_tput\", \"key\": \"%s\", \"constraints\": %u, \"verified\": %s, \"batch\": %zu, \"ms\": %.3f",
+           s->name, s->info.constraints, ok ? "true" : "false", b.size, median(times, REPEATS));
+    print_stages(stages);
+    printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads, b.size));
+    release_batch(&b);
     g16_device_key_destroy(key);
     g16_device_close(device);
 }
@@ -276,12 +390,18 @@ static void soak(const setting *s, uint32_t count) {
     const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
     uint8_t *scratch = take(size), proof[G16_PROOF_BYTES];
     g16_error error;
-    uint32_t good = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    batch b = take_batch(s, key, g16_device_batch_limit(device, s->key));
+    uint32_t made = 0, good = 0;
+    for (; made < count / 2; made++) {
         must("proof", g16_device_prove(s->engine, key, proof, NULL, s->inputs.data, s->count, scratch, size, NULL, &error), &error);
         good += (uint32_t)verifies(s, proof);
     }
-    report(s, "verified proofs in a row", good, good == count);
+    for (; made < count; made += (uint32_t)b.size) {
+        prove_batch(s, key, &b, NULL);
+        for (size_t i = 0; i < b.size; i++) good += (uint32_t)verifies(s, b.proofs + i * G16_PROOF_BYTES);
+    }
+    report(s, "verified proofs in a row", good, good == made);
+    release_batch(&b);
     free(scratch);
     g16_device_key_destroy(key);
     g16_device_close(device);
@@ -289,7 +409,7 @@ static void soak(const setting *s, uint32_t count) {
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: gpu_proof check|bench|soak LIBRARY KEY INPUTS [NUMBER]\n");
+        fprintf(stderr, "usage: gpu_proof check|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]\n");
         return 2;
     }
     const uint32_t number = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0, threads = number < MAX_THREADS ? number : MAX_THREADS;
@@ -311,6 +431,8 @@ int main(int argc, char **argv) {
         check(&s, number ? threads : 4);
     } else if (!strcmp(argv[1], "bench")) {
         bench(&s, number ? threads : 8);
+    } else if (!strcmp(argv[1], "rate")) {
+        rate(&s, number ? threads : 3);
     } else if (!strcmp(argv[1], "soak")) {
         soak(&s, number ? number : 10000);
     } else {

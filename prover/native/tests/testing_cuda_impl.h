@@ -60,7 +60,7 @@ T_FIELD_KERNEL(fr)
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-/* Points (first + i) * generator, and sums of a multi-scalar multiplication in affine form. */
+/* Points (first + i) * generator, and sums of multi-scalar multiplications in affine form. */
 #define T_GROUP_KERNELS(group)                                                                                  \
     typedef struct group##_multiples_arguments {                                                                \
         group##_affine *out, generator;                                                                         \
@@ -86,13 +86,12 @@ T_FIELD_KERNEL(fr)
     } group##_normal_arguments;                                                                                 \
     DEVICE void group##_normal(grid_place place, const group##_normal_arguments *arguments, void *shared,       \
                                uint32_t phase) {                                                                \
-        const group##_xyzz sum = *arguments->in;                                                                \
+        const group##_xyzz sum = arguments->in[place.block];                                                    \
         group##_affine point;                                                                                   \
-        (void)place;                                                                                            \
         (void)shared;                                                                                           \
         (void)phase;                                                                                            \
         group##_xyzz_to_affine(&point, &sum);                                                                   \
-        *arguments->out = point;                                                                                \
+        arguments->out[place.block] = point;                                                                    \
     }                                                                                                           \
     KERNEL(group##_normal, group##_normal_arguments, 1, 1, 1)                                                   \
     int32_t T(multiples_##group)(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count) {      \
@@ -112,24 +111,25 @@ T_FIELD_KERNEL(fr)
         device_queue queue = T_QUEUE(shape->order);                                                             \
         t_msm msm;                                                                                              \
         group##_msm_memory memory;                                                                              \
-        const device_msm_plan plan = t_plan(shape);                                                             \
+        const device_msm_plan room = t_plan(shape), plan = device_msm_plan_first(room, shape->multiplications); \
         const size_t points_bytes = plan.count * sizeof(group##_affine);                                        \
-        if (!device_msm_fits(&plan)) return T_REFUSED;                                                          \
+        const size_t sums_bytes = shape->multiplications * sizeof(group##_affine);                              \
+        if (!device_msm_fits(&room)) return T_REFUSED;                                                          \
         memset(&memory, 0, sizeof memory);                                                                      \
-        t_msm_begin(&queue, &msm, &plan, values, shape->first_list);                                            \
-        group##_msm_allocate(&queue, &memory, &plan);                                                           \
+        t_msm_begin(&queue, &msm, &room, &plan, values, shape->first_list);                                     \
+        group##_msm_allocate(&queue, &memory, &room);                                                           \
         group##_affine *table = (group##_affine *)device_allocate(&queue, plan.shifts * points_bytes);          \
-        group##_affine *sum = (group##_affine *)device_allocate(&queue, sizeof(group##_affine));                \
-        const group##_normal_arguments normal = {sum, memory.result};                                           \
+        group##_affine *sums = (group##_affine *)device_allocate(&queue, sums_bytes);                           \
+        const group##_normal_arguments normal = {sums, memory.results};                                         \
         device_write(&queue, table, points, points_bytes);                                                      \
         group##_msm_table_run(&queue, table, &plan);                                                            \
         group##_msm_run(&queue, &msm.sort, table, &memory);                                                     \
-        LAUNCH(&queue, group##_normal, 1, 1, 0, &normal);                                                       \
-        device_read(&queue, out, sum, sizeof(group##_affine));                                                  \
+        LAUNCH(&queue, group##_normal, plan.multiplications, 1, 0, &normal);                                    \
+        device_read(&queue, out, sums, sums_bytes);                                                             \
         t_msm_end(&msm);                                                                                        \
         group##_msm_release(&memory);                                                                           \
         device_release(table);                                                                                  \
-        device_release(sum);                                                                                    \
+        device_release(sums);                                                                                   \
         return (int32_t)queue.status;                                                                           \
     }
 
@@ -137,11 +137,15 @@ typedef struct t_msm_shape {
     uint32_t count, first_list; /* bases, and how many of them are in the first of two lists */
     uint32_t window_bits, sets; /* 0: the plan's choice; 0: no table */
     uint32_t order;             /* device_order, on the host */
+    uint32_t multiplications;   /* with the same bases: so many times the scalars, and sums */
+    uint32_t room;              /* as many multiplications at least, for which the memory and the plan are */
 } t_msm_shape;
 
+/* Of all that there is room for. */
 static device_msm_plan t_plan(const t_msm_shape *shape) {
-    return shape->window_bits ? device_msm_plan_of(shape->count, shape->window_bits, shape->sets)
-                              : device_msm_plan_for(shape->count, shape->sets);
+    const device_msm_plan plan = shape->window_bits ? device_msm_plan_of(shape->count, shape->window_bits, shape->sets)
+                                                    : device_msm_plan_for(shape->count, shape->sets);
+    return device_msm_plan_batch(plan, shape->room);
 }
 
 typedef struct t_msm {
@@ -152,22 +156,22 @@ typedef struct t_msm {
 } t_msm;
 
 /* Digits of the scalars; the second list takes them from the last one backwards. */
-static void t_msm_begin(device_queue *queue, t_msm *msm, const device_msm_plan *plan, const uint8_t *values,
-                        uint32_t first_list) {
-    const uint32_t count = plan->count, second = count - first_list;
+static void t_msm_begin(device_queue *queue, t_msm *msm, const device_msm_plan *room, const device_msm_plan *plan,
+                        const uint8_t *values, uint32_t first_list) {
+    const uint32_t count = plan->count, second = count - first_list, all = plan->multiplications * count;
     uint32_t *backwards = (uint32_t *)malloc((second + 1) * sizeof(uint32_t));
     memset(msm, 0, sizeof *msm);
     msm->sort.plan = *plan;
-    msm_sort_allocate(queue, &msm->sort.memory, plan);
-    msm->scalars = (fr *)device_allocate(queue, count * sizeof(fr));
+    msm_sort_allocate(queue, &msm->sort.memory, room);
+    msm->scalars = (fr *)device_allocate(queue, all * sizeof(fr));
     msm->digits = (int32_t *)device_allocate(queue, device_msm_entries(plan) * sizeof(int32_t));
     msm->index = (uint32_t *)device_allocate(queue, second * sizeof(uint32_t));
     for (uint32_t i = 0; backwards && i < second; i++) backwards[i] = count - 1 - i;
     if (!backwards) queue->status = DEVICE_OUT_OF_MEMORY;
     device_write(queue, msm->index, backwards, second * sizeof(uint32_t));
-    device_write(queue, msm->scalars, values, count * sizeof(fr));
-    const msm_recode_arguments recode = {msm->digits, msm->scalars, {1}, count, plan->window_bits, plan->windows};
-    const msm_list first = {msm->digits, count, NULL, first_list}, rest = {msm->digits, count, msm->index, second};
+    device_write(queue, msm->scalars, values, all * sizeof(fr));
+    const msm_recode_arguments recode = {msm->digits, msm->scalars, {1}, all, plan->window_bits, plan->windows};
+    const msm_list first = {msm->digits, all, count, NULL, first_list}, rest = {msm->digits, all, count, msm->index, second};
     msm->sort.lists[0] = first;
     msm->sort.lists[1] = rest;
     msm_recode_run(queue, &recode);
@@ -204,7 +208,10 @@ int32_t T(digits)(int32_t *digits, const uint8_t *values, uint32_t count, uint32
 typedef struct t_ntt_shape {
     uint32_t log2, last_levels, levels; /* levels 0: the plan's choice */
     uint32_t order;
+    uint32_t transforms; /* one after another in memory */
 } t_ntt_shape;
+
+static size_t t_ntt_bytes(const t_ntt_shape *shape) { return (sizeof(fr) << shape->log2) * shape->transforms; }
 
 static ntt_plan t_ntt_plan(const t_ntt_shape *shape) {
     return shape->levels ? ntt_plan_of(shape->log2, shape->last_levels, shape->levels) : ntt_plan_for(shape->log2);
@@ -213,33 +220,33 @@ static ntt_plan t_ntt_plan(const t_ntt_shape *shape) {
 /* step: 0 inverse, 1 forward, 2 forward to the coset; values in place. */
 int32_t T(ntt)(uint8_t *values, const uint8_t *table, const t_ntt_shape *shape, uint32_t step) {
     device_queue queue = T_QUEUE(shape->order);
-    const size_t bytes = sizeof(fr) << shape->log2;
+    const size_t bytes = t_ntt_bytes(shape), roots_bytes = sizeof(fr) << shape->log2;
     const ntt_plan plan = t_ntt_plan(shape);
-    fr *a = (fr *)device_allocate(&queue, bytes), *roots = (fr *)device_allocate(&queue, bytes);
+    fr *a = (fr *)device_allocate(&queue, bytes), *roots = (fr *)device_allocate(&queue, roots_bytes);
     ntt_ends ends = ntt_plain_ends();
     if (step == 2) ends.read = NTT_READ_TO_COSET;
     device_write(&queue, a, values, bytes);
-    device_write(&queue, roots, table, bytes);
-    ntt_run(&queue, a, roots, &plan, step > 0, &ends);
+    device_write(&queue, roots, table, roots_bytes);
+    ntt_run(&queue, a, roots, &plan, shape->transforms, step > 0, &ends);
     device_read(&queue, values, a, bytes);
     device_release(a);
     device_release(roots);
     return (int32_t)queue.status;
 }
 
-/* h: 2n times the coefficients, bit-reversed; values: a, b and c; scale: 1/n^2. */
+/* h: 2n times the coefficients, bit-reversed; values: a of all, b and c; scale: 1/n^2. */
 int32_t T(quotient)(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale,
                     const t_ntt_shape *shape) {
     device_queue queue = T_QUEUE(shape->order);
-    const size_t bytes = sizeof(fr) << shape->log2;
+    const size_t bytes = t_ntt_bytes(shape), roots_bytes = sizeof(fr) << shape->log2;
     const ntt_plan plan = t_ntt_plan(shape);
     fr *lists[4], factor;
     memcpy(&factor, scale, sizeof factor);
     for (int i = 0; i < 4; i++) {
-        lists[i] = (fr *)device_allocate(&queue, bytes);
-        device_write(&queue, lists[i], i < 3 ? values + (size_t)i * bytes : table, bytes);
+        lists[i] = (fr *)device_allocate(&queue, i < 3 ? bytes : roots_bytes);
+        device_write(&queue, lists[i], i < 3 ? values + (size_t)i * bytes : table, i < 3 ? bytes : roots_bytes);
     }
-    ntt_quotient_run(&queue, lists[0], lists[1], lists[2], lists[3], &plan, &factor);
+    ntt_quotient_run(&queue, lists[0], lists[1], lists[2], lists[3], &plan, shape->transforms, &factor);
     device_read(&queue, h, lists[0], bytes);
     for (int i = 0; i < 4; i++) device_release(lists[i]);
     return (int32_t)queue.status;

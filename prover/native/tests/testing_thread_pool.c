@@ -26,13 +26,13 @@ static void loop_task(void *argument, uint32_t index, uint32_t worker) {
     __atomic_fetch_sub(&record->busy[worker], 1, __ATOMIC_SEQ_CST);
 }
 
-/* Runs a loop; runs[count] counts calls per index. cancel_at below count raises the flag there. Returns the
- * status, or -1 when one worker number ran two tasks at once. */
+/* Runs a loop, without a pool for no threads; runs[count] counts calls per index. cancel_at below count raises the flag there.
+ * Returns the status, or -1 when one worker number ran two tasks at once. */
 int32_t t_pool_for(uint32_t threads, uint32_t count, uint32_t cancel_at, uint32_t *runs) {
-    thread_pool *pool;
+    thread_pool *pool = NULL;
     g16_cancel cancel = 0;
-    if (thread_pool_create(&pool, threads) != G16_OK) return -2;
-    loop_record record = {runs, calloc(threads, sizeof(uint32_t)), 0, &cancel, cancel_at};
+    if (threads && thread_pool_create(&pool, threads) != G16_OK) return -2;
+    loop_record record = {runs, calloc(threads + 1, sizeof(uint32_t)), 0, &cancel, cancel_at};
     int32_t status = (int32_t)thread_pool_for(pool, count, loop_task, &record, &cancel);
     thread_pool_destroy(pool);
     free(record.busy);

@@ -24,7 +24,7 @@ SHAPES = [(2, 0, 0), (3, 1, 1), (5, 7, 0), (9, 3, 1), (11, 0, 0), (0, 0, 1)]
 
 ffi = cffi.FFI()
 ffi.cdef("""
-typedef struct { uint32_t count, first_list, window_bits, sets, order; } t_msm_shape;
+typedef struct { uint32_t count, first_list, window_bits, sets, order, multiplications, room; } t_msm_shape;
 int32_t t_cuda_digits(int32_t *digits, const uint8_t *values, uint32_t count, uint32_t window_bits);
 int32_t t_cuda_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
 int32_t t_cuda_msm_g2(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
@@ -66,11 +66,27 @@ def scalar_bytes(scalars: list[int]) -> bytes:
 def sum_on_device(
     hooks: Any, group: Group, exponents: list[int], scalars: list[int], shape: tuple[int, int, int], first_list: int
 ) -> bytes:
-    out = ffi.new("uint8_t[]", group.width)
+    [answer] = sums_on_device(hooks, group, exponents, [scalars], shape, first_list, 1)
+    return answer
+
+
+def sums_on_device(
+    hooks: Any,
+    group: Group,
+    exponents: list[int],
+    rows: list[list[int]],
+    shape: tuple[int, int, int],
+    first_list: int,
+    room: int,
+) -> list[bytes]:
+    """Multiplications with the same bases, one for each row of scalars, in memory for `room` of them."""
+    out = ffi.new("uint8_t[]", group.width * len(rows))
     points = b"".join(group.point(e) for e in exponents)
-    sizes = ffi.new("t_msm_shape *", (len(exponents), first_list, *shape))
-    assert getattr(hooks, f"t_cuda_msm_{group.name}")(out, points, scalar_bytes(scalars), sizes) == 0
-    return bytes(ffi.buffer(out))
+    values = b"".join(scalar_bytes(scalars) for scalars in rows)
+    sizes = ffi.new("t_msm_shape *", (len(exponents), first_list, *shape, len(rows), room))
+    assert getattr(hooks, f"t_cuda_msm_{group.name}")(out, points, values, sizes) == 0
+    data = bytes(ffi.buffer(out))
+    return [data[i : i + group.width] for i in range(0, len(data), group.width)]
 
 
 def expected(group: Group, exponents: list[int], scalars: list[int], first_list: int) -> bytes:
@@ -133,3 +149,28 @@ def test_msm__more_bases_than_a_tile_or_few_buckets__joins_the_pieces_of_long_on
     scalars = [(1, 1, 1, R - 5, 2**200)[i % 5] for i in range(count)]
     answer = sum_on_device(hooks, group, exponents, scalars, (10, sets, order), first_list)
     assert answer == expected(group, exponents, scalars, first_list)
+
+
+@pytest.mark.parametrize(
+    ("group", "shape", "room"),
+    [(GROUPS[0], shape, 5 + i) for i, shape in enumerate(SHAPES)] + [(GROUPS[1], SHAPES[i], 4 + i) for i in (1, 4)],
+    ids=lambda value: value.name if isinstance(value, Group) else str(value),
+)
+def test_msm__several_at_once_with_edge_scalars__each_equals_py_ecc(
+    hooks: Any, group: Group, shape: tuple[int, int, int], room: int
+) -> None:
+    """Also in memory for more of them, and with others that are all zero or fall into one bucket."""
+    count = len(EXPONENTS)
+    rows = [EDGE_SCALARS, [0] * count, [R - 1] * count, EDGE_SCALARS[::-1], [1] * count]
+    for some in (rows, rows[:2], rows[4:]):
+        answers = sums_on_device(hooks, group, EXPONENTS, some, shape, 5, room)
+        assert answers == [expected(group, EXPONENTS, scalars, 5) for scalars in some]
+
+
+@pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
+def test_msm__several_at_once_over_tiles_and_long_buckets__each_equals_py_ecc(hooks: Any, order: int) -> None:
+    group, count = GROUPS[0], 8192 + 30
+    exponents = [1 + i % 7 for i in range(count)]
+    rows = [[(1, 2**200)[i % 2] for i in range(count)], [3] * count]
+    answers = sums_on_device(hooks, group, exponents, rows, (10, 0, order), count - 50, 4)
+    assert answers == [expected(group, exponents, scalars, count - 50) for scalars in rows]

@@ -32,7 +32,7 @@ any_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 ffi = cffi.FFI()
 ffi.cdef("""
-typedef struct { uint32_t log2, last_levels, levels, order; } t_ntt_shape;
+typedef struct { uint32_t log2, last_levels, levels, order, transforms; } t_ntt_shape;
 int32_t t_cuda_ntt(uint8_t *values, const uint8_t *table, const t_ntt_shape *shape, uint32_t step);
 int32_t t_cuda_quotient(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale,
                         const t_ntt_shape *shape);
@@ -109,7 +109,8 @@ def sample(log2: int) -> list[int]:
 
 def transform(hooks: Any, values: list[int], shape: tuple[int, int, int, int], step: int) -> list[int]:
     buffer = ffi.new("uint8_t[]", memory(values))
-    assert hooks.t_cuda_ntt(buffer, memory(table(shape[0])), ffi.new("t_ntt_shape *", shape), step) == 0
+    sizes = ffi.new("t_ntt_shape *", (*shape, len(values) >> shape[0]))
+    assert hooks.t_cuda_ntt(buffer, memory(table(shape[0])), sizes, step) == 0
     return from_memory(bytes(ffi.buffer(buffer))[: 32 * len(values)])
 
 
@@ -126,19 +127,38 @@ def test_ntt__every_division_into_passes__equals_the_definition(hooks: Any, shap
 
 
 @any_shape
-def test_quotient__of_satisfied_constraints__divides_by_the_vanishing_polynomial(
-    hooks: Any, shape: tuple[int, int, int, int]
-) -> None:
-    log2 = shape[0]
+def test_ntt__several_at_once__each_is_the_one_alone(hooks: Any, shape: tuple[int, int, int, int]) -> None:
+    generator = random.Random(shape[0])
+    rows = [sample(shape[0])] + [[generator.randrange(R) for _ in range(1 << shape[0])] for _ in range(2)]
+    for step in (INVERSE, FORWARD, FORWARD_TO_COSET):
+        together = transform(hooks, [value for row in rows for value in row], shape, step)
+        assert together == [value for row in rows for value in transform(hooks, row, shape, step)]
+
+
+def quotient_by_definition(a: list[int], b: list[int], c: list[int], log2: int) -> list[int]:
+    """2n times the coefficients of (A B - C) / (X^n - 1), bit-reversed."""
     n, omega, psi = 1 << log2, root(log2), root(log2 + 1)
-    a, b = sample(log2), list(reversed(sample(log2)))
-    c = [x * y % R for x, y in zip(a, b, strict=True)]
     on_coset = [evaluate(shifted(interpolate(v, omega), psi), omega) for v in (a, b, c)]
     # X^n - 1 = -2 on the coset.
     quotients = [(z - x * y) * pow(2, -1, R) % R for x, y, z in zip(*on_coset, strict=True)]
     h = shifted(interpolate(quotients, omega), pow(psi, -1, R))
-    out = ffi.new("uint8_t[]", 32 * n)
-    sizes = ffi.new("t_ntt_shape *", shape)
-    scale = memory([pow(n, -2, R)])
-    assert hooks.t_cuda_quotient(out, memory(a + b + c), memory(table(log2)), scale, sizes) == 0
-    assert from_memory(bytes(ffi.buffer(out))) == [2 * n * value % R for value in bit_reversed(h, log2)]
+    return [2 * n * value % R for value in bit_reversed(h, log2)]
+
+
+@any_shape
+@pytest.mark.parametrize("count", [1, 3])
+def test_quotient__of_satisfied_constraints__divides_by_the_vanishing_polynomial(
+    hooks: Any, shape: tuple[int, int, int, int], count: int
+) -> None:
+    log2 = shape[0]
+    n = 1 << log2
+    generator = random.Random(count)
+    a_rows = [sample(log2)] + [[generator.randrange(R) for _ in range(n)] for _ in range(count - 1)]
+    b_rows = [row[::-1] for row in a_rows]
+    c_rows = [[x * y % R for x, y in zip(a, b, strict=True)] for a, b in zip(a_rows, b_rows, strict=True)]
+    values = memory([value for rows in (a_rows, b_rows, c_rows) for row in rows for value in row])
+    out = ffi.new("uint8_t[]", 32 * n * count)
+    sizes = ffi.new("t_ntt_shape *", (*shape, count))
+    assert hooks.t_cuda_quotient(out, values, memory(table(log2)), memory([pow(n, -2, R)]), sizes) == 0
+    expected = [quotient_by_definition(*rows, log2) for rows in zip(a_rows, b_rows, c_rows, strict=True)]
+    assert from_memory(bytes(ffi.buffer(out))) == [value for row in expected for value in row]

@@ -26,7 +26,7 @@ def hooks(testing_library: Path) -> Any:
     return ffi.dlopen(str(testing_library))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("threads", [0, 1, 2, 3, 8])
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 500])
 def test_pool_for__any_size__runs_each_index_once(hooks: Any, threads: int, count: int) -> None:
     runs = ffi.new("uint32_t[]", max(count, 1))
@@ -34,7 +34,7 @@ def test_pool_for__any_size__runs_each_index_once(hooks: Any, threads: int, coun
     assert list(runs)[:count] == [1] * count
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("threads", [0, 1, 2, 4])
 def test_pool_for__cancelled_half_way__starts_nothing_more(hooks: Any, threads: int) -> None:
     count = 10_000
     runs = ffi.new("uint32_t[]", count)
