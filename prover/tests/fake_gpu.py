@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 from golden_vectors import load
 from prometheus_client import CollectorRegistry
 
+from prover.errors import ProverError
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, DeviceInfo
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
+from prover.proving.admission import Admission, Turn
 from prover.proving.assignment import Assignment
 from prover.proving.gpu import Gpu
 from prover.proving.request import ProofTask
@@ -26,9 +28,9 @@ def tiny_key(engine: Engine) -> LoadedKey:
     return engine.load_key(bytes.fromhex(TINY["key_v0_14_hex"]))
 
 
-def tiny_task() -> ProofTask:
-    """What the tiny key proves, under the name of some circuit."""
-    case = TINY["cases"]["z6"]
+def tiny_task(name: str = "z6") -> ProofTask:
+    """What the tiny key proves, a case of tiny.json under the name of some circuit."""
+    case = TINY["cases"][name]
     public, secret = (
         b"".join(int(text, 16).to_bytes(32, "big") for text in case[part]) for part in ("public", "secret")
     )
@@ -40,18 +42,40 @@ def wrong(proof: KernelProof) -> KernelProof:
     return KernelProof(proof.points[:192] + proof.points[:64], proof.stage_seconds)
 
 
+class FakeLaunch(NamedTuple):
+    """A call that made proofs, or did not."""
+
+    key: LoadedKey
+    inputs: list[bytes]
+    cancel: CancelFlag
+
+
 class FakeCopy:
     """A key on the device."""
 
     def __init__(self, device: FakeDevice, key: LoadedKey) -> None:
         self.key = key
         self.closed = False
-        self._device = device
+        self.batch_limit = device.batch_limit
         self.scratch_bytes = 64
+        self._device = device
 
-    def prove(self, inputs: bytes, cancel: CancelFlag | None = None) -> KernelProof:
+    def scratch_bytes_of(self, proofs: int) -> int:
+        """As much as for each alone."""
+        return self.scratch_bytes * proofs
+
+    def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
         """Prove on the processor, or fail."""
-        return self._device.next_proof(self.key.prove(inputs, cancel))
+        assert not self.closed
+        assert 1 <= len(inputs) <= self.batch_limit
+        return self._device.call(self, inputs, cancel)
+
+    def prove_here(self, inputs: bytes, cancel: CancelFlag) -> KernelProof | ProverError:
+        """Prove one on the processor."""
+        try:
+            return self.key.prove(inputs, cancel)
+        except ProverError as error:
+            return error
 
     def close(self) -> None:
         """Leave the device."""
@@ -62,15 +86,19 @@ class FakeCopy:
 class FakeDevice:
     """A device of ``budget`` bytes on which keys take ``key_bytes`` and a proof ``proof_bytes``."""
 
-    def __init__(self, budget: int = 1000, key_bytes: int = 100, proof_bytes: int = 10) -> None:
+    def __init__(self, budget: int = 1000, key_bytes: int = 100, proof_bytes: int = 10, batch_limit: int = 1) -> None:
         self.budget = budget
+        self.batch_limit = batch_limit
         self.sizes = key_bytes, proof_bytes
         self.copies: list[FakeCopy] = []
         self.closed = False
         self.load_faults: list[BaseException] = []
         """Raised by the next loads of keys."""
         self.proof_faults: list[BaseException | Callable[[KernelProof], KernelProof]] = []
-        """Raised by the next proofs, or done to them."""
+        """What the next calls fail with, or what is done to their first proofs."""
+        self.launches: list[FakeLaunch] = []
+        self.on_launch: Callable[[], None] = lambda: None
+        """Called in every call."""
         self.may_load = threading.Event()
         self.may_load.set()
 
@@ -94,14 +122,19 @@ class FakeDevice:
         self.copies.append(FakeCopy(self, key))
         return self.copies[-1]
 
-    def next_proof(self, proof: KernelProof) -> KernelProof:
-        """Do to a proof what was asked for."""
-        if not self.proof_faults:
-            return proof
-        fault = self.proof_faults.pop(0)
+    def call(self, copy: FakeCopy, inputs: Sequence[bytes], cancel: CancelFlag) -> list[KernelProof | ProverError]:
+        """Make proofs, but for what was asked for."""
+        self.launches.append(FakeLaunch(copy.key, list(inputs), cancel))
+        fault = self.proof_faults.pop(0) if self.proof_faults else None
+        self.on_launch()
+        outcomes = [copy.prove_here(one, cancel) for one in inputs]
+        if isinstance(fault, ProverError):
+            return [fault] * len(inputs)
         if isinstance(fault, BaseException):
             raise fault
-        return fault(proof)
+        if fault is not None and isinstance(outcomes[0], KernelProof):
+            outcomes[0] = fault(outcomes[0])
+        return outcomes
 
     def held(self) -> list[LoadedKey]:
         """The keys on the device, in the order of their arrival."""
@@ -120,9 +153,13 @@ class FakeGpus:
         self._devices = list(devices)
         self.metrics = Metrics(CollectorRegistry())
 
-    def make(self, index: int = 0, pause_s: float = 0.0) -> Gpu:
+    def make(self, index: int = 0, pause_s: float = 0.0, most_proofs: int = 64) -> Gpu:
         """Open one."""
-        return Gpu(index, self._open, self.metrics, pause_s)
+        return Gpu(index, self._open, self.metrics, pause_s, most_proofs)
+
+    def turn(self, admission: Admission | None = None) -> Turn:
+        """The turn of a request for the tiny proof, with an admission of its own unless one is given."""
+        return Turn(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
 
     def _open(self) -> Device:
         device: Any = self._devices.pop(0)

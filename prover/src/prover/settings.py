@@ -223,6 +223,8 @@ class DeviceSettings(_Group):
     """The CUDA library; unset: libgroth16_cuda.so beside the kernel."""
     cuda_memory_gib: float = Field(default=0, ge=0)
     """Memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
+    cuda_batch: int = Field(default=64, ge=1, le=1024)
+    """Proofs of one small circuit that a GPU makes together at most; 1 makes each alone."""
 
     @field_validator("device")
     @classmethod

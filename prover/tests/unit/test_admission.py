@@ -205,6 +205,47 @@ def test_permit__of_a_large_proof_that_leaves__lets_small_ones_pass() -> None:
         thread.join()
 
 
+def test_proofs__that_wait_elsewhere__count_among_those_that_wait() -> None:
+    subject = admission(permits=1, waiting_limit=2)
+    for _ in range(2):
+        subject.begin_waiting(KIND)
+    with pytest.raises(TryAgainLater, match="2 proofs are waiting already"):
+        subject.begin_waiting(KIND)
+    with subject.permit(KIND, CancelFlag()):  # for whom there is a place need not wait
+        with pytest.raises(TryAgainLater), subject.permit(KIND, CancelFlag()):
+            pass
+        assert subject.retry_after_s(KIND) == 2
+    for _ in range(2):
+        subject.end_waiting(KIND)
+    assert subject.waiting == 0
+    assert subject.retry_after_s(KIND) == 1
+
+
+def test_permit__for_proofs_that_waited_elsewhere__is_one_and_not_refused_for_their_number() -> None:
+    metrics = Metrics(CollectorRegistry())
+    subject = Admission(1, 0, metrics)
+    since = [time.perf_counter() - 5] * 3
+
+    def work() -> None:
+        with subject.permit(KIND, CancelFlag(), since=since):
+            assert metrics.active_jobs._value.get() == 3
+
+    thread = threading.Thread(target=work)
+    with subject.permit(KIND, CancelFlag()):
+        thread.start()
+        wait_for_queue(subject, 1)
+        assert (subject.waiting, metrics.waiting._value.get()) == (3, 3)
+    thread.join()
+    assert (subject._free, metrics.active_jobs._value.get()) == (1, 0)
+    assert metrics.admission_wait_seconds.labels(KIND.value)._sum.get() >= 15
+
+
+def test_memory__that_can_be_lent__is_what_the_budget_holds() -> None:
+    assert admission(permits=1, budget_bytes=10).can_lend(10)
+    assert not admission(permits=1, budget_bytes=10).can_lend(11)
+    assert admission(permits=1).can_lend(2**60)
+
+
 def test_retry_after__of_a_kind__follows_what_was_measured() -> None:
     subject = admission(permits=1)
     assert subject.retry_after_s(CircuitKind.BATCH_UPDATE) == 15

@@ -10,11 +10,19 @@ import pytest
 from fake_gpu import TINY, tiny_key, tiny_task
 from prometheus_client import CollectorRegistry
 
-from prover.errors import DeviceLost, DeviceOutOfMemory, DeviceUnavailable, SettingsInvalid
+from prover.errors import (
+    Cancelled,
+    DeviceLost,
+    DeviceOutOfMemory,
+    DeviceUnavailable,
+    KernelMisused,
+    SettingsInvalid,
+    WitnessRejected,
+)
 from prover.kernel import _native
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, device_count, find_library, installed_library
-from prover.kernel.engine import BlindingForm, Engine, LoadedKey
+from prover.kernel.engine import STAGES, BlindingForm, Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.device_choice import open_devices
 from prover.proving.devices import Devices
@@ -127,6 +135,7 @@ def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(cuda_host_li
         ({"cuda_devices": "1,01"}, "PROVER_CUDA_DEVICES"),
         ({"device": "cuda:0", "cuda_devices": "1"}, "PROVER_CUDA_DEVICES"),
         ({"cuda_memory_gib": -1}, "PROVER_CUDA_MEMORY_GIB"),
+        ({"cuda_batch": 0}, "PROVER_CUDA_BATCH"),
     ],
 )
 def test_settings__that_make_no_sense__name_the_variable(values: dict[str, object], named: str) -> None:
@@ -137,6 +146,15 @@ def test_settings__that_make_no_sense__name_the_variable(values: dict[str, objec
 def test_settings__empty__are_the_default() -> None:
     settings = device_settings(device="", cuda_devices="", cuda_library="")
     assert (settings.policy, settings.indices, settings.cuda_library) == ("cpu", (), None)
+
+
+@pytest.mark.parametrize(("batch", "places"), [(None, 128), (5, 10), (1, 0)])
+def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
+    cuda_host_library: Path, batch: int | None, places: int
+) -> None:
+    settings = device_settings(device="cuda", cuda_library=cuda_host_library, cuda_batch=batch)
+    with opened(settings) as devices:
+        assert devices.places == places
 
 
 @pytest.mark.parametrize("form", list(BlindingForm))
@@ -177,3 +195,51 @@ def test_device__failing__says_so_by_type(
         monkeypatch.setenv(FAULTS, fault)
         with pytest.raises(error):
             copy.prove(tiny_task().assignment.inputs)
+
+
+def test_device__proving_many_at_once__makes_a_proof_of_each_and_fails_what_is_false_alone(
+    cuda_host_library: Path, key: LoadedKey
+) -> None:
+    cases = [tiny_task(case).assignment for case in ("z6", "z0", "z6")]
+    false = cases[0].inputs[:-1] + b"\1"
+    with Device(cuda_host_library) as device, device.load_key(key) as copy:
+        assert copy.batch_limit >= 4
+        assert copy.scratch_bytes_of(1) == copy.scratch_bytes < copy.scratch_bytes_of(4)
+        outcomes = copy.prove_many([cases[0].inputs, cases[1].inputs, false, cases[2].inputs])
+        alone = copy.prove_many([false])
+    rejected = outcomes.pop(2)
+    assert isinstance(rejected, WitnessRejected)
+    assert (type(alone[0]), str(alone[0])) == (WitnessRejected, str(rejected))
+    for case, outcome in zip(cases, outcomes, strict=True):
+        assert isinstance(outcome, KernelProof)
+        key.verifying_key.verify(outcome.points, case.public_inputs)
+        assert set(outcome.stage_seconds) == set(STAGES)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("prove=out_of_memory", DeviceOutOfMemory), ("prove=lost", DeviceLost), ("", Cancelled)]
+)
+@pytest.mark.parametrize("proofs", [1, 3])
+def test_device__failing_while_it_proves_many__says_so_of_each(
+    cuda_host_library: Path,
+    key: LoadedKey,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    error: type[Exception],
+    proofs: int,
+) -> None:
+    cancel = CancelFlag()
+    with Device(cuda_host_library) as device, device.load_key(key) as copy:
+        monkeypatch.setenv(FAULTS, fault)
+        if not fault:
+            cancel.raise_flag()
+        outcomes = copy.prove_many([tiny_task().assignment.inputs] * proofs, cancel)
+    assert [type(outcome) for outcome in outcomes] == [error] * proofs
+
+
+def test_inputs__of_different_lengths__are_not_proved_in_one_call(cuda_host_library: Path, key: LoadedKey) -> None:
+    inputs = tiny_task().assignment.inputs
+    with Device(cuda_host_library) as device, device.load_key(key) as copy:
+        for wrong in ([inputs, inputs[:-32]], [inputs[:-1]] * 2):
+            with pytest.raises(KernelMisused, match="equal lengths"):
+                copy.prove_many(wrong)

@@ -25,6 +25,7 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
+from prover.proving.admission import Turn
 from prover.proving.devices import Choice, Devices
 from prover.proving.gpu import Gpu
 from prover.proving.proof_making import Proof
@@ -40,9 +41,13 @@ def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> Devices:
     return Devices(Choice(policy, "cuda", "found", ""), gpus, metrics)
 
 
+def turn() -> Turn:
+    return FakeGpus().turn()
+
+
 def prove(devices: Devices, key: LoadedKey) -> Proof:
     with devices.place(key, CancelFlag()) as place:
-        proof = place.prove(tiny_task(), CancelFlag())
+        proof = place.prove(tiny_task(), CancelFlag(), turn())
     key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
     return proof
 
@@ -148,7 +153,7 @@ def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
     with ExitStack() as running:
         places = [running.enter_context(devices.place(key, CancelFlag())) for _ in range(4)]
         assert [gpu.leases for gpu in devices.gpus] == [2, 2]
-        made = [place.prove(tiny_task(), CancelFlag()).device for place in places]
+        made = [place.prove(tiny_task(), CancelFlag(), turn()).device for place in places]
     assert sorted(made) == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
     assert prove(devices, key).device in ("cuda:0", "cuda:1")
 
@@ -243,7 +248,7 @@ def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
     alone, both = devices_of("auto", gpus.metrics, first), devices_of("cuda", gpus.metrics, first, other)
     cancel = CancelFlag()
     with ThreadPoolExecutor(1) as pool, alone.place(key, CancelFlag()) as place:
-        lost = pool.submit(place.prove, tiny_task(), cancel)
+        lost = pool.submit(place.prove, tiny_task(), cancel, turn())
         assert reached.wait(60)
         assert alone.stuck() is None  # it may take its time
         cancel.raise_flag()

@@ -15,6 +15,7 @@ _SETTINGS = {
     "cuda_devices": "cuda_devices",
     "cuda_library": "cuda_library",
     "cuda_memory_gb": "cuda_memory_gib",
+    "cuda_batch": "cuda_batch",
 }
 """Settings by the names of the options."""
 _OPTIONS = (
@@ -51,6 +52,15 @@ _OPTIONS = (
         show_envvar=True,
         show_default="nine tenths of what is free",
         help="GiB of each GPU for keys and proofs; the key unused for longest leaves.",
+    ),
+    click.option(
+        "--cuda-batch",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        envvar="PROVER_CUDA_BATCH",
+        show_envvar=True,
+        show_default="64",
+        help="Proofs of one small circuit that a GPU makes together; requests gather while it is busy. 1: each alone.",
     ),
 )
 

@@ -18,6 +18,7 @@ from prover.kernel.engine import Engine
 from prover.keys import prepared
 from prover.keys.gnark_format import circuit_of
 from prover.observability.metrics import Metrics
+from prover.proving.admission import Admission, Turn
 from prover.proving.device_choice import open_devices
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_making import Proof
@@ -65,15 +66,16 @@ def prove(key: Path, threads: int, **options: Any) -> None:
 
 
 def _prove(path: Path, threads: int, settings: DeviceSettings, task: ProofTask, cancel: CancelFlag) -> Proof:
-    folder = path.parent / prepared.FOLDER
+    folder, metrics = path.parent / prepared.FOLDER, Metrics(CollectorRegistry())
+    turn = Turn(Admission(1, 0, metrics), task.circuit.kind)
     with (
         Engine(threads) as engine,
-        closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices,
+        closing(open_devices(settings, metrics)) as devices,
         load_key(engine, path, cancel, prepared_folder=folder) as key,
     ):
         _require_same(task.circuit, circuit_of(key.info), path)
         with progress(f"proving {task.circuit.name}"), devices.place(key, cancel) as place:
-            return place.prove(task, cancel)
+            return place.prove(task, cancel, turn)
 
 
 def _require_same(wanted: CircuitId, held: CircuitId | None, path: Path) -> None:

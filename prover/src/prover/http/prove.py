@@ -11,7 +11,7 @@ from prover.http.state import API_KEY_NAME, EXTRA_HEADERS, FACTS, STATE, ServerS
 from prover.http.submit import as_job, submission_of, unknown_submission
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.proving.proof_making import Proof
+from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_task
 from prover.proving.service import OnPhase
 from shared.proof_wire import Envelope
@@ -100,7 +100,7 @@ def _facts(proof: Proof) -> dict[str, object]:
     timings = proof.timings
     return {
         "circuit": proof.circuit.name,
-        "device": proof.device,
+        **device_facts(proof),
         "key_ms": round(timings.key_s * 1000, 1),
         "wait_ms": round(timings.wait_s * 1000, 1),
         "prove_ms": round(timings.prove_s * 1000, 1),

@@ -82,7 +82,7 @@ class ServerState:
         health = DeviceHealth()
         devices = devices or Devices.processor(metrics)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
-        threads = proving.permits + proving.waiting_limit
+        threads = proving.permits + proving.waiting_limit + devices.places
         executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
         return cls(
             settings=settings,

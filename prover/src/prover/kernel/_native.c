@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 280), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 266), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 285), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 252), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 262), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 281), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 258), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 278), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,242 +627,261 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 261), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 274), // uint8_t *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 280), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 279), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // uint8_t *
 /* 45 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 274), // uint8_t const *
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // uint8_t const *
 /* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // void *
+/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // void *
 /* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 54 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
 /* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
 /* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
 /* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
-/* 60 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 61 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 62 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
+/* 60 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
+/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 46), // uint8_t const * const *
+/* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 63 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 65 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 66 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 67 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 69 */ _CFFI_OP(_CFFI_OP_POINTER, 240), // g16_key * *
-/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 71 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 72 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 75 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 76 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 69),
-/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 80 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 83 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 84 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 86 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 92 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 65 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
+/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 75 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 77 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_key * *
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 89 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 83),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 94 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
 /* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
 /* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 59),
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
 /* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 104 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 106 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 108 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 110 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 108 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 111 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 112 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
 /* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 118 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 121 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 123 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 127 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 130 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 131 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 133 */ _CFFI_OP(_CFFI_OP_POINTER, 247), // g16_setup * *
-/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 135 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 136 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
-/* 137 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 140 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 141 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 143 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // g16_setup const *
-/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 145 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 147 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 150 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 151 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 153 */ _CFFI_OP(_CFFI_OP_POINTER, 250), // g16_vk * *
-/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 155 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 157 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 158 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 160 */ _CFFI_OP(_CFFI_OP_POINTER, 270), // g16_vk const *
-/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 163 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 170 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 171 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 172 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 177 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 178 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 179 */ _CFFI_OP(_CFFI_OP_POINTER, 267), // g16_prepared_info *
-/* 180 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 181 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 184 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 185 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
-/* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 187 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 188 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 192 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
-/* 193 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 196 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION, 160), // g16_vk const *()(g16_key const *)
-/* 198 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 200 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
-/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
-/* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 206 */ _CFFI_OP(_CFFI_OP_POINTER, 260), // g16_device_key const *
-/* 207 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 208 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
-/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
-/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 214 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 215 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
-/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 143),
-/* 219 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
-/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
-/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 188),
-/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 225 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 120 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 123 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 131 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 132 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 136 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 137 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 141 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 266), // g16_setup * *
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 151 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_setup const *
+/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 159 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 269), // g16_vk * *
+/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 169 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_vk const *
+/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 178 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 183 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 184 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 185 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 186 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 188 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 190 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 193 */ _CFFI_OP(_CFFI_OP_POINTER, 286), // g16_prepared_info *
+/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 195 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 196 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 197 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 198 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 199 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
+/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 201 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 202 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 203 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 205 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 206 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 207 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 208 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 210 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // g16_vk const *()(g16_key const *)
+/* 212 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 213 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
+/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 216 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 218 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
+/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 220 */ _CFFI_OP(_CFFI_OP_POINTER, 279), // g16_device_key const *
+/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 222 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *, size_t)
+/* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 224 */ _CFFI_OP(_CFFI_OP_NOOP, 220),
+/* 225 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 226 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 160),
-/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_device *)
-/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 232 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_device_key *)
-/* 234 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 227 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
+/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 229 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 231 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
+/* 232 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 233 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 234 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_engine *)
-/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
+/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 157),
 /* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_key *)
-/* 240 */ _CFFI_OP(_CFFI_OP_POINTER, 264), // g16_key *
-/* 241 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 242 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_key const *, g16_key_info *)
-/* 243 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 244 */ _CFFI_OP(_CFFI_OP_POINTER, 265), // g16_key_info *
+/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
+/* 240 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
+/* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 202),
+/* 242 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 243 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 244 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_setup *)
-/* 247 */ _CFFI_OP(_CFFI_OP_POINTER, 268), // g16_setup *
+/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
 /* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 277), // void()(g16_vk *)
-/* 250 */ _CFFI_OP(_CFFI_OP_POINTER, 270), // g16_vk *
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_device *)
+/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 251 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 252 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 253 */ _CFFI_OP(_CFFI_OP_ARRAY, 252), // char[256]
-/* 254 */ (_cffi_opcode_t)(256),
-/* 255 */ _CFFI_OP(_CFFI_OP_ARRAY, 252), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 256 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 257 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 258 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 259 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 260 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 261 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_engine
-/* 262 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_error
-/* 263 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 264 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_key
-/* 265 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key_info
-/* 266 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 267 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_prepared_info
-/* 268 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_setup
-/* 269 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 270 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_vk
-/* 271 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 272 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 273 */ (_cffi_opcode_t)(4),
-/* 274 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 275 */ _CFFI_OP(_CFFI_OP_ARRAY, 274), // uint8_t[32]
-/* 276 */ (_cffi_opcode_t)(32),
-/* 277 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_device_key *)
+/* 253 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 254 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_engine *)
+/* 256 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 257 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_key *)
+/* 259 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_key *
+/* 260 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_key const *, g16_key_info *)
+/* 262 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 263 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_key_info *
+/* 264 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_setup *)
+/* 266 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_setup *
+/* 267 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 268 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_vk *)
+/* 269 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_vk *
+/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 271 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 272 */ _CFFI_OP(_CFFI_OP_ARRAY, 271), // char[256]
+/* 273 */ (_cffi_opcode_t)(256),
+/* 274 */ _CFFI_OP(_CFFI_OP_ARRAY, 271), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 275 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 276 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 277 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 278 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 279 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 280 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_engine
+/* 281 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_error
+/* 282 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 283 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_key
+/* 284 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key_info
+/* 285 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 286 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_prepared_info
+/* 287 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_setup
+/* 288 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 289 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_vk
+/* 290 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 291 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 292 */ (_cffi_opcode_t)(4),
+/* 293 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 294 */ _CFFI_OP(_CFFI_OP_ARRAY, 293), // uint8_t[32]
+/* 295 */ (_cffi_opcode_t)(32),
+/* 296 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1177,6 +1196,59 @@ static int _cffi_const_G16_DEVICE_LOST(unsigned long long *o)
   *o = (unsigned long long)((G16_DEVICE_LOST) | 0);  /* check that G16_DEVICE_LOST is an integer */
   return n;
 }
+
+static size_t _cffi_d_g16_device_batch_limit(g16_device const * x0, g16_key const * x1)
+{
+  return g16_device_batch_limit(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_batch_limit(PyObject *self, PyObject *args)
+{
+  g16_device const * x0;
+  g16_key const * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_batch_limit", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(31), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(31), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_batch_limit(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_batch_limit _cffi_d_g16_device_batch_limit
+#endif
 
 static void _cffi_d_g16_device_close(g16_device * x0)
 {
@@ -1710,10 +1782,10 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(59), arg3, (char **)&x3);
+      _cffi_type(60), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1777,6 +1849,213 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_device_prove _cffi_d_g16_device_prove
 #endif
 
+static g16_status _cffi_d_g16_device_prove_many(g16_engine * x0, g16_device_key * x1, uint8_t * x2, g16_status * x3, uint64_t * x4, uint8_t const * const * x5, size_t x6, size_t x7, void * x8, size_t x9, int32_t const * x10, g16_error * x11)
+{
+  return g16_device_prove_many(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
+{
+  g16_engine * x0;
+  g16_device_key * x1;
+  uint8_t * x2;
+  g16_status * x3;
+  uint64_t * x4;
+  uint8_t const * const * x5;
+  size_t x6;
+  size_t x7;
+  void * x8;
+  size_t x9;
+  int32_t const * x10;
+  g16_error * x11;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  g16_status result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+  PyObject *arg4;
+  PyObject *arg5;
+  PyObject *arg6;
+  PyObject *arg7;
+  PyObject *arg8;
+  PyObject *arg9;
+  PyObject *arg10;
+  PyObject *arg11;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_prove_many", 12, 12, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10, &arg11))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(42), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(43), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(44), arg2, (char **)&x2);
+  if (datasize != 0) {
+    x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(59), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (g16_status *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(60), arg4, (char **)&x4);
+  if (datasize != 0) {
+    x4 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(61), arg5, (char **)&x5);
+  if (datasize != 0) {
+    x5 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(61), arg5, (char **)&x5,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x6 = _cffi_to_c_int(arg6, size_t);
+  if (x6 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  x7 = _cffi_to_c_int(arg7, size_t);
+  if (x7 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(50), arg8, (char **)&x8);
+  if (datasize != 0) {
+    x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x9 = _cffi_to_c_int(arg9, size_t);
+  if (x9 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(27), arg10, (char **)&x10);
+  if (datasize != 0) {
+    x10 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg10, (char **)&x10,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg11, (char **)&x11);
+  if (datasize != 0) {
+    x11 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg11, (char **)&x11,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_prove_many(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_prove_many _cffi_d_g16_device_prove_many
+#endif
+
+static size_t _cffi_d_g16_device_prove_many_scratch_bytes(g16_engine const * x0, g16_device_key const * x1, size_t x2)
+{
+  return g16_device_prove_many_scratch_bytes(x0, x1, x2);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_prove_many_scratch_bytes(PyObject *self, PyObject *args)
+{
+  g16_engine const * x0;
+  g16_device_key const * x1;
+  size_t x2;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_prove_many_scratch_bytes", 3, 3, &arg0, &arg1, &arg2))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(1), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(220), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(220), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, size_t);
+  if (x2 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_device_prove_many_scratch_bytes(x0, x1, x2); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_device_prove_many_scratch_bytes _cffi_d_g16_device_prove_many_scratch_bytes
+#endif
+
 static size_t _cffi_d_g16_device_prove_scratch_bytes(g16_engine const * x0, g16_device_key const * x1)
 {
   return g16_device_prove_scratch_bytes(x0, x1);
@@ -1807,10 +2086,10 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(206), arg1, (char **)&x1);
+      _cffi_type(220), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(206), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(220), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2145,7 +2424,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(266));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(285));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2219,10 +2498,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(244), arg1, (char **)&x1);
+      _cffi_type(263), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(244), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(263), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2255,10 +2534,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(240), arg0, (char **)&x0);
+      _cffi_type(259), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(240), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(259), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2316,10 +2595,10 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(69), arg1, (char **)&x1);
+      _cffi_type(83), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(69), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2400,7 +2679,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(160));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2487,10 +2766,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(179), arg0, (char **)&x0);
+      _cffi_type(193), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(179), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(193), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2572,10 +2851,10 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(69), arg1, (char **)&x1);
+      _cffi_type(83), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(69), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2890,10 +3169,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(59), arg3, (char **)&x3);
+      _cffi_type(60), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3302,10 +3581,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(133), arg1, (char **)&x1);
+      _cffi_type(147), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(133), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(147), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3324,10 +3603,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(136), arg4, (char **)&x4);
+      _cffi_type(150), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(136), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(150), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3382,10 +3661,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(247), arg0, (char **)&x0);
+      _cffi_type(266), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(247), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(266), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3420,10 +3699,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(143), arg0, (char **)&x0);
+      _cffi_type(157), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(143), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3485,10 +3764,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(143), arg1, (char **)&x1);
+      _cffi_type(157), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(143), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3572,10 +3851,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(143), arg0, (char **)&x0);
+      _cffi_type(157), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(143), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3798,10 +4077,10 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(160), arg1, (char **)&x1);
+      _cffi_type(174), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(160), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3899,15 +4178,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(160), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(188), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(202), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -3938,10 +4217,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(250), arg0, (char **)&x0);
+      _cffi_type(269), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(250), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(269), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3997,10 +4276,10 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(153), arg1, (char **)&x1);
+      _cffi_type(167), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(153), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(167), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4057,10 +4336,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(160), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4107,10 +4386,10 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(160), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(160), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4128,7 +4407,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(188), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(202), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -4282,55 +4561,58 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 230), (void *)_cffi_d_g16_device_close },
+  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_batch_limit },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 249), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 200), (void *)_cffi_d_g16_device_key_bytes },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 233), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 252), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
-  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 200), (void *)_cffi_d_g16_device_proof_bytes },
-  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 204), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 69), (void *)_cffi_d_g16_device_prove },
+  { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove_many },
+  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 222), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 218), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 255), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 224), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 242), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 239), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 76), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 197), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 212), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 178), (void *)_cffi_d_g16_prepared_describe },
-  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 67), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 191), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 166), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 208), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 84), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 122), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 131), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 217), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 141), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 217), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 110), (void *)_cffi_d_g16_solve },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 243), (void *)_cffi_d_g16_engine_threads },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 261), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 258), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 90), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 211), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 231), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 192), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 205), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 180), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 112), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 227), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove_with_blinding },
+  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 136), (void *)_cffi_d_g16_quotient },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 145), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 265), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 155), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 124), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 158), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 172), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 220), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 249), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 151), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 227), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 184), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 239), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 268), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 165), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 198), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 255) },
+            _CFFI_OP(_CFFI_OP_NOOP, 274) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4363,7 +4645,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 253) },
+               _CFFI_OP(_CFFI_OP_NOOP, 272) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4381,7 +4663,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 272) },
+              _CFFI_OP(_CFFI_OP_NOOP, 291) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4468,29 +4750,29 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 275) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 294) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 259, 0,
+  { "$g16_device_info", 278, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 258, _CFFI_F_OPAQUE,
+  { "g16_device", 277, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 260, _CFFI_F_OPAQUE,
+  { "g16_device_key", 279, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_engine", 261, _CFFI_F_OPAQUE,
+  { "g16_engine", 280, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 262, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 281, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 11, 3 },
-  { "g16_key", 264, _CFFI_F_OPAQUE,
+  { "g16_key", 283, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 265, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 284, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 14, 27 },
-  { "g16_prepared_info", 267, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 286, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 41, 6 },
-  { "g16_setup", 268, _CFFI_F_OPAQUE,
+  { "g16_setup", 287, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 270, _CFFI_F_OPAQUE,
+  { "g16_vk", 289, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -4499,16 +4781,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
   { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 257, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 276, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 188, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 202, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 263, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 282, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 266, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 285, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 269, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 288, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -4520,23 +4802,23 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
   { "g16_blinding", 45 },
-  { "g16_cancel", 271 },
-  { "g16_circuit_kind", 257 },
-  { "g16_device", 258 },
-  { "g16_device_info", 259 },
-  { "g16_device_key", 260 },
-  { "g16_encoding", 188 },
-  { "g16_engine", 261 },
-  { "g16_error", 262 },
-  { "g16_generation", 263 },
-  { "g16_key", 264 },
-  { "g16_key_info", 265 },
-  { "g16_point_form", 266 },
-  { "g16_prepared_info", 267 },
-  { "g16_setup", 268 },
-  { "g16_stage", 269 },
+  { "g16_cancel", 290 },
+  { "g16_circuit_kind", 276 },
+  { "g16_device", 277 },
+  { "g16_device_info", 278 },
+  { "g16_device_key", 279 },
+  { "g16_encoding", 202 },
+  { "g16_engine", 280 },
+  { "g16_error", 281 },
+  { "g16_generation", 282 },
+  { "g16_key", 283 },
+  { "g16_key_info", 284 },
+  { "g16_point_form", 285 },
+  { "g16_prepared_info", 286 },
+  { "g16_setup", 287 },
+  { "g16_stage", 288 },
   { "g16_status", 4 },
-  { "g16_vk", 270 },
+  { "g16_vk", 289 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -4546,12 +4828,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  88,  /* num_globals */
+  91,  /* num_globals */
   10,  /* num_struct_unions */
   8,  /* num_enums */
   19,  /* num_typenames */
   NULL,  /* no includes */
-  278,  /* num_types */
+  297,  /* num_types */
   0,  /* flags */
 };
 

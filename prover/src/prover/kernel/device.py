@@ -1,22 +1,32 @@
 """GPUs that make proofs: opened through a library of their own, which an installation may lack.
 
-A key is copied to a device once and proved with there as often as wanted. Calls block, release the interpreter lock,
-and may run at once. Proofs are not verified here.
+A key is copied to a device once and proved with there as often as wanted, several proofs in one call or one at a time.
+Calls block, release the interpreter lock, and may run at once. Proofs are not verified here.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prover.errors import DeviceUnavailable
+from prover.errors import DeviceUnavailable, KernelMisused, ProverError
 from prover.kernel import _native
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import BlindingForm, KernelProof, LoadedKey, ProofCalls
+from prover.kernel.engine import (
+    PROOF_BYTES,
+    SCALAR_BYTES,
+    BlindingForm,
+    KernelProof,
+    LoadedKey,
+    ProofCalls,
+    SizeCall,
+    stage_seconds,
+)
 from prover.kernel.handles import Handle, Owner
-from prover.kernel.status import check, new_error
+from prover.kernel.status import check, failure_of, new_error
 
 LIBRARY_NAME = "libgroth16_cuda.so"
 _LIBRARY_REMEDY = (
@@ -24,6 +34,10 @@ _LIBRARY_REMEDY = (
     "or prove on the processor with --device cpu (PROVER_DEVICE)"
 )
 _CALLS = ProofCalls(lib.g16_device_prove_scratch_bytes, lib.g16_device_prove, lib.g16_device_prove_with_blinding)
+
+
+def _size_of(proofs: int) -> SizeCall:
+    return lambda engine, key: lib.g16_device_prove_many_scratch_bytes(engine, key, proofs)
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,7 @@ class Device(Owner):
             pointer = stack.enter_context(key.handle.use())
             cell = ffi.NULL if cancel is None else cancel.cell
             check(lib.g16_device_key_load(device, out, pointer, cell, error), error)
-            return DeviceKey(key, out[0], stack.pop_all())
+            return DeviceKey(key, out[0], stack.pop_all(), int(lib.g16_device_batch_limit(device, pointer)))
 
     def close(self) -> None:
         """Close the device once its keys are gone and running calls have returned."""
@@ -140,7 +154,7 @@ class Device(Owner):
 class DeviceKey(Owner):
     """The copy of a key on a device. Close it, or use it as a context manager."""
 
-    def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack) -> None:
+    def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack, batch_limit: int) -> None:
         """Own a C key; ``holds`` keeps what it stands on until it is destroyed."""
 
         def destroy(ended: Any) -> None:
@@ -149,11 +163,17 @@ class DeviceKey(Owner):
 
         self._key = key
         self._handle = Handle("key on the device", pointer, destroy)
+        self.batch_limit = batch_limit
+        """How many proofs one call makes at most; 1 for keys of which one proof fills the device."""
 
     @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof on the host, in bytes."""
-        return self._key.scratch_by(_CALLS, self._handle)
+        return self._key.scratch_by(_CALLS.scratch_bytes, self._handle)
+
+    def scratch_bytes_of(self, proofs: int) -> int:
+        """Working memory on the host, in bytes, of a call that makes so many proofs."""
+        return self.scratch_bytes if proofs == 1 else self._key.scratch_by(_size_of(proofs), self._handle)
 
     def prove(
         self,
@@ -167,6 +187,37 @@ class DeviceKey(Owner):
         Raises what that raises, DeviceOutOfMemory and DeviceLost.
         """
         return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, form)
+
+    def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
+        """Prove for each of 1 to ``batch_limit`` inputs of equal length in one call; one alone as ``prove`` does.
+
+        Gives for each, in their order, its proof or what ``prove`` would have raised. Inputs that are not satisfied
+        fail alone; a fault of the device, or the flag, is what all others get. Raises OutOfMemory, or KernelMisused
+        when lengths differ, before any proof is begun.
+        """
+        if len(inputs) == 1:
+            try:
+                return [self.prove(inputs[0], cancel)]
+            except ProverError as error:
+                return [error]
+        batch, length = len(inputs), len(inputs[0])
+        if length % SCALAR_BYTES or any(len(one) != length for one in inputs):
+            raise KernelMisused(f"inputs of one call have equal lengths, {SCALAR_BYTES} bytes for each scalar")
+        proofs = ffi.new("uint8_t[]", batch * PROOF_BYTES)
+        statuses, errors = ffi.new("g16_status[]", batch), ffi.new("g16_error[]", batch)
+        stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
+        held = [ffi.from_buffer("uint8_t[]", one) for one in inputs]
+        pointers = ffi.new("uint8_t *[]", held)
+        cell = ffi.NULL if cancel is None else cancel.cell
+        with self._key.working(_size_of(batch), self._handle) as (engine, key, scratch):
+            rest = (pointers, length // SCALAR_BYTES, batch, scratch, len(scratch), cell, errors)
+            status = lib.g16_device_prove_many(engine, key, proofs, statuses, stage_ns, *rest)
+        points, seconds = bytes(ffi.buffer(proofs)), stage_seconds(stage_ns, batch)
+        return [
+            failure_of(statuses[place] or status, errors[place])
+            or KernelProof(points[place * PROOF_BYTES : (place + 1) * PROOF_BYTES], seconds)
+            for place in range(batch)
+        ]
 
     def close(self) -> None:
         """Release the memory of the device once running calls have returned."""

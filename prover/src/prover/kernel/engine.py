@@ -6,7 +6,8 @@ the public inputs of a circuit followed by its secret inputs.
 
 import enum
 import mmap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -106,10 +107,14 @@ class Witness:
     c: bytes
 
 
+SizeCall = Callable[[Any, Any], int]
+"""Tells the working memory of a call for a C engine and a C key."""
+
+
 class ProofCalls(NamedTuple):
     """Functions of the kernel that prove with one kind of key; all kinds take the same arguments."""
 
-    scratch_bytes: Any
+    scratch_bytes: SizeCall
     prove: Any
     prove_with_blinding: Any
 
@@ -257,12 +262,22 @@ class LoadedKey(Owner):
     @property
     def scratch_bytes(self) -> int:
         """Working memory of one proof, in bytes."""
-        return self.scratch_by(_HOST_CALLS, self._handle)
+        return self.scratch_by(_HOST_CALLS.scratch_bytes, self._handle)
 
-    def scratch_by(self, calls: ProofCalls, handle: Handle) -> int:
-        """Working memory, in bytes, of one proof by ``calls`` upon ``handle``."""
+    def scratch_by(self, scratch_bytes: SizeCall, handle: Handle) -> int:
+        """Working memory, in bytes, that ``scratch_bytes`` tells for ``handle``: this key or its copy on a device."""
         with self._engine.use() as engine, handle.use() as key:
-            return int(calls.scratch_bytes(engine, key))
+            return int(scratch_bytes(engine, key))
+
+    @contextmanager
+    def working(self, scratch_bytes: SizeCall, handle: Handle) -> Iterator[tuple[Any, Any, Any]]:
+        """Give the C engine, the C key of ``handle`` and that much working memory for a call; raises OutOfMemory."""
+        with (
+            self._engine.use() as engine,
+            handle.use() as key,
+            self._scratch.lend(int(scratch_bytes(engine, key))) as scratch,
+        ):
+            yield engine, key, scratch
 
     def prove(
         self,
@@ -292,18 +307,15 @@ class LoadedKey(Owner):
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
         count = _count(inputs)
-        with self._engine.use() as engine, handle.use() as key:
-            size = int(calls.scratch_bytes(engine, key))
-            with self._scratch.lend(size) as scratch:
-                rest = (inputs, count, scratch, len(scratch), _cell(cancel), error)
-                if blinding is None:
-                    status = calls.prove(engine, key, proof, stage_ns, *rest)
-                else:
-                    _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
-                    status = calls.prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
+        with self.working(calls.scratch_bytes, handle) as (engine, key, scratch):
+            rest = (inputs, count, scratch, len(scratch), _cell(cancel), error)
+            if blinding is None:
+                status = calls.prove(engine, key, proof, stage_ns, *rest)
+            else:
+                _require(all(len(value) == SCALAR_BYTES for value in blinding), "blinding values have 32 bytes")
+                status = calls.prove_with_blinding(engine, key, proof, form.value, *blinding, *rest)
         check(status, error)
-        seconds = {name: ns / 1e9 for name, ns in zip(STAGES, stage_ns, strict=True)}
-        return KernelProof(bytes(ffi.buffer(proof)), seconds)
+        return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 
     def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:
         """Compute every wire for these inputs; raises WitnessRejected or Cancelled."""
@@ -326,6 +338,11 @@ class LoadedKey(Owner):
     def close(self) -> None:
         """Destroy the key once running calls have returned."""
         self._handle.close()
+
+
+def stage_seconds(stage_ns: Any, proofs: int = 1) -> dict[str, float]:
+    """Return the seconds per stage that a call reported, shared equally by the proofs that it made."""
+    return {name: ns / 1e9 / proofs for name, ns in zip(STAGES, stage_ns, strict=True)}
 
 
 def kernel_version() -> str:

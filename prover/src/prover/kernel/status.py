@@ -58,10 +58,17 @@ def new_error() -> Any:
 
 def check(status: int, error: Any) -> None:
     """Return if a call succeeded, else raise what its status means."""
+    failure = failure_of(status, error)
+    if failure is not None:
+        raise failure
+
+
+def failure_of(status: int, error: Any) -> ProverError | None:
+    """Return what a status means, None for success."""
     if status == lib.G16_OK:
-        return
+        return None
     message = ffi.string(error.message).decode("ascii", "replace")
     if not message:
         message = ffi.string(lib.g16_status_name(status)).decode("ascii").replace("_", " ")
     make = EXCEPTIONS.get(status)
-    raise make(message, error) if make else KernelMisused(f"unknown status {status}: {message}")
+    return make(message, error) if make else KernelMisused(f"unknown status {status}: {message}")

@@ -29,6 +29,7 @@ STAGE_BUCKETS = (0.0005, 0.001, 0.0025, *_FAST, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 2
 INPUT_SIZE_BUCKETS = tuple(1024 * 2**k for k in range(15))
 PROOF_SIZE_BUCKETS = tuple(256 * 2**k for k in range(10))
 QUEUE_WAIT_BUCKETS = tuple(0.1 * 2**k for k in range(12))
+LAUNCH_BUCKETS = tuple(2**k for k in range(7))
 MEMORY_BUCKETS = tuple(104_857_600 * 2**k for k in range(12))
 
 
@@ -183,6 +184,13 @@ class Metrics:
         )
         self.device_proofs = Counter(
             "prover_device_proofs_total", "Proofs made and verified, by what made them.", device, registry=registry
+        )
+        self.device_launch_proofs = Histogram(
+            "prover_device_launch_proofs",
+            "Proofs that one call of a GPU made: those of a key that gathered while it was busy.",
+            device,
+            buckets=LAUNCH_BUCKETS,
+            registry=registry,
         )
         self.device_faults = Counter(
             "prover_device_faults_total",

@@ -74,7 +74,8 @@ def _opened(settings: DeviceSettings, library: Path, indices: Sequence[int], met
     with ExitStack() as opened:
         for index in indices:
             try:
-                gpu = Gpu(index, partial(Device, library, index, budget_bytes), metrics)
+                open_device = partial(Device, library, index, budget_bytes)
+                gpu = Gpu(index, open_device, metrics, most_proofs=settings.cuda_batch)
             except (DeviceUnavailable, DeviceOutOfMemory) as error:
                 if settings.policy == "cuda":
                     raise

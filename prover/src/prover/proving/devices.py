@@ -5,6 +5,7 @@ GPU, which is given up and opened again; under ``auto`` the processor then makes
 is refused.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import DeviceKey
-from prover.kernel.engine import KernelProof, LoadedKey
+from prover.kernel.engine import LoadedKey
 from prover.observability.metrics import Metrics
+from prover.proving.admission import Turn
 from prover.proving.gpu import Gpu
-from prover.proving.proof_making import Proof, prove_with_key
+from prover.proving.proof_making import Made, Proof, prove_with_key
 from prover.proving.request import ProofTask
 from shared.logs import get_logger
 
@@ -65,6 +67,11 @@ class Devices:
     def processor(cls, metrics: Metrics) -> "Devices":
         """Choose the processor alone, as is done where nothing else is asked for."""
         return cls(Choice("cpu", "cpu", "asked", "proofs are made on the processor (--device)"), (), metrics)
+
+    @property
+    def places(self) -> int:
+        """How many requests launches of several proofs may hold, on all GPUs, beside the permits of the processor."""
+        return sum(gpu.launches.places for gpu in self.gpus)
 
     @contextmanager
     def place(self, key: LoadedKey, cancel: CancelFlag) -> Iterator["Place"]:
@@ -177,21 +184,31 @@ class Place:
         """Working memory of the proof on this machine, in bytes; the processor may have to take over."""
         return max(self._key.scratch_bytes, self._copy.scratch_bytes if self._copy else 0)
 
-    def prove(self, task: ProofTask, cancel: CancelFlag) -> Proof:
-        """Prove and verify a task; raises what prove_with_key does, DeviceUnavailable or DeviceOutOfMemory."""
-        proof = self._prove_on_gpu(self._gpu, self._copy, task, cancel) if self._gpu and self._copy else None
+    def prove(self, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
+        """Prove and verify a task once it has a permit.
+
+        Raises what prove_with_key and Admission.permit do, DeviceUnavailable or DeviceOutOfMemory.
+        """
+        proof = self._prove_on_gpu(self._gpu, self._copy, task, cancel, turn) if self._gpu and self._copy else None
         if proof is None:
-            cancel.check()
-            proof = prove_with_key(self._key, task, cancel)
+            proof = self._prove_on_processor(task, cancel, turn)
         self._devices.note_proof(proof.device)
         return proof
 
-    def _prove_on_gpu(self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag) -> Proof | None:
+    def _prove_on_processor(self, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
+        """Prove there. A request that a GPU has failed has waited for its permit before, and is not refused one."""
+        since = (time.perf_counter(),) if self._gpu else ()
+        with turn.admission.permit(turn.kind, cancel, self._key.scratch_bytes, since) as waited_s:
+            turn.begin()
+            proof = prove_with_key(self._key, task, cancel)
+        proof.timings.wait_s += waited_s
+        return proof
+
+    def _prove_on_gpu(self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof | None:
         """Prove there; None when it failed and the processor may take over."""
 
-        def make(inputs: bytes, cancel: CancelFlag) -> KernelProof:
-            with gpu.calls.proof(cancel):
-                return copy.prove(inputs, cancel)
+        def make(inputs: bytes, cancel: CancelFlag) -> Made:
+            return gpu.launches.prove(copy, inputs, cancel, turn)
 
         try:
             proof = prove_with_key(self._key, task, cancel, make, gpu.name)

@@ -27,11 +27,14 @@ from prover.keys.memory import gibibytes
 from prover.observability.metrics import Metrics
 from prover.proving.gpu_calls import GpuCalls
 from prover.proving.gpu_keys import GpuKeys, GpuSlot
+from prover.proving.gpu_launches import Launches
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 FIRST_PAUSE_S = 1.0
+MOST_PROOFS = 64
+"""In one call, unless a setting says otherwise."""
 _LONGEST_PAUSE_S = 60.0
 _MOST_FAULTS = 16
 """That are counted: the pause is at its longest by then."""
@@ -44,10 +47,16 @@ class Gpu:
     """A GPU by index. All methods may be called from several threads."""
 
     def __init__(
-        self, index: int, open_device: Callable[[], Device], metrics: Metrics, pause_s: float = FIRST_PAUSE_S
+        self,
+        index: int,
+        open_device: Callable[[], Device],
+        metrics: Metrics,
+        pause_s: float = FIRST_PAUSE_S,
+        most_proofs: int = MOST_PROOFS,
     ) -> None:
         """Open it by ``open_device``, and again so after a fault and ``pause_s``, which doubles with every fault.
 
+        One call makes ``most_proofs`` at most.
         Raises what ``open_device`` does: DeviceUnavailable, DeviceOutOfMemory or DeviceLost.
         """
         self.name = f"cuda:{index}"
@@ -58,6 +67,8 @@ class Gpu:
         self._keys = GpuKeys()
         self.calls = GpuCalls()
         """What runs on it; a call that is stuck keeps new ones away."""
+        self.launches = Launches(self.name, self.calls, metrics, most_proofs)
+        """What makes its proofs, with keys that are leased."""
         self._watched: WeakSet[LoadedKey] = WeakSet()
         self._leases = 0
         self._faults = 0

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from prover.errors import ProofFailed, SelfVerificationFailed, WitnessRejected
 from prover.kernel.cancellation import CancelFlag
@@ -16,19 +17,32 @@ from shared.proof_wire import encode_proof
 
 _log = get_logger(__name__)
 
-Make = Callable[[bytes, CancelFlag], KernelProof]
-"""Makes a proof of input values that nobody has verified: LoadedKey.prove or DeviceKey.prove."""
+
+class Made(NamedTuple):
+    """A proof that nobody has verified: the seconds that it waited, and how many proofs were made in the same call."""
+
+    proof: KernelProof
+    wait_s: float = 0.0
+    batch: int = 1
+
+
+Make = Callable[[bytes, CancelFlag], Made]
+"""Makes a proof of input values."""
 
 
 @dataclass
 class Timings:
-    """Seconds spent on one proof; ``stages`` are processor seconds summed over threads."""
+    """Seconds spent on one proof; ``stages`` are processor seconds summed over threads.
+
+    Of a proof made with others, ``batch`` in all, ``prove_s`` is the time of all, ``stages`` are its share.
+    """
 
     key_s: float = 0.0
     wait_s: float = 0.0
     prove_s: float = 0.0
     verify_s: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
+    batch: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,11 @@ class Proof:
     """What made it: ``cpu``, or ``cuda:0`` and the like."""
 
 
+def device_facts(proof: Proof) -> dict[str, object]:
+    """Say for the log what made a proof, and how many a GPU made in the same call."""
+    return {"device": proof.device} | ({} if proof.device == PROCESSOR else {"batch": proof.timings.batch})
+
+
 def prove_with_key(
     key: LoadedKey, task: ProofTask, cancel: CancelFlag, make: Make | None = None, device: str = PROCESSOR
 ) -> Proof:
@@ -52,17 +71,24 @@ def prove_with_key(
     """
     started = time.perf_counter()
     try:
-        result = (make or key.prove)(task.assignment.inputs, cancel)
+        made = make(task.assignment.inputs, cancel) if make else Made(key.prove(task.assignment.inputs, cancel))
     except WitnessRejected as error:
         if task.circuit.kind.is_batch:
             raise WitnessRejected(f"error proving: {error.detail}", constraint=error.constraint) from error
         raise
     proved = time.perf_counter()
     try:
-        key.verifying_key.verify(result.points, task.assignment.public_inputs)
+        key.verifying_key.verify(made.proof.points, task.assignment.public_inputs)
     except ProofFailed as error:
         _log.critical("self_verification_failed", circuit=task.circuit.name, device=device, error=error.detail)
         raise SelfVerificationFailed from error
     verified = time.perf_counter()
-    timings = Timings(prove_s=proved - started, verify_s=verified - proved, stages=dict(result.stage_seconds))
-    return Proof(task.circuit, result.points, encode_proof(to_json(result.points)), timings, device)
+    timings = Timings(
+        wait_s=made.wait_s,
+        prove_s=proved - started - made.wait_s,
+        verify_s=verified - proved,
+        stages=dict(made.proof.stage_seconds),
+        batch=made.batch,
+    )
+    points = made.proof.points
+    return Proof(task.circuit, points, encode_proof(to_json(points)), timings, device)

@@ -3,12 +3,13 @@
 import enum
 import time
 from collections.abc import Callable
+from functools import partial
 
 from prover.errors import DeviceUnavailable, SelfVerificationFailed
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission
+from prover.proving.admission import Admission, Turn
 from prover.proving.device_health import DeviceHealth
 from prover.proving.devices import Devices, Place
 from prover.proving.prechecks.satisfiable import require_satisfiable
@@ -65,17 +66,15 @@ class ProvingService:
             key_s = time.perf_counter() - started
             on_phase(Phase.WAITING)
             need_bytes = place.scratch_bytes
-            with self._admission.permit(kind, cancel, need_bytes) as waited_s:
-                on_phase(Phase.PROVING)
-                with self._metrics.active_jobs.track_inprogress():
-                    proof = self._prove_watched(place, task, cancel)
-        proof.timings.key_s, proof.timings.wait_s = key_s, waited_s
+            turn = Turn(self._admission, kind, partial(on_phase, Phase.PROVING))
+            proof = self._prove_watched(place, task, cancel, turn)
+        proof.timings.key_s = key_s
         self._account(kind.value, need_bytes, proof.timings)
         return proof
 
-    def _prove_watched(self, place: Place, task: ProofTask, cancel: CancelFlag) -> Proof:
+    def _prove_watched(self, place: Place, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
         try:
-            proof = place.prove(task, cancel)
+            proof = place.prove(task, cancel, turn)
         except (SelfVerificationFailed, DeviceUnavailable) as error:
             self._health.note_failure(error.detail)
             raise

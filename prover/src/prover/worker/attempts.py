@@ -22,7 +22,7 @@ from prover.errors import (
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.keys.selection import CircuitSelection
 from prover.observability.metrics import CIRCUIT_TYPES, UNKNOWN_CIRCUIT, Metrics
-from prover.proving.proof_making import Proof
+from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_envelope, read_task
 from prover.proving.service import ProvingService
 from prover.queue.jobs import Claim
@@ -134,7 +134,7 @@ class Attempts:
             _log.info(
                 "job_finished",
                 circuit=proof.circuit.name,
-                device=proof.device,
+                **device_facts(proof),
                 duration_ms=duration_ms,
                 key_ms=round(timings.key_s * 1000, 1),
                 wait_ms=round(timings.wait_s * 1000, 1),

@@ -1,0 +1,119 @@
+"""A GPU whose calls return when a test lets them, and requests for it from many threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from fake_gpu import FakeDevice, FakeGpus, tiny_task
+
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import LoadedKey
+from prover.proving.admission import Admission, Turn
+from prover.proving.devices import Devices
+from prover.proving.gpu_launches import LAUNCHES_AT_ONCE
+from prover.proving.proof_making import Made, Proof
+from shared.circuit_id import CircuitKind
+
+Result = TypeVar("Result")
+
+INPUTS = tiny_task().assignment.inputs
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something is the case."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.002)
+
+
+class HeldGpu:
+    """A GPU whose calls return when the test lets them."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        *devices: FakeDevice,
+        most_proofs: int = 64,
+        permits: int = 8,
+        waiting_limit: int = 64,
+        memory: int | None = None,
+    ) -> None:
+        gpus = FakeGpus(*devices)
+        self.metrics = gpus.metrics
+        self.admission = Admission(permits, waiting_limit, gpus.metrics, memory)
+        self.device = devices[0]
+        self.gpu = gpus.make(most_proofs=most_proofs)
+        self.begun: list[int] = []
+        """Numbers of requests in the order in which their proofs were begun."""
+        self._pool = pool
+        self.may_end = threading.Semaphore(0)
+        self._requests = 0
+        self.device.on_launch = self._hold
+
+    def _hold(self) -> None:
+        assert self.may_end.acquire(timeout=60)
+
+    def submit(self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None) -> Future[Made]:
+        """Ask for a proof; it is in a call or among those that wait when this returns."""
+        flag, number = cancel or CancelFlag(), self._requests
+
+        def ask() -> Made:
+            with self.gpu.lease(key, flag, wait=True) as copy:
+                return self.gpu.launches.prove(copy, inputs, flag, self._turn(number))
+
+        return self._submitted(ask)
+
+    def submit_by(self, devices: Devices, key: LoadedKey) -> Future[Proof]:
+        """The same, by devices to which this GPU belongs."""
+        number = self._requests
+
+        def ask() -> Proof:
+            with devices.place(key, CancelFlag()) as place:
+                return place.prove(tiny_task(), CancelFlag(), self._turn(number))
+
+        return self._submitted(ask)
+
+    def _turn(self, number: int) -> Turn:
+        return Turn(self.admission, CircuitKind.INCLUSION, lambda: self.begun.append(number))
+
+    def _submitted(self, ask: Callable[[], Result]) -> Future[Result]:
+        self._requests += 1
+        asked = self._pool.submit(ask)
+        until(lambda: asked.done() or sum(self.sizes()) + self.admission.waiting >= self._requests)
+        return asked
+
+    def occupy(self, key: LoadedKey) -> list[Future[Made]]:
+        """Begin as many launches as there may be at once."""
+        return [self.submit(key) for _ in range(LAUNCHES_AT_ONCE)]
+
+    def end_one(self) -> None:
+        """Let one call return, of those in progress or later ones; and wait for the call that follows."""
+        calls = len(self.device.launches)
+        self.may_end.release()
+        until(lambda: len(self.device.launches) > calls)
+
+    def end_all(self) -> None:
+        """Let all calls return, from now on."""
+        self.may_end.release(1000)
+
+    def sizes(self) -> list[int]:
+        """How many proofs each call was to make."""
+        return [len(launch.inputs) for launch in self.device.launches]
+
+
+def batches(limit: int = 64, **sizes: int) -> FakeDevice:
+    """A device that makes so many proofs in one call."""
+    return FakeDevice(batch_limit=limit, **sizes)
+
+
+def proved(asked: list[Future[Made]], key: LoadedKey) -> list[int]:
+    """Demand proofs that hold; gives for each how many were made in its call."""
+    made = [one.result(120) for one in asked]
+    for one in made:
+        key.verifying_key.verify(one.proof.points, tiny_task().assignment.public_inputs)
+    return [one.batch for one in made]
