@@ -43,12 +43,12 @@ stage_build() {
         echo "gpu.sh: no CUDA compiler; put nvcc (12.0 or later) on the PATH or name it in NVCC" >&2
         return 1
     }
-    local options=(-O3 -std=c++17 -I "$native/cuda" -I "$native/tests" -I shared/native) architecture
+    local options=(-O3 -std=c++17 -I "$native/cuda" -I "$native/src" -I "$native/tests" -I shared/native) architecture
     for architecture in ${GPU_ARCHITECTURES:-80 90}; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
     mkdir -p "$build" "$results"
-    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native/tests" -c)
+    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native/src" -I "$native/tests" -c)
     "${host[@]}" -o "$build/testing_cuda_runs.o" "$native/tests/testing_cuda_runs.c"
     "${host[@]}" -o "$build/gpu_check.o" "$native/tests/gpu_check.c"
     # The three take minutes of one processor each: G2 has large kernels.
@@ -92,6 +92,8 @@ stage_test() {
     mkdir -p "$results"
     if [ -z "${GPU_LIBRARY:-}" ]; then "$build/gpu_check" | tee "$results/test.jsonl"; fi
     each_key check_proofs | tee "$results/test_proofs.jsonl"
+    # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
+    GROTH16_CUDA_WITNESS=device each_key check_proofs | tee "$results/test_proofs_witness.jsonl"
 }
 
 stage_sanitize() {
@@ -139,6 +141,9 @@ stage_bench() {
         # 64 at once, of several proofs.
         measure gpu_msm_batch64_15 "$bench" msm_g1 15 1 0 64
         measure gpu_msm_g2_batch64_15 "$bench" msm_g2 15 1 0 64
+        # One chain for each Merkle path. What a whole witness takes is with the proofs: witness_ms.
+        for name in append_32_500 update_32_500; do measure "gpu_witness_$name" "$bench" witness 1000 32; done
+        measure gpu_witness_address-append_40_250 "$bench" witness 1000 40
     fi
     each_key measure_proofs
 }

@@ -3,13 +3,15 @@
  * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY]]]] prints one JSON object: the median of REPEATS timings by events after
  * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
  * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
- * MANY: multiplications at once.
+ * MANY: multiplications at once. `witness CHAINS LEVELS`: the chains of a batch circuit, one for each
+ * Merkle path.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "device_msm.h"
 #include "device_ntt.h"
+#include "device_witness.h"
 #include "gpu_generators.h"
 
 #define REPEATS 10
@@ -229,6 +231,8 @@ static void ntt_times(uint32_t log2) {
            log2, plan.passes, inverse, forward, bound, 2 * bound / (inverse + forward));
 }
 
+#include "gpu_bench_witness.h"
+
 static void print_rate(const char *name, double rate, double bound) {
     printf("{\"name\": \"gpu_%s\", \"per_second\": %.6g, \"bound\": %.6g, \"fraction\": %.3f}\n", name, rate, bound,
            rate / bound);
@@ -255,9 +259,12 @@ int main(int argc, char **argv) {
         g2_msm_times(1u << log2, sets, window_bits, many, 28, G2_GENERATOR);
     } else if (!strcmp(name, "ntt") && log2 <= 27) {
         ntt_times(log2);
+    } else if (!strcmp(name, "witness") && argc > 3) {
+        witness_times(log2, sets); /* chains, levels */
     } else {
         fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt "
-                        "[log2 [sets [window_bits [many]]]]\n");
+                        "[log2 [sets [window_bits [many]]]]\n"
+                        "       gpu_bench witness chains levels\n");
         return 2;
     }
     return 0;

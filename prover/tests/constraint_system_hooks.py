@@ -40,6 +40,10 @@ const char *t_cs_intcomp_u32(uint32_t *values, uint64_t capacity, const uint8_t 
 const char *t_cs_intcomp_u64(uint64_t *values, uint64_t capacity, const uint8_t *data, size_t size, uint64_t *count,
                              uint64_t *bytes, size_t *place);
 uint64_t t_cs_leb128(uint32_t *values, uint64_t capacity, const uint8_t *data, size_t size, uint64_t *used);
+void *t_chains_make(const void *cs, uint32_t domain_log2, uint32_t forced, char *reason, uint64_t *counts);
+void t_chains_free(void *chains);
+uint32_t t_chains_differing(const void *cs, const void *chains, uint32_t domain_log2, uint32_t choice, uint32_t threads,
+                            uint32_t order, const uint8_t *inputs, size_t count, uint64_t *found, int32_t *failed);
 """
 
 
@@ -106,6 +110,35 @@ class Solution:
     a: bytes
     b: bytes
     c: bytes
+
+
+@dataclass(frozen=True)
+class ChainCounts:
+    """What a device and the processor solve of a constraint system, in the order of t_chains_make."""
+
+    chains: int
+    shapes: int
+    device_rows: int
+    first_rows: int
+    second_rows: int
+    checks: int
+    products: int
+    longest_products: int
+    values: int
+    first_wires: int
+    second_wires: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Wires, a and b that a device solves otherwise than the processor, and whether a row failed on either side."""
+
+    wires: int
+    a: int
+    b: int
+    on_processor: bool
+    in_parts: bool
+    on_device: bool
 
 
 class Hooks:
@@ -250,3 +283,43 @@ class ConstraintSystem:
         if status:
             raise self._hooks.refusal(status, error)
         return Solution(*(bytes(self._ffi.buffer(out)) for out in outs))
+
+    def chains(self, forced: bool = True) -> Chains | str:
+        """The system as a device solves it, or why the processor should; forced: whatever it costs."""
+        reason, counts = self._ffi.new("char[160]"), self._ffi.new("uint64_t[11]")
+        log2 = (self.counts.constraints - 1).bit_length()
+        handle = self._hooks.library.t_chains_make(self._handle, log2, int(forced), reason, counts)
+        if handle == self._ffi.NULL:
+            return str(self._ffi.string(reason).decode("ascii"))
+        return Chains(self, handle, log2, ChainCounts(*counts))
+
+
+class Chains:
+    """A constraint system cut into chains for a device."""
+
+    def __init__(self, system: ConstraintSystem, handle: Any, log2: int, counts: ChainCounts) -> None:
+        self.system, self.log2, self.counts = system, log2, counts
+        self._handle = system._ffi.gc(handle, system._hooks.library.t_chains_free)
+
+    def compare(
+        self, inputs: Iterable[int], backend: str = "portable", threads: int = 1, backwards: bool = False
+    ) -> Difference:
+        """Solves any inputs on both sides; backwards: the order of the device's threads."""
+        system, ffi = self.system, self.system._ffi
+        found, failed = ffi.new("uint64_t[3]"), ffi.new("int32_t[3]")
+        packed = b"".join(value.to_bytes(32, "big") for value in inputs)
+        done = system._hooks.library.t_chains_differing(
+            system._handle,
+            self._handle,
+            self.log2,
+            BACKEND_CHOICES[backend],
+            threads,
+            int(backwards),
+            packed,
+            len(packed) // 32,
+            found,
+            failed,
+        )
+        assert done, "the solver refused the inputs"
+        assert failed[2] in (0, 1), "the device failed"
+        return Difference(*found, *map(bool, failed))

@@ -24,6 +24,12 @@ size_t g16_device_key_bytes(void *device, void *key);
 size_t g16_device_proof_bytes(void *device, void *key);
 int g16_device_key_load(void *device, void **device_key, void *key, const int32_t *cancel, g16_error *error);
 void g16_device_key_destroy(void *key);
+typedef struct {
+    uint32_t on_device, chains, shapes, device_rows, processor_rows, check_rows;
+    uint64_t products, longest_products, bus_bytes;
+    char reason[160];
+} g16_device_witness;
+void g16_device_key_witness(void *key, g16_device_witness *witness);
 size_t g16_device_prove_scratch_bytes(void *engine, void *key);
 int g16_device_prove(void *engine, void *key, uint8_t *proof, uint64_t *stage_ns, const uint8_t *inputs, size_t count,
                      void *scratch, size_t scratch_size, const int32_t *cancel, g16_error *error);
@@ -136,6 +142,12 @@ class DeviceKey:
 
     def __exit__(self, *_: object) -> None:
         self.calls.g16_device_key_destroy(self.handle)
+
+    def witness(self) -> Any:
+        """The fields of g16_device_witness."""
+        witness = self.kernel._ffi.new("g16_device_witness *")
+        self.calls.g16_device_key_witness(self.handle, witness)
+        return witness
 
     def prove_with_blinding(self, inputs: bytes, form: int, first: bytes, second: bytes) -> bytes:
         """A proof with given blinding values."""

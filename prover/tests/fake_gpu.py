@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from prover.errors import ProverError
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device, DeviceInfo
+from prover.kernel.device import Device, DeviceInfo, DeviceWitness
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission, Turn
@@ -59,6 +59,7 @@ class FakeCopy:
         self.batch_limit = device.batch_limit
         self.scratch_bytes = 64
         self._device = device
+        self.witness = DeviceWitness(False, "this device is none", 0, 0, 0, 0, 0, 0, 0, 0)
 
     def scratch_bytes_of(self, proofs: int) -> int:
         """As much as for each alone."""

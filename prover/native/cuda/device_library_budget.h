@@ -13,6 +13,7 @@
 
 #include "device_gpu.h"
 #include "device_proof.h"
+#include "device_witness.h"
 
 #define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
 #define LIBRARY_STAGING_KEPT 4   /* of a key */
@@ -52,6 +53,7 @@ typedef struct library_key {
     struct library_key *next;
     library_device *device;
     proof_key key;
+    witness_key witness; /* empty unless chains were loaded */
     uint64_t bytes, b1_bytes;
     uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room */
     library_memory *idle[LIBRARY_ROOMS];

@@ -1,6 +1,6 @@
 /* device_library_impl.h - the table of device_abi.h: devices, keys and proofs; included by device_library.cu and, for the host, by
  * device_library_host.c. */
-#include "device_library_budget.h"
+#include "device_library_chains.h"
 
 /* ---- devices ---------------------------------------------------------------------------------------- */
 
@@ -206,6 +206,7 @@ static void library_key_destroy(void *handle) {
         device_host_release(staging);
     }
     proof_key_release(&key->key);
+    witness_key_release(&key->witness);
     free(key);
 }
 
@@ -370,25 +371,43 @@ static device_abi_status library_run(library_key *key, proof_memory *memory, uin
     return DEVICE_ABI_OK;
 }
 
-static device_abi_status library_prove(void *handle, device_abi_sums *sums, device_abi_times *times,
-                                       const device_abi_witness *witnesses, uint32_t count, int with_b1, const int32_t *cancel,
-                                       char *message) {
-    library_key *key = (library_key *)handle;
+/* A batch from witnesses, or, where there are none, one proof from inputs. */
+static device_abi_status library_prove_from(library_key *key, device_abi_sums *sums, device_abi_times *times,
+                                            const device_abi_witness *witnesses, uint32_t count, const device_abi_inputs *inputs,
+                                            int with_b1, const int32_t *cancel, char *message) {
     library_memory *memory;
     uint32_t number;
+    uint64_t witness_ns = 0;
     device_queue queue;
     memset(&queue, 0, sizeof queue);
     gpu_use(key->device->index, &queue);
     if (queue.status != DEVICE_OK) return library_failed(key->device, &queue, message);
     device_abi_status status = library_memory_take(key, count, &memory, &number, cancel, message);
     if (status != DEVICE_ABI_OK) return status;
-    status = library_run(key, &memory->proof, number, sums, times, witnesses, count, with_b1, cancel, message);
-    library_memory_give_back(key, memory, status == DEVICE_ABI_OK || status == DEVICE_ABI_CANCELLED);
+    if (inputs) status = library_witness(key, &memory->proof, inputs, &witness_ns, message);
+    if (status == DEVICE_ABI_OK) {
+        status = library_run(key, &memory->proof, number, sums, times, witnesses, count, with_b1, cancel, message);
+        times->witness = witness_ns;
+    }
+    const int sound = status == DEVICE_ABI_OK || status == DEVICE_ABI_CANCELLED || status == DEVICE_ABI_UNSATISFIED;
+    library_memory_give_back(key, memory, sound);
     return status;
+}
+
+static device_abi_status library_prove(void *key, device_abi_sums *sums, device_abi_times *times,
+                                       const device_abi_witness *witnesses, uint32_t count, int with_b1, const int32_t *cancel,
+                                       char *message) {
+    return library_prove_from((library_key *)key, sums, times, witnesses, count, NULL, with_b1, cancel, message);
+}
+
+static device_abi_status library_prove_inputs(void *key, device_abi_sums *sums, device_abi_times *times,
+                                              const device_abi_inputs *inputs, int with_b1, const int32_t *cancel, char *message) {
+    return library_prove_from((library_key *)key, sums, times, NULL, 1, inputs, with_b1, cancel, message);
 }
 
 static const device_abi_library LIBRARY = {
     DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
     library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_staging_take, library_staging_give_back,
     library_prove,      library_batch_limit,
+    library_costs,      library_chains_load,        library_prove_inputs,
 };

@@ -431,8 +431,8 @@ static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *
     }
 }
 
-/* A batch of count proofs, for which the memory has room. b1: NULL, or memory for B in G1. Whatever happens, nothing is left in
- * the queues. 0 when it was cancelled. */
+/* A batch of count proofs, for which the memory has room. witnesses: NULL where they are on the device already. b1: NULL, or memory for
+ * B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
 static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
                             const device_abi_witness *witnesses, uint32_t count, const proof_b1_memory *b1,
                             const int32_t *cancel) {
@@ -440,7 +440,7 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
     memory->count = count;
     const int by_graph = proof_has_graph(memory, key) && !b1;
     proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
-    proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
+    if (witnesses) proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
     if (!device_is_cancelled(cancel)) {
         if (by_graph) {
             device_graph_launch(&memory->queues[PROOF_QUOTIENT], &memory->graph);

@@ -297,6 +297,19 @@ G16_API g16_status g16_device_key_load(g16_device *device, g16_device_key **devi
                                        const g16_cancel *cancel, g16_error *error);
 G16_API void g16_device_key_destroy(g16_device_key *key);
 
+/* Who solves the witnesses of a key. A large circuit that falls into many chains of rows (Merkle paths) is solved on the GPU but for
+ * hints and what has no width, so that little crosses the bus; where the processor is as fast, it solves all, and reason says why. */
+typedef struct g16_device_witness {
+    uint32_t on_device;
+    uint32_t chains, shapes;                          /* chains of one shape differ in the numbers of wires alone */
+    uint32_t device_rows, processor_rows, check_rows; /* that solve a wire on either side, and that only check */
+    uint64_t products, longest_products;              /* of all chains, and of one */
+    uint64_t bus_bytes;                               /* to the GPU for each proof: inputs, wires, a and b */
+    char reason[160];
+} g16_device_witness;
+
+G16_API void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness);
+
 /* Host memory that one proof needs. Where the library has page-locked memory of that size, as a rule, it works in that instead and
  * does not touch the caller's; up to four such buffers stay with a key. */
 G16_API size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key);

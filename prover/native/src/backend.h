@@ -14,12 +14,14 @@ struct g16_key;
 struct g16_vk;
 struct g16_setup;
 struct constraint_system;
+struct cs_chains;
 struct msm_table_shape;
 struct device_abi_key;
 struct device_abi_sums;
 struct device_abi_times;
 struct device_abi_witness;
 struct device_batch;
+struct device_abi_inputs;
 
 /* A forward-only view of a key file. */
 typedef struct byte_reader {
@@ -45,6 +47,11 @@ typedef struct device_summer {
     g16_status (*sum)(void *handle, struct device_abi_sums *sums, struct device_abi_times *times,
                       const struct device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
                       g16_error *error);
+    /* Where the device makes witnesses, else NULL: the chains, cs_chains_values() to fill, and sums from those. */
+    const struct cs_chains *chains;
+    fr *values;
+    g16_status (*sum_inputs)(void *handle, struct device_abi_sums *sums, struct device_abi_times *times,
+                             const struct device_abi_inputs *inputs, int with_b1, const g16_cancel *cancel, g16_error *error);
 } device_summer;
 
 typedef struct g16_backend {
@@ -81,6 +88,11 @@ typedef struct g16_backend {
      * in Montgomery form (c may be NULL). */
     g16_status (*solve)(const struct constraint_system *cs, thread_pool *pool, fr *wires, fr *a, fr *b, fr *c,
                         const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error);
+    /* The inputs alone, to wires; and part 0 or 1 of a system whose chains a device solves (constraint_system_chains.h), copied to
+     * values: 0 when the flag was raised or a row does not hold. */
+    g16_status (*read_inputs)(const struct constraint_system *cs, fr *wires, const uint8_t *inputs, size_t count, g16_error *error);
+    int (*solve_part)(const struct cs_chains *chains, uint32_t part, const struct constraint_system *cs, thread_pool *pool, fr *wires,
+                      fr *a, fr *b, fr *values, const g16_cancel *cancel);
 
     /* groth16_prove_impl.h. first, second: the blinding values, canonical big-endian bytes. */
     size_t (*prove_scratch_bytes)(const struct g16_key *key, uint32_t threads);

@@ -1,7 +1,10 @@
 /* device.c - proofs on a GPU: opens the library that drives it, and the functions of groth16.h that use it. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "constraint_system_chains.h"
 #include "device_abi.h"
 #include "device_batch.h"
 #include "key.h"
@@ -17,6 +20,8 @@ struct g16_device_key {
     const g16_key *key;
     void *handle;
     size_t batch_limit;
+    cs_chains *chains;                     /* of the circuit, solved on the device, or NULL */
+    char witness_reason[CS_CHAINS_REASON]; /* why not */
 };
 
 /* ---- the library ------------------------------------------------------------------ */
@@ -29,6 +34,7 @@ static g16_status device_result(device_abi_status status, const char *message, g
     case DEVICE_ABI_OUT_OF_MEMORY: return g16_fail(error, G16_DEVICE_OUT_OF_MEMORY, 0, "%s", message);
     case DEVICE_ABI_CANCELLED: return g16_fail(error, G16_CANCELLED, 0, "the call was cancelled");
     case DEVICE_ABI_HOST_OUT_OF_MEMORY: return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory beside the GPU's");
+    case DEVICE_ABI_UNSATISFIED: return g16_fail(error, G16_UNSATISFIED_CONSTRAINT, 0, "a row does not hold");
     case DEVICE_ABI_LOST: break;
     }
     return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);
@@ -134,6 +140,27 @@ size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
     return device_batch_limit(device, &data);
 }
 
+/* Gives a key on the device its circuit's chains, if that gains anything and there is room. The processor can solve any witness. */
+static g16_status device_load_chains(g16_device_key *key, const g16_cancel *cancel, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *library = key->device->library;
+    device_abi_costs costs;
+    library->costs(key->device->handle, &costs);
+    g16_status status =
+        cs_chains_make(&key->chains, &key->key->cs, key->key->pk.domain_log2, &costs, key->witness_reason, cancel, error);
+    if (status == G16_OK && key->chains) {
+        status = device_result(library->chains_load(key->handle, &key->chains->device, message), message, error);
+        cs_chains_forget(key->chains);
+    }
+    if (status == G16_OK) return status;
+    cs_chains_free(key->chains);
+    key->chains = NULL;
+    if (status != G16_OUT_OF_MEMORY && status != G16_DEVICE_OUT_OF_MEMORY) return status;
+    snprintf(key->witness_reason, sizeof key->witness_reason, "%.150s",
+             *message ? message : "there was too little memory to cut the circuit into chains");
+    return G16_OK;
+}
+
 g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
                                const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
@@ -152,6 +179,11 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
         free(made);
         return device_result(status, message, error);
     }
+    const g16_status loaded = device_load_chains(made, cancel, error);
+    if (loaded != G16_OK) {
+        g16_device_key_destroy(made);
+        return loaded;
+    }
     *device_key = made;
     return G16_OK;
 }
@@ -159,7 +191,27 @@ g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, 
 void g16_device_key_destroy(g16_device_key *key) {
     if (!key) return;
     key->device->library->key_destroy(key->handle);
+    cs_chains_free(key->chains);
     free(key);
+}
+
+void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness) {
+    const constraint_system *cs = &key->key->cs;
+    const cs_chains *chains = key->chains;
+    memset(witness, 0, sizeof *witness);
+    witness->check_rows = cs->instructions_count - cs->checks_start;
+    witness->processor_rows = cs->constraints - witness->check_rows;
+    witness->bus_bytes = 32 * ((uint64_t)cs->wires + 2 * (uint64_t)cs->constraints);
+    snprintf(witness->reason, sizeof witness->reason, "%s", key->witness_reason);
+    if (!chains) return;
+    witness->on_device = 1;
+    witness->chains = chains->chains;
+    witness->shapes = chains->device.shapes_count;
+    witness->device_rows = chains->device_rows;
+    witness->processor_rows -= chains->device_rows;
+    witness->products = chains->products;
+    witness->longest_products = chains->longest_products;
+    witness->bus_bytes = 32 * cs_chains_values(chains);
 }
 
 /* ---- proofs ------------------------------------------------------------------------- */
@@ -190,24 +242,40 @@ static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_tim
     return device_sum(handle, sums + half, times, witnesses + half, count - half, with_b1, cancel, error);
 }
 
+static g16_status device_sum_inputs(void *handle, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
+                                    int with_b1, const g16_cancel *cancel, g16_error *error) {
+    const g16_device_key *key = handle;
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *library = key->device->library;
+    return device_result(library->prove_inputs(key->handle, sums, times, inputs, with_b1, cancel, message), message, error);
+}
+
 size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
     (void)engine;
     return key->key->backend->device_scratch_bytes(key->key);
 }
 
-/* A proof whose witness is solved where the device reads it best, or else in the caller's memory, which is as large. */
+/* A proof whose witness is solved where the device reads it best, or else in the caller's memory, which is as large. Of a witness that
+ * the device makes only what it needs is put there. */
 static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
                                g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
                                size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
                                g16_error *error) {
     const device_abi_library *library = key->device->library;
     const g16_backend *backend = key->key->backend;
-    const device_summer summer = {key, device_sum};
+    device_summer summer = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
     const size_t needed = backend->device_scratch_bytes(key->key);
-    void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, needed);
-    const g16_status status =
-        backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, form, first, second, inputs, count,
-                              staging ? staging : scratch, staging ? needed : scratch_size, cancel, error);
+    const size_t staged = key->chains ? cs_chains_values(key->chains) * sizeof(fr) : needed;
+    void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, staged), *room = scratch;
+    if (staging && key->chains) {
+        summer.chains = key->chains;
+        summer.values = staging;
+    } else if (staging) {
+        room = staging;
+        scratch_size = needed;
+    }
+    const g16_status status = backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, form, first, second, inputs,
+                                                    count, room, scratch_size, cancel, error);
     if (staging) library->staging_give_back(key->handle, staging);
     return status;
 }

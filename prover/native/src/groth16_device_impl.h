@@ -4,6 +4,7 @@
 #define G16_GROTH16_DEVICE_IMPL_H
 
 #include "device_abi.h"
+#include "groth16_device_chains_impl.h"
 #include "groth16_prove_impl.h"
 
 _Static_assert(sizeof(((device_abi_sums *)0)->a) == sizeof(g1_xyzz), "sums in G1 are g1_xyzz");
@@ -40,10 +41,6 @@ static void groth16_device_key(const struct g16_key *key, device_abi_key *data) 
     memcpy(data->product_scale, &scale, sizeof scale);
     memcpy(data->quotient_unit, unit, sizeof unit);
 }
-
-typedef struct device_arrays {
-    fr *wires, *a, *b;
-} device_arrays;
 
 static size_t groth16_device_place(device_arrays *arrays, arena at, const struct g16_key *key) {
     arrays->wires = arena_take(&at, key->cs.wires * sizeof(fr));
@@ -102,13 +99,18 @@ static g16_status groth16_device_prove(const struct g16_key *key, thread_pool *p
     memset(&times, 0, sizeof times);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
-    uint64_t start = prove_now_ns();
-    status = witness_solver_solve(&key->cs, pool, arrays.wires, arrays.a, arrays.b, NULL, inputs, count, cancel, error);
-    prove_add_time(&timer, G16_STAGE_WITNESS, start);
-    if (status == G16_OK) {
+    const int with_b1 = form == G16_BLINDING_CLASSICAL;
+    uint64_t start = prove_now_ns(), solving_ns = 0;
+    if (summer->chains) {
+        status = groth16_device_sum_inputs(&key->cs, pool, summer, &arrays, &sums, &times, inputs, count, with_b1, &solving_ns,
+                                           cancel, error);
+    } else {
         const device_abi_witness witness = {arrays.wires, arrays.a, arrays.b};
-        status = summer->sum(summer->handle, &sums, &times, &witness, 1, form == G16_BLINDING_CLASSICAL, cancel, error);
+        status = witness_solver_solve(&key->cs, pool, arrays.wires, arrays.a, arrays.b, NULL, inputs, count, cancel, error);
+        solving_ns = prove_now_ns() - start;
+        if (status == G16_OK) status = summer->sum(summer->handle, &sums, &times, &witness, 1, with_b1, cancel, error);
     }
+    if (stage_ns) stage_ns[G16_STAGE_WITNESS] = solving_ns + times.witness;
     if (status == G16_OK) {
         prove_base base;
         start = prove_now_ns();

@@ -3,13 +3,14 @@
  * Slices run one after the other, the components of one in parallel and each in its own order; then the rows that
  * only check, in chunks. Expressions are evaluated in their short forms (constraint_system.h), in which long ones refer to
  * others, as 512-bit sums of products with one reduction at the end; values that return within a few rows are kept.
+ * Where a device solves chains (constraint_system_chains.h), two parts are run in the same way.
  *
  * Source: gnark-format.md sections 10, 11, 18.
  */
 #ifndef G16_WITNESS_SOLVER_IMPL_H
 #define G16_WITNESS_SOLVER_IMPL_H
 
-#include "constraint_system.h"
+#include "constraint_system_chains.h"
 #include "fr.h"
 #include "key.h"
 
@@ -27,7 +28,8 @@ typedef struct witness_solver_job {
     const constraint_system *cs;
     fr *wires, *a, *b, *c; /* c may be NULL */
     const g16_cancel *cancel;
-    uint32_t first_component; /* of the slice that runs */
+    const uint32_t *program, *component_start; /* of the system, or of chains */
+    uint32_t first_component;                  /* of the slice that runs */
     uint64_t first_failure; /* level << 32 | row of the failing row to report; atomic */
 } witness_solver_job;
 
@@ -311,8 +313,8 @@ static void witness_solver_component_task(void *argument, uint32_t index, uint32
     (void)worker;
     memset(cache.number, 0, sizeof cache.number);
     index += job->first_component;
-    for (uint32_t i = cs->component_start[index]; i < cs->component_start[index + 1]; i++) {
-        uint32_t instruction = cs->program[i];
+    for (uint32_t i = job->component_start[index]; i < job->component_start[index + 1]; i++) {
+        uint32_t instruction = job->program[i];
         if (instruction & CS_IS_HINT) {
             witness_solver_hint(job, &cs->hints[instruction & ~CS_IS_HINT]);
         } else {
@@ -352,7 +354,7 @@ static g16_status witness_solver_read_inputs(const constraint_system *cs, fr *wi
 static g16_status witness_solver_solve(const struct constraint_system *cs, thread_pool *pool, fr *wires, fr *a, fr *b,
                                        fr *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
                                        g16_error *error) {
-    witness_solver_job job = {cs, wires, a, b, c, cancel, 0, WITNESS_SOLVER_NO_FAILURE};
+    witness_solver_job job = {cs, wires, a, b, c, cancel, cs->program, cs->component_start, 0, WITNESS_SOLVER_NO_FAILURE};
     g16_status status = witness_solver_read_inputs(cs, wires, inputs, count, error);
     if (status != G16_OK) return status;
     for (uint32_t slice = 0; slice < cs->slices && status == G16_OK; slice++) {
@@ -374,6 +376,24 @@ static g16_status witness_solver_solve(const struct constraint_system *cs, threa
         if (error) error->constraint = row;
     }
     return status;
+}
+
+/* ---- parts of a witness whose chains a device solves ------------------------------------------- */
+
+/* Solves part 0 or 1 into wires, a and b, and copies what it solved to values, in the order of device_abi_part_values(). Returns 0
+ * when the flag was raised or a row does not hold. */
+static int witness_solver_solve_part(const cs_chains *chains, uint32_t part, const constraint_system *cs, thread_pool *pool,
+                                     fr *wires, fr *a, fr *b, fr *values, const g16_cancel *cancel) {
+    const uint32_t first = chains->first_task[part], tasks = chains->first_task[part + 1] - first;
+    const device_abi_part *solved = &chains->device.parts[part];
+    witness_solver_job job = {cs, wires, a, b, NULL, cancel, chains->program, chains->task_start, first,
+                              WITNESS_SOLVER_NO_FAILURE};
+    if (thread_pool_for(pool, tasks, witness_solver_component_task, &job, cancel) != G16_OK || g16_is_cancelled(cancel)) return 0;
+    const uint32_t *rows = solved->targets + solved->wires;
+    for (uint32_t i = 0; i < solved->wires; i++) *values++ = wires[solved->targets[i]];
+    for (uint32_t i = 0; i < solved->rows; i++) *values++ = a[rows[i]];
+    for (uint32_t i = 0; i < solved->rows; i++) *values++ = b[rows[i]];
+    return job.first_failure == WITNESS_SOLVER_NO_FAILURE;
 }
 
 static void witness_solver_to_bytes(uint8_t *out, const fr *values, size_t count) {

@@ -242,6 +242,9 @@ static void check(const setting *s, uint32_t threads) {
         }
         g16_device_key *key = load_key(s, device);
         char detail[64];
+        g16_device_witness witness;
+        g16_device_key_witness(key, &witness);
+        report(s, witness.on_device ? "chains of the witness on the device" : "witness on the processor", witness.chains, 1);
         for (size_t i = 0; i < BLINDING_COUNT; i++) {
             snprintf(detail, sizeof detail, "blinding %zu, %s", i, tables ? "whole budget" : "small budget");
             report(s, detail, 1, same_proof(s, key, i, expected[i]));
@@ -347,12 +350,16 @@ static void bench(const setting *s, uint32_t threads) {
         for (int j = 0; j < G16_STAGE_COUNT; j++) stages[j][i] = 1e-6 * (double)ns[j];
     }
     const int ok = verifies(s, proof);
+    g16_device_witness witness;
+    g16_device_key_witness(key, &witness);
     failures += !ok;
     printf("{\"name\": \"gpu_proof\", \"key\": \"%s\", \"constraints\": %u, \"verified\": %s, \"key_bytes\": %zu, "
            "\"proof_bytes\": %zu, \"load_ms\": %.1f, \"ms\": %.3f",
            s->name, s->info.constraints, ok ? "true" : "false", g16_device_key_bytes(device, s->key),
            g16_device_proof_bytes(device, s->key), 1e3 * loading, median(times, REPEATS));
     print_stages(stages);
+    printf(", \"witness_chains\": %u, \"chain_products\": %llu, \"bus_bytes\": %llu", witness.chains,
+           (unsigned long long)witness.longest_products, (unsigned long long)witness.bus_bytes);
     printf(", \"threads\": %u, \"proofs_per_second\": %.2f}\n", threads, proofs_per_second(s, key, threads, 0));
     free(scratch);
     g16_device_key_destroy(key);

@@ -118,7 +118,9 @@ T_CS uint32_t t_cs_digest_bytes(const constraint_system *cs, const uint8_t *valu
     return row;
 }
 
-static const g16_backend *chosen_backend(uint32_t choice) {
+/* choice: a g16_backend_choice. */
+const g16_backend *t_cs_backend(uint32_t choice);
+const g16_backend *t_cs_backend(uint32_t choice) {
 #if defined(__x86_64__)
     if (choice == G16_BACKEND_ADX) return &g16_backend_adx;
     if (choice == G16_BACKEND_AVX512) return &g16_backend_avx512;
@@ -135,7 +137,7 @@ static const g16_backend *chosen_backend(uint32_t choice) {
 T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t threads, uint8_t *wires, uint8_t *a,
                         uint8_t *b, uint8_t *c, const uint8_t *inputs, size_t count, const g16_cancel *cancel,
                         g16_error *error) {
-    const g16_backend *backend = chosen_backend(choice);
+    const g16_backend *backend = t_cs_backend(choice);
     size_t rows = cs->constraints, all = cs->wires + 3 * rows;
     fr *memory = malloc(all * sizeof *memory);
     thread_pool *pool = NULL;
@@ -159,7 +161,7 @@ T_CS int32_t t_cs_solve(const constraint_system *cs, uint32_t choice, uint32_t t
  * wires, or that solve a wire for which a * b is not c. UINT32_MAX when it does not come to that. */
 T_CS uint32_t t_cs_differing_rows(const constraint_system *cs, uint32_t choice, uint32_t threads, const uint8_t *inputs,
                                   size_t count) {
-    const g16_backend *backend = chosen_backend(choice);
+    const g16_backend *backend = t_cs_backend(choice);
     const size_t rows = cs->constraints;
     uint32_t differing = UINT32_MAX;
     fr *memory = malloc((cs->wires + 3 * rows) * sizeof *memory);

@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 280), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 285), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 292), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 271), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 275), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 281), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 288), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 278), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,15 +627,15 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 280), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 279), // g16_device_key *
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // uint8_t *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 285), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // uint8_t *
 /* 45 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // uint8_t const *
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // uint8_t const *
 /* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // void *
+/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 303), // void *
 /* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -668,7 +668,7 @@ static void *_cffi_types[] = {
 /* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
 /* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 259), // g16_key * *
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 263), // g16_key * *
 /* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
@@ -732,7 +732,7 @@ static void *_cffi_types[] = {
 /* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 266), // g16_setup * *
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 270), // g16_setup * *
 /* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
@@ -742,7 +742,7 @@ static void *_cffi_types[] = {
 /* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
 /* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_setup const *
+/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 294), // g16_setup const *
 /* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
 /* 159 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
@@ -752,14 +752,14 @@ static void *_cffi_types[] = {
 /* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
 /* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 269), // g16_vk * *
+/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 273), // g16_vk * *
 /* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 169 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
 /* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_vk const *
+/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_vk const *
 /* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
@@ -778,7 +778,7 @@ static void *_cffi_types[] = {
 /* 190 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 193 */ _CFFI_OP(_CFFI_OP_POINTER, 286), // g16_prepared_info *
+/* 193 */ _CFFI_OP(_CFFI_OP_POINTER, 293), // g16_prepared_info *
 /* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 195 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 196 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -805,7 +805,7 @@ static void *_cffi_types[] = {
 /* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 218 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
 /* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 220 */ _CFFI_OP(_CFFI_OP_POINTER, 279), // g16_device_key const *
+/* 220 */ _CFFI_OP(_CFFI_OP_POINTER, 285), // g16_device_key const *
 /* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 222 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *, size_t)
 /* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
@@ -834,54 +834,61 @@ static void *_cffi_types[] = {
 /* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
 /* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
 /* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_device *)
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_device *)
 /* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 251 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_device_key *)
+/* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_device_key *)
 /* 253 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
 /* 254 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_engine *)
-/* 256 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 257 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_key *)
-/* 259 */ _CFFI_OP(_CFFI_OP_POINTER, 283), // g16_key *
-/* 260 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_key const *, g16_key_info *)
-/* 262 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 263 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_key_info *
+/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_device_key const *, g16_device_witness *)
+/* 256 */ _CFFI_OP(_CFFI_OP_NOOP, 220),
+/* 257 */ _CFFI_OP(_CFFI_OP_POINTER, 286), // g16_device_witness *
+/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_engine *)
+/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_key *)
+/* 263 */ _CFFI_OP(_CFFI_OP_POINTER, 290), // g16_key *
 /* 264 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_setup *)
-/* 266 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_setup *
-/* 267 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 268 */ _CFFI_OP(_CFFI_OP_FUNCTION, 296), // void()(g16_vk *)
-/* 269 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // g16_vk *
-/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 271 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 272 */ _CFFI_OP(_CFFI_OP_ARRAY, 271), // char[256]
-/* 273 */ (_cffi_opcode_t)(256),
-/* 274 */ _CFFI_OP(_CFFI_OP_ARRAY, 271), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 275 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 276 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 277 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 278 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 279 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 280 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_engine
-/* 281 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_error
-/* 282 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 283 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_key
-/* 284 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key_info
-/* 285 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 286 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_prepared_info
-/* 287 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_setup
-/* 288 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 289 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_vk
-/* 290 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 291 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 292 */ (_cffi_opcode_t)(4),
-/* 293 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 294 */ _CFFI_OP(_CFFI_OP_ARRAY, 293), // uint8_t[32]
-/* 295 */ (_cffi_opcode_t)(32),
-/* 296 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_key const *, g16_key_info *)
+/* 266 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 267 */ _CFFI_OP(_CFFI_OP_POINTER, 291), // g16_key_info *
+/* 268 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_setup *)
+/* 270 */ _CFFI_OP(_CFFI_OP_POINTER, 294), // g16_setup *
+/* 271 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION, 303), // void()(g16_vk *)
+/* 273 */ _CFFI_OP(_CFFI_OP_POINTER, 296), // g16_vk *
+/* 274 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 275 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 276 */ _CFFI_OP(_CFFI_OP_ARRAY, 275), // char[160]
+/* 277 */ (_cffi_opcode_t)(160),
+/* 278 */ _CFFI_OP(_CFFI_OP_ARRAY, 275), // char[256]
+/* 279 */ (_cffi_opcode_t)(256),
+/* 280 */ _CFFI_OP(_CFFI_OP_ARRAY, 275), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 281 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 282 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 283 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 284 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 285 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 286 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 287 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 288 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 289 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 290 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key
+/* 291 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key_info
+/* 292 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 293 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_prepared_info
+/* 294 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_setup
+/* 295 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 296 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_vk
+/* 297 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 298 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 299 */ (_cffi_opcode_t)(4),
+/* 300 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 301 */ _CFFI_OP(_CFFI_OP_ARRAY, 300), // uint8_t[32]
+/* 302 */ (_cffi_opcode_t)(32),
+/* 303 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1587,6 +1594,57 @@ _cffi_f_g16_device_key_load(PyObject *self, PyObject *args)
 }
 #else
 #  define _cffi_f_g16_device_key_load _cffi_d_g16_device_key_load
+#endif
+
+static void _cffi_d_g16_device_key_witness(g16_device_key const * x0, g16_device_witness * x1)
+{
+  g16_device_key_witness(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
+{
+  g16_device_key const * x0;
+  g16_device_witness * x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_device_key_witness", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(220), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(220), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(257), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(257), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { g16_device_key_witness(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_g16_device_key_witness _cffi_d_g16_device_key_witness
 #endif
 
 static g16_status _cffi_d_g16_device_open(g16_device * * x0, char const * x1, uint32_t x2, uint64_t x3, g16_error * x4)
@@ -2424,7 +2482,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(285));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(292));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2498,10 +2556,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(263), arg1, (char **)&x1);
+      _cffi_type(267), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(263), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(267), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2534,10 +2592,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(259), arg0, (char **)&x0);
+      _cffi_type(263), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(259), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(263), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3661,10 +3719,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(266), arg0, (char **)&x0);
+      _cffi_type(270), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(266), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(270), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4217,10 +4275,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(269), arg0, (char **)&x0);
+      _cffi_type(273), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(269), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(273), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4456,6 +4514,24 @@ static int _cffi_const_G16_STATUS_COUNT(unsigned long long *o)
 }
 
 _CFFI_UNUSED_FN
+static void _cffi_checkfld__g16_device_witness(g16_device_witness *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  (void)((p->on_device) | 0);  /* check that 'g16_device_witness.on_device' is an integer */
+  (void)((p->chains) | 0);  /* check that 'g16_device_witness.chains' is an integer */
+  (void)((p->shapes) | 0);  /* check that 'g16_device_witness.shapes' is an integer */
+  (void)((p->device_rows) | 0);  /* check that 'g16_device_witness.device_rows' is an integer */
+  (void)((p->processor_rows) | 0);  /* check that 'g16_device_witness.processor_rows' is an integer */
+  (void)((p->check_rows) | 0);  /* check that 'g16_device_witness.check_rows' is an integer */
+  (void)((p->products) | 0);  /* check that 'g16_device_witness.products' is an integer */
+  (void)((p->longest_products) | 0);  /* check that 'g16_device_witness.longest_products' is an integer */
+  (void)((p->bus_bytes) | 0);  /* check that 'g16_device_witness.bus_bytes' is an integer */
+  { char(*tmp)[160] = &p->reason; (void)tmp; }
+}
+struct _cffi_align__g16_device_witness { char x; g16_device_witness y; };
+
+_CFFI_UNUSED_FN
 static void _cffi_checkfld__g16_error(g16_error *p)
 {
   /* only to generate compile-time warnings or errors */
@@ -4568,6 +4644,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_key_bytes },
   { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 252), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 255), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
   { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 214), (void *)_cffi_d_g16_device_proof_bytes },
   { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 69), (void *)_cffi_d_g16_device_prove },
@@ -4577,11 +4654,11 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 255), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 259), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
   { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 243), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 261), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 258), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 90), (void *)_cffi_d_g16_key_load },
   { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 211), (void *)_cffi_d_g16_key_verifying_key },
   { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 231), (void *)_cffi_d_g16_prepared_bytes },
@@ -4594,7 +4671,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove_with_blinding },
   { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 136), (void *)_cffi_d_g16_quotient },
   { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 145), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 265), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 269), (void *)_cffi_d_g16_setup_destroy },
   { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_setup_key_bytes },
   { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 155), (void *)_cffi_d_g16_setup_run },
   { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_setup_verifying_key_offset },
@@ -4603,7 +4680,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 172), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
   { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 239), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 268), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 272), (void *)_cffi_d_g16_vk_destroy },
   { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 165), (void *)_cffi_d_g16_vk_load },
   { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_vk_public_inputs },
   { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 198), (void *)_cffi_d_g16_vk_write },
@@ -4612,7 +4689,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 274) },
+            _CFFI_OP(_CFFI_OP_NOOP, 280) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4643,9 +4720,39 @@ static const struct _cffi_field_s _cffi_fields[] = {
   { "used_bytes", offsetof(g16_device_info, used_bytes),
                   sizeof(((g16_device_info *)0)->used_bytes),
                   _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "on_device", offsetof(g16_device_witness, on_device),
+                 sizeof(((g16_device_witness *)0)->on_device),
+                 _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "chains", offsetof(g16_device_witness, chains),
+              sizeof(((g16_device_witness *)0)->chains),
+              _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "shapes", offsetof(g16_device_witness, shapes),
+              sizeof(((g16_device_witness *)0)->shapes),
+              _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "device_rows", offsetof(g16_device_witness, device_rows),
+                   sizeof(((g16_device_witness *)0)->device_rows),
+                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "processor_rows", offsetof(g16_device_witness, processor_rows),
+                      sizeof(((g16_device_witness *)0)->processor_rows),
+                      _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "check_rows", offsetof(g16_device_witness, check_rows),
+                  sizeof(((g16_device_witness *)0)->check_rows),
+                  _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "products", offsetof(g16_device_witness, products),
+                sizeof(((g16_device_witness *)0)->products),
+                _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "longest_products", offsetof(g16_device_witness, longest_products),
+                        sizeof(((g16_device_witness *)0)->longest_products),
+                        _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "bus_bytes", offsetof(g16_device_witness, bus_bytes),
+                 sizeof(((g16_device_witness *)0)->bus_bytes),
+                 _CFFI_OP(_CFFI_OP_NOOP, 20) },
+  { "reason", offsetof(g16_device_witness, reason),
+              sizeof(((g16_device_witness *)0)->reason),
+              _CFFI_OP(_CFFI_OP_NOOP, 276) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 272) },
+               _CFFI_OP(_CFFI_OP_NOOP, 278) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -4663,7 +4770,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 291) },
+              _CFFI_OP(_CFFI_OP_NOOP, 298) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -4750,29 +4857,31 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 294) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 301) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 278, 0,
+  { "$g16_device_info", 284, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 277, _CFFI_F_OPAQUE,
+  { "g16_device", 283, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 279, _CFFI_F_OPAQUE,
+  { "g16_device_key", 285, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_engine", 280, _CFFI_F_OPAQUE,
+  { "g16_device_witness", 286, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
+  { "g16_engine", 287, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 281, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 11, 3 },
-  { "g16_key", 283, _CFFI_F_OPAQUE,
+  { "g16_error", 288, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
+  { "g16_key", 290, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 284, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 14, 27 },
-  { "g16_prepared_info", 286, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 41, 6 },
-  { "g16_setup", 287, _CFFI_F_OPAQUE,
+  { "g16_key_info", 291, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 24, 27 },
+  { "g16_prepared_info", 293, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 51, 6 },
+  { "g16_setup", 294, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 289, _CFFI_F_OPAQUE,
+  { "g16_vk", 296, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -4781,16 +4890,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
   { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 276, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 282, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
   { "$g16_encoding", 202, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 282, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 289, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 285, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 292, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 288, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 295, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -4802,23 +4911,24 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
   { "g16_blinding", 45 },
-  { "g16_cancel", 290 },
-  { "g16_circuit_kind", 276 },
-  { "g16_device", 277 },
-  { "g16_device_info", 278 },
-  { "g16_device_key", 279 },
+  { "g16_cancel", 297 },
+  { "g16_circuit_kind", 282 },
+  { "g16_device", 283 },
+  { "g16_device_info", 284 },
+  { "g16_device_key", 285 },
+  { "g16_device_witness", 286 },
   { "g16_encoding", 202 },
-  { "g16_engine", 280 },
-  { "g16_error", 281 },
-  { "g16_generation", 282 },
-  { "g16_key", 283 },
-  { "g16_key_info", 284 },
-  { "g16_point_form", 285 },
-  { "g16_prepared_info", 286 },
-  { "g16_setup", 287 },
-  { "g16_stage", 288 },
+  { "g16_engine", 287 },
+  { "g16_error", 288 },
+  { "g16_generation", 289 },
+  { "g16_key", 290 },
+  { "g16_key_info", 291 },
+  { "g16_point_form", 292 },
+  { "g16_prepared_info", 293 },
+  { "g16_setup", 294 },
+  { "g16_stage", 295 },
   { "g16_status", 4 },
-  { "g16_vk", 289 },
+  { "g16_vk", 296 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -4828,12 +4938,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  91,  /* num_globals */
-  10,  /* num_struct_unions */
+  92,  /* num_globals */
+  11,  /* num_struct_unions */
   8,  /* num_enums */
-  19,  /* num_typenames */
+  20,  /* num_typenames */
   NULL,  /* no includes */
-  297,  /* num_types */
+  304,  /* num_types */
   0,  /* flags */
 };
 

@@ -60,6 +60,26 @@ class DeviceInfo:
     used_bytes: int
 
 
+@dataclass(frozen=True)
+class DeviceWitness:
+    """Who solves the witnesses of a key on a GPU: the GPU in ``chains``, or the processor for a ``reason``.
+
+    Rows that solve a wire are the device's or the processor's, ``check_rows`` only check. ``bus_bytes`` go to the GPU
+    for each proof. Products are field multiplications, of all chains and of the longest.
+    """
+
+    on_device: bool
+    reason: str
+    chains: int
+    shapes: int
+    device_rows: int
+    processor_rows: int
+    check_rows: int
+    products: int
+    longest_products: int
+    bus_bytes: int
+
+
 def installed_library() -> Path:
     """Where the library lies if it was installed: beside the extension."""
     return Path(_native.__file__).with_name(LIBRARY_NAME)
@@ -174,6 +194,25 @@ class DeviceKey(Owner):
     def scratch_bytes_of(self, proofs: int) -> int:
         """Working memory on the host, in bytes, of a call that makes so many proofs."""
         return self.scratch_bytes if proofs == 1 else self._key.scratch_by(_size_of(proofs), self._handle)
+
+    @property
+    def witness(self) -> DeviceWitness:
+        """Who solves witnesses, and why."""
+        found = ffi.new("g16_device_witness *")
+        with self._handle.use() as pointer:
+            lib.g16_device_key_witness(pointer, found)
+        return DeviceWitness(
+            on_device=bool(found.on_device),
+            reason=ffi.string(found.reason).decode("ascii", "replace"),
+            chains=found.chains,
+            shapes=found.shapes,
+            device_rows=found.device_rows,
+            processor_rows=found.processor_rows,
+            check_rows=found.check_rows,
+            products=found.products,
+            longest_products=found.longest_products,
+            bus_bytes=found.bus_bytes,
+        )
 
     def prove(
         self,
