@@ -128,6 +128,13 @@ class Arithmetic:
         return out
 
 
+def runs(library: Path, backend: str) -> bool:
+    """Whether the test library runs a backend here, AVX-512 IFMA in emulation too, which BACKENDS leaves out."""
+    ffi = cffi.FFI()
+    ffi.cdef("int32_t t_processor_runs(const char *backend);")
+    return bool(ffi.dlopen(str(library)).t_processor_runs(backend.encode()))
+
+
 class Kernel:
     """An engine of the public API. One thread unless told; close() frees it."""
 

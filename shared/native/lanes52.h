@@ -10,7 +10,8 @@
  * of it is carried into column i + 1. A column takes at most five low and five high halves below 2^52 of each of
  * up to four products and of m p: less than 2^58.
  *
- * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA. Without it the halves of a product come
+ * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and LANES_IFMA_EMULATED besides when it is not but
+ * shall do the same. Without LANES_IFMA the halves of a product come
  * from floating point (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point
  * arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 has the high half of a b in its mantissa; and
  * a b minus that high half, plus 2^52, has the low half. Both are added as integers with their exponents,
@@ -58,6 +59,37 @@ LANES_INLINE void lanes52_carry(__m512i r[5]) {
     }
 }
 
+/* ---- sums of halves of products --------------------------------------------------------------------- */
+
+/* lanes52_add_low, _high: sum plus the low, the high 52 bits of the product of the low 52 bits of a and b. */
+
+#if defined(LANES_IFMA) && defined(LANES_IFMA_EMULATED)
+
+/* For tests on processors without these instructions: all else is the code that runs where they are. */
+
+LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) {
+    const __m512i mask = lanes_set(LANES52_MASK);
+    const __m512i product = _mm512_mullo_epi64(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
+    return _mm512_add_epi64(sum, _mm512_and_si512(product, mask));
+}
+
+LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) {
+    const __m512i half = lanes_set(((uint64_t)1 << 26) - 1);
+    const __m512i a0 = _mm512_and_si512(a, half), a1 = _mm512_and_si512(_mm512_srli_epi64(a, 26), half);
+    const __m512i b0 = _mm512_and_si512(b, half), b1 = _mm512_and_si512(_mm512_srli_epi64(b, 26), half);
+    const __m512i crossed = _mm512_add_epi64(_mm512_mul_epu32(a0, b1), _mm512_mul_epu32(a1, b0));
+    const __m512i middle = _mm512_add_epi64(crossed, _mm512_srli_epi64(_mm512_mul_epu32(a0, b0), 26));
+    return _mm512_add_epi64(sum, _mm512_add_epi64(_mm512_mul_epu32(a1, b1), _mm512_srli_epi64(middle, 26)));
+}
+
+#elif defined(LANES_IFMA)
+
+LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52lo_epu64(sum, a, b); }
+
+LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52hi_epu64(sum, a, b); }
+
+#endif
+
 /* ---- a product of limbs, and the end of a row ---------------------------------------------------- */
 
 /* lanes52_factor        a limb as a factor;
@@ -76,13 +108,13 @@ LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *
 }
 
 LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor a, lanes52_factor b) {
-    *low = _mm512_madd52lo_epu64(*low, a, b);
-    *high = _mm512_madd52hi_epu64(*high, a, b);
+    *low = lanes52_add_low(*low, a, b);
+    *high = lanes52_add_high(*high, a, b);
 }
 
 LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
     const __m512i zero = _mm512_setzero_si512();
-    const __m512i m = _mm512_madd52lo_epu64(zero, t[row], lanes_set(modulus->inverse));
+    const __m512i m = lanes52_add_low(zero, t[row], lanes_set(modulus->inverse));
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
     t[row + 1] = _mm512_add_epi64(t[row + 1], _mm512_srli_epi64(t[row], 52));
@@ -261,27 +293,27 @@ LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[
                   p3 = lanes_set(modulus->p[3]), p4 = lanes_set(modulus->p[4]);
     for (int i = 0; i < 5; i++) {
         const __m512i bi = b[i];
-        t0 = _mm512_madd52lo_epu64(t0, a[0], bi);
-        const __m512i m = _mm512_madd52lo_epu64(zero, t0, inverse);
-        t1 = _mm512_madd52lo_epu64(t1, a[1], bi);
-        t2 = _mm512_madd52lo_epu64(t2, a[2], bi);
-        t3 = _mm512_madd52lo_epu64(t3, a[3], bi);
-        t4 = _mm512_madd52lo_epu64(t4, a[4], bi);
-        t5 = _mm512_madd52hi_epu64(zero, a[4], bi);
-        t1 = _mm512_madd52hi_epu64(t1, a[0], bi);
-        t2 = _mm512_madd52hi_epu64(t2, a[1], bi);
-        t3 = _mm512_madd52hi_epu64(t3, a[2], bi);
-        t4 = _mm512_madd52hi_epu64(t4, a[3], bi);
-        t0 = _mm512_madd52lo_epu64(t0, m, p0);
-        t1 = _mm512_madd52lo_epu64(t1, m, p1);
-        t2 = _mm512_madd52lo_epu64(t2, m, p2);
-        t3 = _mm512_madd52lo_epu64(t3, m, p3);
-        t4 = _mm512_madd52lo_epu64(t4, m, p4);
-        t1 = _mm512_madd52hi_epu64(t1, m, p0);
-        t2 = _mm512_madd52hi_epu64(t2, m, p1);
-        t3 = _mm512_madd52hi_epu64(t3, m, p2);
-        t4 = _mm512_madd52hi_epu64(t4, m, p3);
-        t5 = _mm512_madd52hi_epu64(t5, m, p4);
+        t0 = lanes52_add_low(t0, a[0], bi);
+        const __m512i m = lanes52_add_low(zero, t0, inverse);
+        t1 = lanes52_add_low(t1, a[1], bi);
+        t2 = lanes52_add_low(t2, a[2], bi);
+        t3 = lanes52_add_low(t3, a[3], bi);
+        t4 = lanes52_add_low(t4, a[4], bi);
+        t5 = lanes52_add_high(zero, a[4], bi);
+        t1 = lanes52_add_high(t1, a[0], bi);
+        t2 = lanes52_add_high(t2, a[1], bi);
+        t3 = lanes52_add_high(t3, a[2], bi);
+        t4 = lanes52_add_high(t4, a[3], bi);
+        t0 = lanes52_add_low(t0, m, p0);
+        t1 = lanes52_add_low(t1, m, p1);
+        t2 = lanes52_add_low(t2, m, p2);
+        t3 = lanes52_add_low(t3, m, p3);
+        t4 = lanes52_add_low(t4, m, p4);
+        t1 = lanes52_add_high(t1, m, p0);
+        t2 = lanes52_add_high(t2, m, p1);
+        t3 = lanes52_add_high(t3, m, p2);
+        t4 = lanes52_add_high(t4, m, p3);
+        t5 = lanes52_add_high(t5, m, p4);
         t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
         t1 = t2, t2 = t3, t3 = t4, t4 = t5;
     }

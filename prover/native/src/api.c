@@ -41,7 +41,7 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
     const int avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                        __builtin_cpu_supports("avx512vl");
 #if !defined(G16_WITHOUT_IFMA)
-    const int ifma = avx512 && __builtin_cpu_supports("avx512ifma");
+    const int ifma = avx512 && (g16_backend_ifma.emulated ? !any : __builtin_cpu_supports("avx512ifma"));
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
 #endif
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;

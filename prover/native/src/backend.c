@@ -50,6 +50,9 @@
 
 const g16_backend G16_BACKEND_TABLE = {
     .name = G16_BACKEND_NAME,
+#if defined(LANES_IFMA_EMULATED)
+    .emulated = 1,
+#endif
     .point_form = G16_BACKEND_POINT_FORM,
     .read_proving_key = key_points_read_proving_key,
     .read_verifying_key = key_points_read_verifying_key,

@@ -56,6 +56,7 @@ typedef struct device_summer {
 
 typedef struct g16_backend {
     const char *name;
+    int emulated; /* runs where the backend below it does, slowly: for tests, and only when asked for by its name */
     g16_point_form point_form; /* of the key's point lists after prepare_key; another form needs another number */
 
     /* key_points_impl.h: the proving key from the domain block on, up to the verifying key; fills
