@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from in_process_service import circuit
 
+from prover.errors import MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys import prepared
 from prover.keys.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
 from prover.keys.key_files import find_key
+from prover.keys.memory import folding_bytes
 from prover.keys.store import KeyStore
 
 SOME = (
@@ -39,3 +44,29 @@ def test_estimates__of_batches__grow_with_their_size() -> None:
     for name, count in expected.items():
         assert 0 <= constraints_of(circuit(name)) - count < 100
     assert constraints_of(circuit("batch_append_32_500")) == 50 * constraints_of(circuit("batch_append_32_10"))
+
+
+def test_estimates__of_the_largest_published_batches__fit_the_memory_that_the_reference_asks_for() -> None:
+    """All three keys in half of 32 GiB, one proof of each at once in the other (docs/performance.md, Memory)."""
+    production = [circuit(f"batch_{name}") for name in ("append_32_500", "update_32_500", "address-append_40_250")]
+    half = 16 * 2**30
+    assert sum(map(resident_bytes, production)) <= half
+    assert sum(map(scratch_bytes, production)) <= half
+
+
+def test_prepare__folding_needs_more_memory_than_there_is__says_so_and_leaves_the_prepared_form_alone(
+    reference_keys_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = reference_keys_dir / "mainnet_inclusion_26_1.key"
+    with Engine() as engine:
+        assert prepared.prepare(engine, source, tmp_path)
+        with prepared.load_source(engine, source) as key:
+            need = key.info.resident_bytes + folding_bytes(key.info)
+        monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: need - 1)
+        with pytest.raises(MemoryBudgetExceeded, match="prepare the key without --fold"):
+            prepared.prepare(engine, source, tmp_path, fold=True)
+        with prepared.load(engine, source, tmp_path) as key:
+            assert key.is_prepared
+            assert key.info.fold_bytes == 0
+        monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: need)
+        assert prepared.prepare(engine, source, tmp_path, fold=True)

@@ -1,5 +1,7 @@
-"""How much memory loaded keys may take."""
+"""How much memory loaded keys may take, and what folding one takes besides."""
 
+from prover.errors import MemoryBudgetExceeded
+from prover.kernel.engine import KeyInfo
 from prover.observability.memory import memory_limit_bytes
 
 GIB = 2**30
@@ -13,6 +15,23 @@ def key_budget_bytes(budget_gib: float, total_gib: float = 0) -> int:
     if budget_gib:
         return int(budget_gib * GIB)
     return int((total_gib * GIB or memory_limit_bytes()) * _KEY_SHARE)
+
+
+def folding_bytes(info: KeyInfo) -> int:
+    """Working memory of folding a key, in bytes: five points and four scalars a place, one sum a wire (fold_impl.h)."""
+    return 448 * info.domain_size + 128 * info.wires
+
+
+def require_memory_for_folding(info: KeyInfo, limit_bytes: int) -> None:
+    """Raise MemoryBudgetExceeded when the loaded key and its folding do not fit in ``limit_bytes``."""
+    working = folding_bytes(info)
+    need = info.resident_bytes + working
+    if need > limit_bytes:
+        raise MemoryBudgetExceeded(
+            f"folding takes {gibibytes(working)} of memory beside the key's {gibibytes(info.resident_bytes)}, and this "
+            f"process may use {gibibytes(limit_bytes)}: prepare the key without --fold, or fold it on a machine with "
+            "more memory and copy the prepared file"
+        )
 
 
 def gibibytes(count: float) -> str:

@@ -34,6 +34,8 @@ from prover.kernel.prepared import (
     write_prepared,
 )
 from prover.keys.atomic_file import atomic_file, explained, mapped
+from prover.keys.memory import require_memory_for_folding
+from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -157,6 +159,8 @@ def prepare(
         key, origin = load_with_origin(engine, source, flag)
         with key:
             check(key)
+            if fold:
+                require_memory_for_folding(key.info, memory_limit_bytes())
             _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold)
     return True
 
