@@ -124,13 +124,16 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-load bench-compare bench-growth bench-service bench-queue bench-forester soak
+.PHONY: bench bench-kernel bench-circuits bench-load bench-compare bench-growth bench-service bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
-bench-kernel: native ## Field products, bucket additions and multi-scalar multiplications of this processor's backend (OPTIONS=--help)
+bench-kernel: native ## Field products, additions, multi-scalar multiplications and transforms, beside gnark-crypto's rates (OPTIONS=--help)
 	@$(PYTHON_BIN) prover/bench/kernel.py $(OPTIONS)
+
+bench-circuits: native reference-fixtures ## Witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/circuits.py $(OPTIONS)
 
 bench-load: native reference-fixtures ## Times of loading keys beside the reference: their files and prepared forms
 	@$(PYTHON_BIN) prover/bench/compare_load.py

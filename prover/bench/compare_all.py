@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import re
 import statistics
 import sys
@@ -31,7 +30,7 @@ import reference_fixtures
 from bench_server import OURS, ServerProcess, running
 from compare_reference import BATCH_CASES, BATCH_MODE, CASES, HISTORY, MODE, Comparison, for_reference, timed
 from compare_service import bodies, one_round
-from machine import machine_facts
+from machine import keep, machine_facts
 from plot_history import draw, read_history
 from rich.console import Console
 from rich.table import Table
@@ -258,10 +257,14 @@ def main() -> int:
     show(rows)
     settings = configuration(options.table_memory)
     show_footprint(settings, taken)
-    lists = {"results": results, "rows": rows, "footprints": taken}
-    with options.history.open("a") as out:
-        record = {**facts, **settings, **{name: [asdict(one) for one in all_] for name, all_ in lists.items()}}
-        out.write(json.dumps(record) + "\n")
+    record = {
+        **facts,
+        **settings,
+        "results": [asdict(one) for one in results],
+        "rows": [asdict(one) for one in rows],
+        "footprints": [asdict(one) for one in taken],
+    }
+    keep(options.history, record)
     options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
     return 1 if any(one.ratio < one.required for one in rows) else 0
 

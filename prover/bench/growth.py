@@ -1,50 +1,75 @@
-"""How the time and memory of a proof grow with the batch and with the processors.
+"""How the time and memory of a proof grow with the batch and with the processors, beside what a model says.
 
 Makes keys of batch append at height 32 for each of --sizes (`prover setup`, development keys), maps their prepared
 forms, and proves a made-up request with each of --cores in a process of its own, pinned to as many processors. Prints
 medians, the working memory, the peak resident memory, and the exponents that fit: 1 means that twice the constraints
-take twice as long. A batch of 50 takes a minute of setup and 1 GB of disk; Linux only.
+take twice as long. The model is the processor time of all after the witness: sums at the rate per point that the last
+`make bench-kernel` on such a processor measured for their size, and six transforms at its rate per butterfly. Results
+are appended to a history. A batch of 100 takes a minute of setup and 2 GB of disk; Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from bench_server import OURS
-from machine import machine_facts
+from machine import keep, machine_facts, newest_here
+from prove_alone import Alone, measure
 from rich.console import Console
 from rich.table import Table
 
 from prover.kernel.engine import Engine
 from prover.keys import prepared
-from prover.proving.request import read_envelope, read_task
 
-SIZES = (2, 10, 50)
+SIZES = (2, 10, 50, 100)
 CORES = (1, 2)
+TRANSFORMS = 6
+HISTORY = Path(__file__).with_name("growth_history.jsonl")
+RATES = Path(__file__).with_name("kernel_history.jsonl")
+
+Rates = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One size on some processors: medians of seconds and processor seconds, memory of a proof and the process."""
+    """One size on some processors; ``model_s`` is None without rates."""
 
     size: int
-    cores: int
-    constraints: int
-    seconds: float
-    processor_s: float
-    scratch_bytes: int
-    peak_resident_bytes: int
+    run: Alone
+    model_s: float | None
+
+
+def rates_of(record: Mapping[str, Any] | None) -> Rates:
+    """The measurements of a run of bench-kernel by name; none without a run."""
+    return {one["name"]: one for one in record["results"]} if record else {}
+
+
+def rate(rates: Rates, name: str, column: str, count: int) -> float:
+    """Nanoseconds at ``count`` elements: between the measured sizes by logarithms, beyond them that of the nearest."""
+    sizes = ((key.rpartition("_"), record) for key, record in rates.items())
+    known = {int(log2): record[column] for (kind, _, log2), record in sizes if kind == name}
+    place = min(max(math.log2(max(count, 1)), min(known)), max(known))
+    low = max(log2 for log2 in known if log2 <= place)
+    high = min(log2 for log2 in known if log2 >= place)
+    return known[low] if low == high else known[low] + (known[high] - known[low]) * (place - low) / (high - low)
+
+
+def model_seconds(run: Alone, rates: Rates) -> float:
+    """Processor seconds of the sums over A, K, Z in G1 and B in G2, and of six transforms."""
+    lists = (run.points_a, run.points_k, run.points_z)
+    g1 = sum(count * rate(rates, "msm_g1", "ns_per_point", count) for count in lists)
+    g2 = run.points_b * rate(rates, "msm_g2", "ns_per_point", run.points_b)
+    butterflies = run.domain_size // 2 * math.log2(run.domain_size)
+    return (g1 + g2 + TRANSFORMS * butterflies * rate(rates, "ntt", "ns_per_butterfly", run.domain_size)) / 1e9
 
 
 def make_key(folder: Path, size: int) -> tuple[Path, Path]:
@@ -60,43 +85,21 @@ def make_key(folder: Path, size: int) -> tuple[Path, Path]:
     return key, request
 
 
-def prove_here(key_path: Path, request: Path, cores: int, rounds: int) -> dict[str, float]:
-    """What one process measures of itself: the first proof is discarded."""
-    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
-    body = request.read_bytes()
-    inputs = read_task(body, read_envelope(body), None).assignment.inputs
-    seconds, processor = [], []
-    with Engine(cores) as engine:
-        key = prepared.load(engine, key_path, key_path.parent)
-        key.prove(inputs)
-        for _ in range(rounds):
-            wall, cpu = time.perf_counter(), time.process_time()
-            key.prove(inputs)
-            seconds.append(time.perf_counter() - wall)
-            processor.append(time.process_time() - cpu)
-        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        found = {
-            "constraints": key.info.constraints,
-            "seconds": statistics.median(seconds),
-            "processor_s": statistics.median(processor),
-            "scratch_bytes": key.scratch_bytes,
-            "peak_resident_bytes": int(status["VmHWM"].split()[0]) * 1024,
-        }
-        key.close()
-    return found
-
-
-def measure(sizes: Sequence[int], cores: Sequence[int], rounds: int, scratch: Path | None) -> list[Measured]:
+def measure_all(
+    sizes: Sequence[int], cores: Sequence[int], rounds: int, scratch: Path | None, rates: Rates
+) -> list[Measured]:
     """Each size on each number of processors."""
     found = []
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        folder = Path(name)
         for size in sizes:
             print(f"batch of {size}", file=sys.stderr)
-            paths = make_key(Path(folder), size)
+            key, request = make_key(folder, size)
             for count in cores:
-                words = [sys.executable, __file__, "--prove", *map(str, paths), str(count), str(rounds)]
-                answer = subprocess.run(words, check=True, stdout=subprocess.PIPE)
-                found.append(Measured(size=size, cores=count, **json.loads(answer.stdout)))
+                run = measure(key, folder, request, count, rounds)
+                found.append(Measured(size, run, model_seconds(run, rates) if rates else None))
+            for path in folder.iterdir():
+                path.unlink()
     return found
 
 
@@ -109,49 +112,40 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 def show(found: Sequence[Measured]) -> None:
     """Print the table and the exponents."""
     table = Table(title="Batch append at height 32: one proof, key resident")
-    for heading in (
-        "batch",
-        "processors",
-        "constraints",
-        "s",
-        "processor s",
-        "µs a constraint",
-        "scratch MiB",
-        "peak MiB",
-    ):
+    times_of = ("s", "processor s", "µs a constraint", "witness ms", "measured / model")
+    for heading in ("batch", "processors", "constraints", *times_of, "scratch MiB", "peak MiB"):
         table.add_column(heading, justify="right")
     for one in found:
-        memory = f"{one.scratch_bytes / 2**20:.0f}", f"{one.peak_resident_bytes / 2**20:.0f}"
-        each = f"{one.processor_s / one.constraints * 1e6:.2f}"
-        times = f"{one.seconds:.3f}", f"{one.processor_s:.3f}", each
-        table.add_row(str(one.size), str(one.cores), f"{one.constraints:,}", *times, *memory)
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
-    for cores in sorted({one.cores for one in found}):
-        own = [one for one in found if one.cores == cores]
+        run = one.run
+        memory = f"{run.scratch_bytes / 2**20:.0f}", f"{run.peak_resident_bytes / 2**20:.0f}"
+        each = f"{run.processor / run.constraints * 1e6:.2f}"
+        model = f"{(run.processor - run.witness) / one.model_s:.2f}" if one.model_s else ""
+        times = f"{run.p50:.3f}", f"{run.processor:.3f}", each, f"{run.witness * 1e3:.1f}", model
+        table.add_row(str(one.size), str(run.cores), f"{run.constraints:,}", *times, *memory)
+    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    for cores in sorted({one.run.cores for one in found}):
+        own = [one.run for one in found if one.run.cores == cores]
         if len(own) > 1:
-            time_grows = exponent([(one.constraints, one.seconds) for one in own])
-            memory_grows = exponent([(one.constraints, one.peak_resident_bytes) for one in own])
+            time_grows = exponent([(run.constraints, run.p50) for run in own])
+            memory_grows = exponent([(run.constraints, run.peak_resident_bytes) for run in own])
             print(f"{cores} processors: time grows as constraints^{time_grows:.2f}, memory as ^{memory_grows:.2f}")
 
 
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="batch sizes (default 2 10 50)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="batch sizes (default 2 10 50 100)")
     parser.add_argument("--cores", type=int, nargs="+", default=CORES, help="numbers of processors (default 1 2)")
     parser.add_argument("--rounds", type=int, default=10, help="measured proofs of each (default 10)")
     parser.add_argument("--scratch", type=Path, help="folder for the keys (default: the system's)")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--prove", nargs=4, metavar=("KEY", "REQUEST", "CORES", "ROUNDS"), help=argparse.SUPPRESS)
+    parser.add_argument("--rates", type=Path, default=RATES, metavar="FILE", help="history of bench-kernel")
+    parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
-    if options.prove:
-        key, request, cores, rounds = options.prove
-        print(json.dumps(prove_here(Path(key), Path(request), int(cores), int(rounds))))
-        return 0
-    found = measure(options.sizes, options.cores, options.rounds, options.scratch)
+    facts = machine_facts()
+    rates = rates_of(newest_here(options.rates))
+    found = measure_all(options.sizes, options.cores, options.rounds, options.scratch, rates)
     show(found)
-    if options.json:
-        options.json.write_text(json.dumps({**machine_facts(), "results": [asdict(one) for one in found]}) + "\n")
+    keep(options.history, {**facts, "results": [asdict(one) for one in found]})
     return 0
 
 

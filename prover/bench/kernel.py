@@ -1,26 +1,53 @@
-"""Times of the kernel's parts: field products, bucket additions and multi-scalar multiplications, on one thread.
+"""Times of the kernel's parts on one thread: products, additions, multi-scalar multiplications, transforms.
 
-Builds native/bench/kernel_bench.c for the backend that this processor runs (or --backend), runs it and prints a table
-and one line of JSON with the machine and the commit. Times are the shortest of several runs in processor time;
-additions are counted, and "of bound" says which part of the time their field products would take alone. Names and
-units: kernel-performance.md section 5. `make bench-kernel`; a few minutes on an otherwise idle machine.
+Builds native/bench/kernel_bench.c for the backend that this processor runs (or --backend) and prints medians of
+--rounds rounds in processor time, as a table and as one line of JSON with machine and commit, which is appended to a
+history. Additions are counted, and "of bound" says which part of the time their field products would take alone. The
+columns "peer" and "ratio" (peer / ours) hold gnark-crypto's rates as kernel-performance.md gives them, of one core of a
+Zen 3 at 3.2 GHz. With --peer they hold those of a program that is run here, round by round in turn; to make that of
+gnark-crypto: `cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. Names and units:
+kernel-performance.md section 5. `make bench-kernel`; minutes on an otherwise idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import statistics
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
-from machine import machine_facts
+from machine import keep, machine_facts
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
+HISTORY = Path(__file__).with_name("kernel_history.jsonl")
 BACKENDS = ("portable", "adx", "avx512", "ifma")
-COLUMNS = ("name", "ns", "ms", "ns_per_point", "additions", "ns_per_addition", "of_bound")
+COLUMNS = ("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound")
+TIMES = ("ms", "ns")
+IN_LANES = {"fp8_mul_tput": "fp_mul_tput", "fp8_sqr_tput": "fp_sqr_tput"}
+"""What a peer without lanes has in their place."""
+G1_US = {10: 10.4, 12: 8.7, 14: 6.0, 15: 5.4, 16: 4.9, 18: 4.3}
+G2_US = {10: 24.7, 12: 20.6, 14: 12.6, 15: 11.7, 16: 11.0, 18: 10.9}
+"""gnark-crypto, microseconds per point by the logarithm of their number (kernel-performance.md 1.4)."""
+PUBLISHED = {
+    "fp_mul_tput": 19.6,
+    "fp_sqr_tput": 19.3,
+    "fp_inv": 1460.0,
+    **{f"msm_g1_{log2}": us * 2**log2 / 1e3 for log2, us in G1_US.items()},
+    **{f"msm_g2_{log2}": us * 2**log2 / 1e3 for log2, us in G2_US.items()},
+    "ntt_16": 11.9,
+    "ntt_18": 58.2,
+}
+"""The same as our records have it: nanoseconds of fields, milliseconds of sums and transforms (1.2, 1.4)."""
+
+Round = dict[str, dict[str, float]]
 
 
 def build(backend: str) -> Path:
@@ -31,22 +58,70 @@ def build(backend: str) -> Path:
     return ROOT / answer.stdout.strip()
 
 
-def measure(program: Path, g1_log2: int, g2_log2: int, runs: int) -> list[dict[str, float | str]]:
-    """One record per measurement; what each has is in COLUMNS."""
-    answer = subprocess.run(
-        [program, str(g1_log2), str(g2_log2), str(runs)], stdout=subprocess.PIPE, text=True, check=True
-    )
-    return [json.loads(line) for line in answer.stdout.splitlines()]
+class Program:
+    """One of the programs: measures everything once for every line that it gets."""
+
+    def __init__(self, path: Path, logs: Sequence[int]) -> None:
+        self._process = subprocess.Popen(
+            [str(path), *map(str, logs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def measure(self) -> Round:
+        """One round, by name. Exits when the program ends instead."""
+        source, sink = self._process.stdout, self._process.stdin
+        if source is None or sink is None:
+            raise ValueError("the program has no pipes")
+        sink.write("\n")
+        sink.flush()
+        found: Round = {}
+        for line in iter(source.readline, ""):
+            if not line.strip():
+                return found
+            record = json.loads(line)
+            found[record.pop("name")] = record
+        sys.exit(f"{self._process.args!r} ended with {self._process.wait()} in the middle of a round")
+
+    def close(self) -> None:
+        """End it: it has no more lines to read."""
+        self._process.communicate()
 
 
-def show(results: list[dict[str, float | str]], backend: str) -> None:
+def medians(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
+    """The median of every number over the rounds."""
+    numbers: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in rounds:
+        for name, record in one.items():
+            for column, value in record.items():
+                numbers[name][column].append(value)
+    return {
+        name: {column: statistics.median(all_) for column, all_ in record.items()} for name, record in numbers.items()
+    }
+
+
+def time_of(record: dict[str, float]) -> float:
+    """Nanoseconds of one operation, or milliseconds of a sum or transform."""
+    return next(record[column] for column in TIMES if column in record)
+
+
+def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
+    """One record per measurement, with the peer's time and how many times as long that is."""
+    records: list[dict[str, float | str]] = []
+    for name, numbers in ours.items():
+        theirs = peer.get(IN_LANES.get(name, name))
+        beside = {"peer": theirs, "ratio": round(theirs / time_of(numbers), 2)} if theirs else {}
+        records.append({"name": name, **numbers, **beside})
+    return records
+
+
+def show(results: list[dict[str, float | str]], title: str) -> None:
     """Print the records as a table."""
-    table = Table(title=f"kernel, backend {backend}, one thread")
-    for column in COLUMNS:
+    table = Table(title=title)
+    for column in (*COLUMNS, "peer", "ratio"):
         table.add_column(column, justify="left" if column == "name" else "right")
     for result in results:
-        table.add_row(*(str(result.get(column, "")) for column in COLUMNS))
-    Console(width=120).print(table)
+        cells = (result.get(column, "") for column in (*COLUMNS, "peer", "ratio"))
+        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) and cell < 10_000 else str(cell) for cell in cells))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
 def main() -> int:
@@ -54,14 +129,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=BACKENDS, help="default: the one that this processor runs")
     parser.add_argument("--g1", type=int, default=18, metavar="LOG2", help="points of the largest sum (default: 18)")
-    parser.add_argument("--g2", type=int, default=16, metavar="LOG2", help="the same in G2 (default: 16)")
-    parser.add_argument("--runs", type=int, default=8, help="runs of each sum (default: 8)")
+    parser.add_argument("--g2", type=int, default=18, metavar="LOG2", help="the same in G2 (default: 18)")
+    parser.add_argument("--ntt", type=int, default=20, metavar="LOG2", help="the largest transform (default: 20)")
+    parser.add_argument("--rounds", type=int, default=10, help="measured rounds, after one that is not (default: 10)")
+    parser.add_argument("--peer", type=Path, metavar="PROGRAM", help="of bench/peers: measured in turn")
+    parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
     facts = machine_facts()
     backend = options.backend or str(facts["backend"])
-    results = measure(build(backend), options.g1, options.g2, options.runs)
-    show(results, backend)
-    print(json.dumps({**facts, "backend": backend, "results": results}))
+    logs = (options.g1, options.g2, options.ntt)
+    with contextlib.ExitStack() as stack:
+        programs = [build(backend), *([options.peer.resolve()] if options.peer else [])]
+        processes = [stack.enter_context(contextlib.closing(Program(path, logs))) for path in programs]
+        found: list[list[Round]] = [[] for _ in processes]
+        for number in track(range(options.rounds + 1), "rounds", console=Console(stderr=True)):
+            for process, rounds in zip(processes, found, strict=True):
+                measured = process.measure()
+                if number:
+                    rounds.append(measured)
+    peer = {name: time_of(record) for name, record in medians(found[1]).items()} if len(found) > 1 else PUBLISHED
+    results = joined(medians(found[0]), peer)
+    beside = (
+        f"{options.peer.resolve().parent.name}, in turn" if len(found) > 1 else "gnark-crypto on a Zen 3, published"
+    )
+    show(results, f"kernel, backend {backend}, one thread; peer: {beside}")
+    record = {**facts, "backend": backend, "rounds": options.rounds, "peer": beside, "results": results}
+    print(json.dumps(record))
+    keep(options.history, record)
     return 0
 
 

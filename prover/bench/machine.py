@@ -1,11 +1,13 @@
-"""What a measurement was made on, beside every recorded result."""
+"""What a measurement was made on, and the files of JSON lines that keep it beside every result."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from prover.kernel.engine import Engine
@@ -27,6 +29,19 @@ def machine_facts() -> dict[str, object]:
         "load_average": round(os.getloadavg()[0], 2),
         "commit": _commit(),
     }
+
+
+def keep(history: Path, record: Mapping[str, object]) -> None:
+    """Append one run to a history."""
+    with history.open("a") as out:
+        out.write(json.dumps(record) + "\n")
+
+
+def newest_here(history: Path) -> dict[str, object] | None:
+    """The last run of a history that was made on this kind of processor."""
+    lines = history.read_text().splitlines() if history.exists() else []
+    records: list[dict[str, object]] = [json.loads(line) for line in lines]
+    return next((record for record in reversed(records) if record.get("processor") == _processor()), None)
 
 
 def _processor() -> str:

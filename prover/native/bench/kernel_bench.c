@@ -1,13 +1,17 @@
-/* kernel_bench.c - times of field products, bucket additions and multi-scalar multiplications of one backend on one thread.
+/* kernel_bench.c - times of field products, point additions, multi-scalar multiplications and transforms of one backend on one
+ * thread.
  *
- * Compiled once per backend with the macros that backend.c defines for it. Writes one JSON object per line; times are the
- * shortest of several runs in the thread's processor time. Additions are counted by the kernel itself, and `of_bound` is the
- * time that their five products and one square take alone, as measured here, over the time of all. Names:
- * kernel-performance.md section 5. Usage: kernel_bench [largest log2 of G1 [of G2 [runs]]]
+ * Compiled once per backend with the macros that backend.c defines for it. For each line of its input it measures everything once,
+ * in the thread's processor time, and writes one JSON object per line and then an empty line: so several programs can take turns.
+ * Additions of buckets are counted by the kernel itself; `of_bound` is the time that the field products of what was counted take
+ * alone, as measured in the same round, over the time of all: five products and a square an addition of buckets, eight and two
+ * squares an addition to XYZZ coordinates, a product a butterfly. Names: kernel-performance.md section 5.
+ * Usage: kernel_bench [largest log2 of G1 [of G2 [of a transform]]]
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Only a part of what the headers define is driven from here. */
@@ -18,9 +22,11 @@ static uint64_t bench_additions;
 
 #include "key.h"
 #include "msm_impl.h"
+#include "ntt_impl.h"
 #include "pairing_impl.h"
 
-#define BENCH_MIN_LOG2 13
+#define BENCH_MIN_LOG2 10
+#define BENCH_LEAST_MAX_LOG2 13 /* additions of buckets take MSM_SLAB bases */
 #define BENCH_MAX_LOG2 22
 #define BENCH_VALUES 16
 
@@ -70,158 +76,228 @@ static void bench_print(const char *name, double ns) { printf("{\"name\": \"%s\"
 
 #define BENCH_ROUNDS 500
 #define BENCH_RUNS 60
+#define BENCH_EACH(statement)                            \
+    for (int round = 0; round < BENCH_ROUNDS; round++) { \
+        for (int i = 0; i < BENCH_VALUES; i++) statement; \
+    }
+#define BENCH_COUNT(width) ((double)BENCH_ROUNDS * BENCH_VALUES * (width))
 
+#define BENCH_SAME(r, a) (*(r) = *(a))
+
+/* Products of one form of the field: FE and FE2 hold `width` elements, OF_FP makes one of an element. */
+#define BENCH_FIELD(form, FE, FE2, width, OF_FP)                                                                           \
+    static bench_products bench_field_##form(void) {                                                                       \
+        FE values[BENCH_VALUES], factors[BENCH_VALUES];                                                                    \
+        FE2 values2[BENCH_VALUES], factors2[BENCH_VALUES];                                                                 \
+        bench_products products;                                                                                           \
+        double latency;                                                                                                    \
+        for (int i = 0; i < BENCH_VALUES; i++) {                                                                           \
+            fp value;                                                                                                      \
+            bench_random_fp(&value);                                                                                       \
+            OF_FP(&values[i], &value);                                                                                     \
+            bench_random_fp(&value);                                                                                       \
+            OF_FP(&factors[i], &value);                                                                                    \
+            values2[i].c0 = factors2[i].c1 = values[i];                                                                    \
+            values2[i].c1 = factors2[i].c0 = factors[i];                                                                   \
+        }                                                                                                                  \
+        BENCH_SHORTEST(products.mul, BENCH_RUNS, BENCH_COUNT(width),                                                       \
+                       BENCH_EACH(FE##_mul(&values[i], &values[i], &factors[i])));                                         \
+        BENCH_SHORTEST(products.sqr, BENCH_RUNS, BENCH_COUNT(width), BENCH_EACH(FE##_sqr(&values[i], &values[i])));        \
+        BENCH_SHORTEST(latency, BENCH_RUNS, BENCH_COUNT(1), BENCH_EACH(FE##_mul(&values[0], &values[0], &factors[i])));    \
+        BENCH_SHORTEST(products.mul2, BENCH_RUNS, BENCH_COUNT(width),                                                      \
+                       BENCH_EACH(FE2##_mul(&values2[i], &values2[i], &factors2[i])));                                     \
+        BENCH_SHORTEST(products.sqr2, BENCH_RUNS, BENCH_COUNT(width), BENCH_EACH(FE2##_sqr(&values2[i], &values2[i])));    \
+        bench_print(#FE "_mul_tput", products.mul);                                                                        \
+        bench_print(#FE "_mul_lat", latency);                                                                              \
+        bench_print(#FE "_sqr_tput", products.sqr);                                                                        \
+        bench_print(#FE2 "_mul", products.mul2);                                                                           \
+        bench_print(#FE2 "_sqr", products.sqr2);                                                                           \
+        return products;                                                                                                   \
+    }
+
+BENCH_FIELD(scalar, fp, fp2, 1, BENCH_SAME)
 #if defined(G16_LANES)
-typedef fp8 bench_fp;
-typedef fp82 bench_fp2;
-#define BENCH_WIDTH FP8_LANES
-#define BENCH_FP(operation) fp8_##operation
-#define BENCH_FP2(operation) fp82_##operation
-#define BENCH_OF_FP(r, a) fp8_broadcast(r, a)
-#else
-typedef fp bench_fp;
-typedef fp2 bench_fp2;
-#define BENCH_WIDTH 1
-#define BENCH_FP(operation) fp_##operation
-#define BENCH_FP2(operation) fp2_##operation
-#define BENCH_OF_FP(r, a) (*(r) = *(a))
+BENCH_FIELD(lanes, fp8, fp82, FP8_LANES, fp8_broadcast)
 #endif
 
-#define BENCH_EACH(statement)                                                              \
-    for (int round = 0; round < BENCH_ROUNDS; round++) {                                   \
-        for (int i = 0; i < BENCH_VALUES; i++) statement;                                  \
-    }
-#define BENCH_COUNT ((double)BENCH_ROUNDS * BENCH_VALUES * BENCH_WIDTH)
-
-static bench_products bench_field(void) {
-    bench_fp values[BENCH_VALUES], factors[BENCH_VALUES];
-    bench_fp2 values2[BENCH_VALUES], factors2[BENCH_VALUES];
-    bench_products products;
-    double latency, inverse;
+static void bench_inverse(void) {
+    double inverse;
     fp value;
-    for (int i = 0; i < BENCH_VALUES; i++) {
-        bench_random_fp(&value);
-        BENCH_OF_FP(&values[i], &value);
-        bench_random_fp(&value);
-        BENCH_OF_FP(&factors[i], &value);
-        values2[i].c0 = values[i];
-        values2[i].c1 = factors[i];
-        factors2[i].c0 = factors[i];
-        factors2[i].c1 = values[i];
-    }
-    BENCH_SHORTEST(products.mul, BENCH_RUNS, BENCH_COUNT, BENCH_EACH(BENCH_FP(mul)(&values[i], &values[i], &factors[i])));
-    BENCH_SHORTEST(products.sqr, BENCH_RUNS, BENCH_COUNT, BENCH_EACH(BENCH_FP(sqr)(&values[i], &values[i])));
-    BENCH_SHORTEST(latency, BENCH_RUNS, BENCH_COUNT, BENCH_EACH(BENCH_FP(mul)(&values[0], &values[0], &factors[i])));
-    BENCH_SHORTEST(products.mul2, BENCH_RUNS, BENCH_COUNT,
-                   BENCH_EACH(BENCH_FP2(mul)(&values2[i], &values2[i], &factors2[i])));
-    BENCH_SHORTEST(products.sqr2, BENCH_RUNS, BENCH_COUNT, BENCH_EACH(BENCH_FP2(sqr)(&values2[i], &values2[i])));
+    bench_random_fp(&value);
     BENCH_SHORTEST(inverse, BENCH_RUNS, BENCH_ROUNDS, for (int round = 0; round < BENCH_ROUNDS; round++) {
         fp_inv(&value, &value);
         value.v[0] ^= 1;
     });
-    bench_print("fp_mul_tput", products.mul);
-    bench_print("fp_mul_lat", latency);
-    bench_print("fp_sqr_tput", products.sqr);
-    bench_print("fp2_mul", products.mul2);
-    bench_print("fp2_sqr", products.sqr2);
     bench_print("fp_inv", inverse);
-    return products;
 }
 
-/* Of one group: bases whose sums do not meet by accident (2^i G), additions of buckets of eight points alone, and whole
- * multiplications of random scalars. */
-#define BENCH_GROUP(group, GENERATOR)                                                                                   \
-    static void bench_bases_##group(group##_affine *bases, size_t count) {                                              \
-        group##_xyzz point;                                                                                             \
-        group##_xyzz_from_affine(&point, &GENERATOR);                                                                   \
-        for (size_t i = 0; i < count; i++) {                                                                            \
-            group##_xyzz_to_affine(&bases[i], &point);                                                                  \
-            group##_xyzz_double(&point, &point);                                                                        \
-        }                                                                                                               \
-        group##_msm_prepare(bases, count);                                                                              \
-    }                                                                                                                   \
-                                                                                                                        \
-    static double bench_fill_##group(group##_msm_scratch *s, const group##_affine *bases) {                             \
-        for (uint32_t i = 0; i < MSM_SLAB; i++) {                                                                       \
-            s->operands[i] = group##_msm_operand_of(bases, MSM_ENTRY(i * 5167 % MSM_SLAB, i & 1));                      \
-            s->owners[i] = i / 8;                                                                                       \
-        }                                                                                                               \
-        const double start = bench_now_ns();                                                                            \
-        group##_msm_sum_operands(s, s->buckets, MSM_SLAB);                                                              \
-        return bench_now_ns() - start;                                                                                  \
-    }                                                                                                                   \
-                                                                                                                        \
-    static void bench_badd_##group(const group##_affine *bases, void *memory, const msm_plan *plan, int runs,           \
-                                   double bound) {                                                                      \
-        group##_msm_scratch s;                                                                                          \
-        group##_msm_scratch_place(&s, arena_over(memory), plan, MSM_SLAB);                                              \
-        double best = 0;                                                                                                \
-        for (int run = 0; run < runs; run++) {                                                                          \
-            bench_additions = 0;                                                                                        \
-            const double taken = bench_fill_##group(&s, bases);                                                         \
-            if (run == 0 || taken < best) best = taken;                                                                 \
-        }                                                                                                               \
-        best /= (double)bench_additions;                                                                                \
-        printf("{\"name\": \"" #group "_badd\", \"ns\": %.1f, \"of_bound\": %.3f}\n", best, bound / best);              \
-    }                                                                                                                   \
-                                                                                                                        \
-    static void bench_msm_##group(uint32_t log2, const group##_affine *bases, void *memory, int runs, double bound) {   \
-        static const uint64_t unit[4] = {1, 0, 0, 0};                                                                   \
-        const uint32_t count = (uint32_t)1 << log2;                                                                     \
-        const msm_plan plan = msm_plan_for(count);                                                                      \
-        fr *scalars = malloc(count * sizeof *scalars);                                                                  \
-        int16_t *digits = malloc(msm_digits_bytes(&plan, count));                                                       \
-        group##_xyzz windows[MSM_MAX_WINDOWS], sum;                                                                     \
-        group##_msm_scratch s;                                                                                          \
-        double all;                                                                                                     \
-        if (!scalars || !digits) exit(1);                                                                               \
-        for (uint32_t i = 0; i < count; i++) bench_random_fr(&scalars[i]);                                              \
-        group##_msm_scratch_place(&s, arena_over(memory), &plan, count);                                                \
-        BENCH_SHORTEST(                                                                                                 \
-            all, runs, 1, bench_additions = 0; msm_recode(digits, &plan, scalars, unit, count, 0, count);               \
-            for (uint32_t w = 0; w < plan.windows; w++)                                                                 \
-                group##_msm_window(&windows[w], &s, msm_window_buckets(&plan, w), bases, NULL, count,                   \
-                                   msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));                   \
-            group##_msm_join_windows(&sum, windows, &plan));                                                            \
-        printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64 \
-               ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                    \
-               log2, all / 1e6, all / count, bench_additions, all / (double)bench_additions,                            \
-               bound * (double)bench_additions / all);                                                                  \
-        fflush(stdout);                                                                                                 \
-        free(scalars), free(digits);                                                                                    \
-    }                                                                                                                   \
-                                                                                                                        \
-    static void bench_##group(uint32_t max_log2, int runs, double bound) {                                              \
-        const size_t count = (size_t)1 << max_log2;                                                                     \
-        const msm_plan plan = msm_plan_of_window(MSM_MAX_WINDOW);                                                       \
-        group##_affine *bases = aligned_alloc(64, count * sizeof *bases);                                                         \
-        void *memory = malloc(group##_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);                               \
-        if (!bases || !memory) exit(1);                                                                                 \
-        bench_bases_##group(bases, count);                                                                              \
-        bench_badd_##group(bases, memory, &plan, runs * 10, bound);                                                     \
-        for (uint32_t log2 = BENCH_MIN_LOG2; log2 <= max_log2; log2++) {                                                \
-            bench_msm_##group(log2, bases, memory, runs, bound);                                                        \
-        }                                                                                                               \
-        free(bases), free(memory);                                                                                      \
+static size_t bench_most_digits(uint32_t max_log2) {
+    size_t most = 0;
+    for (uint32_t log2 = BENCH_MIN_LOG2; log2 <= max_log2; log2++) {
+        const msm_plan plan = msm_plan_for((uint64_t)1 << log2);
+        const size_t bytes = msm_digits_bytes(&plan, (uint32_t)1 << log2);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+#define BENCH_FEW 64
+
+/* Of one group: bases whose sums do not meet by accident (2^i G), additions to XYZZ coordinates one at a time, additions of
+ * buckets of eight points alone, and whole multiplications of random scalars. */
+#define BENCH_GROUP(group, GENERATOR)                                                                                          \
+    typedef struct bench_##group {                                                                                             \
+        group##_affine few[BENCH_FEW]; /* as scalar code has them */                                                           \
+        group##_affine *bases;                                                                                                 \
+        void *memory;                                                                                                          \
+        fr *scalars;                                                                                                           \
+        int16_t *digits;                                                                                                       \
+    } bench_##group;                                                                                                           \
+                                                                                                                               \
+    static void bench_make_##group(bench_##group *b, uint32_t max_log2) {                                                      \
+        const size_t count = (size_t)1 << max_log2;                                                                            \
+        const msm_plan widest = msm_plan_of_window(MSM_MAX_WINDOW);                                                            \
+        group##_xyzz point;                                                                                                    \
+        b->bases = aligned_alloc(64, count * sizeof *b->bases);                                                                \
+        b->memory = malloc(group##_msm_scratch_bytes(&widest, count) + ARENA_ALIGNMENT);                                       \
+        b->scalars = malloc(count * sizeof *b->scalars);                                                                       \
+        b->digits = malloc(bench_most_digits(max_log2));                                                                       \
+        if (!b->bases || !b->memory || !b->scalars || !b->digits) exit(1);                                                     \
+        group##_xyzz_from_affine(&point, &GENERATOR);                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                                                   \
+            group##_xyzz_to_affine(&b->bases[i], &point);                                                                      \
+            group##_xyzz_double(&point, &point);                                                                               \
+        }                                                                                                                      \
+        memcpy(b->few, b->bases, sizeof b->few);                                                                               \
+        group##_msm_prepare(b->bases, count);                                                                                  \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_free_##group(bench_##group *b) {                                                                         \
+        free(b->bases), free(b->memory), free(b->scalars), free(b->digits);                                                    \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_madd_##group(const bench_##group *b, double bound) {                                                     \
+        group##_xyzz sums[BENCH_VALUES];                                                                                       \
+        double taken;                                                                                                          \
+        for (int i = 0; i < BENCH_VALUES; i++) group##_xyzz_from_affine(&sums[i], &b->few[BENCH_FEW - 1 - i]);                 \
+        BENCH_SHORTEST(taken, BENCH_RUNS, BENCH_COUNT(1),                                                                      \
+                       BENCH_EACH(group##_xyzz_add_affine(&sums[i], &sums[i], &b->few[round % (BENCH_FEW / 2)])));             \
+        printf("{\"name\": \"" #group "_xyzz_madd\", \"ns\": %.1f, \"of_bound\": %.3f}\n", taken, bound / taken);              \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_badd_##group(const bench_##group *b, double bound) {                                                     \
+        const msm_plan plan = msm_plan_of_window(MSM_MAX_WINDOW);                                                              \
+        group##_msm_scratch s;                                                                                                 \
+        double best = 0;                                                                                                       \
+        group##_msm_scratch_place(&s, arena_over(b->memory), &plan, MSM_SLAB);                                                 \
+        for (int run = 0; run < BENCH_RUNS; run++) {                                                                           \
+            for (uint32_t i = 0; i < MSM_SLAB; i++) {                                                                          \
+                s.operands[i] = group##_msm_operand_of(b->bases, MSM_ENTRY(i * 5167 % MSM_SLAB, i & 1));                       \
+                s.owners[i] = i / 8;                                                                                           \
+            }                                                                                                                  \
+            bench_additions = 0;                                                                                               \
+            const double start = bench_now_ns();                                                                               \
+            group##_msm_sum_operands(&s, s.buckets, MSM_SLAB);                                                                 \
+            const double taken = bench_now_ns() - start;                                                                       \
+            if (run == 0 || taken < best) best = taken;                                                                        \
+        }                                                                                                                      \
+        best /= (double)bench_additions;                                                                                       \
+        printf("{\"name\": \"" #group "_badd\", \"ns\": %.1f, \"of_bound\": %.3f}\n", best, bound / best);                     \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_msm_##group(const bench_##group *b, uint32_t log2, double bound) {                                       \
+        static const uint64_t unit[4] = {1, 0, 0, 0};                                                                          \
+        const uint32_t count = (uint32_t)1 << log2;                                                                            \
+        const msm_plan plan = msm_plan_for(count);                                                                             \
+        group##_xyzz windows[MSM_MAX_WINDOWS], sum;                                                                            \
+        group##_msm_scratch s;                                                                                                 \
+        for (uint32_t i = 0; i < count; i++) bench_random_fr(&b->scalars[i]);                                                  \
+        group##_msm_scratch_place(&s, arena_over(b->memory), &plan, count);                                                    \
+        bench_additions = 0;                                                                                                   \
+        const double start = bench_now_ns();                                                                                   \
+        msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
+        for (uint32_t w = 0; w < plan.windows; w++)                                                                            \
+            group##_msm_window(&windows[w], &s, msm_window_buckets(&plan, w), b->bases, NULL, count,                           \
+                               msm_digits(b->digits, count, w, 0), msm_digits(b->digits, count, w, 1));                        \
+        group##_msm_join_windows(&sum, windows, &plan);                                                                        \
+        const double all = bench_now_ns() - start;                                                                             \
+        printf("{\"name\": \"msm_" #group "_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_point\": %.0f, \"additions\": %" PRIu64      \
+               ", \"ns_per_addition\": %.1f, \"of_bound\": %.3f}\n",                                                           \
+               log2, all / 1e6, all / count, bench_additions, all / (double)bench_additions,                                   \
+               bound * (double)bench_additions / all);                                                                         \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void bench_round_##group(const bench_##group *b, uint32_t max_log2, double bound, double madd_bound) {              \
+        bench_madd_##group(b, madd_bound);                                                                                     \
+        bench_badd_##group(b, bound);                                                                                          \
+        for (uint32_t log2 = BENCH_MIN_LOG2; log2 <= max_log2; log2++) bench_msm_##group(b, log2, bound);                      \
     }
 
 BENCH_GROUP(g1, G1_GENERATOR)
 BENCH_GROUP(g2, G2_GENERATOR)
 
+typedef struct bench_vectors {
+    fr *values, *table;
+} bench_vectors;
+
+static void bench_make_vectors(bench_vectors *b, uint32_t max_log2) {
+    b->values = aligned_alloc(64, sizeof(fr) << max_log2);
+    b->table = aligned_alloc(64, sizeof(fr) << max_log2);
+    if (!b->values || !b->table) exit(1);
+    for (size_t i = 0; i < (size_t)1 << max_log2; i++) bench_random_fr(&b->values[i]);
+    ntt_fill_table(b->table, max_log2); /* that of a smaller transform is its beginning */
+}
+
+/* An inverse and a forward transform; the time is of one. */
+static void bench_transforms(const bench_vectors *b, uint32_t max_log2, double product) {
+    for (uint32_t log2 = BENCH_MIN_LOG2; log2 <= max_log2; log2++) {
+        const double butterflies = (double)((uint64_t)log2 << (log2 - 1)), start = bench_now_ns();
+        ntt_inverse(b->values, log2, b->table);
+        ntt_forward(b->values, log2, b->table);
+        const double taken = (bench_now_ns() - start) / 2;
+        printf("{\"name\": \"ntt_%" PRIu32 "\", \"ms\": %.3f, \"ns_per_butterfly\": %.2f, \"of_bound\": %.3f}\n", log2, taken / 1e6,
+               taken / butterflies, product * butterflies / taken);
+    }
+}
+
 static uint32_t bench_log2(int count, char **arguments, int place, uint32_t otherwise) {
     const long value = count > place ? strtol(arguments[place], NULL, 10) : (long)otherwise;
-    if (value < BENCH_MIN_LOG2 || value > BENCH_MAX_LOG2) {
-        fprintf(stderr, "log2 %ld is not in %d to %d\n", value, BENCH_MIN_LOG2, BENCH_MAX_LOG2);
+    if (value < BENCH_LEAST_MAX_LOG2 || value > BENCH_MAX_LOG2) {
+        fprintf(stderr, "log2 %ld is not in %d to %d\n", value, BENCH_LEAST_MAX_LOG2, BENCH_MAX_LOG2);
         exit(2);
     }
     return (uint32_t)value;
 }
 
+static double bench_addition(double mul, double sqr) { return 5 * mul + sqr; }
+
+static double bench_mixed_addition(double mul, double sqr) { return 8 * mul + 2 * sqr; }
+
 int main(int count, char **arguments) {
-    const uint32_t g1_log2 = bench_log2(count, arguments, 1, 18), g2_log2 = bench_log2(count, arguments, 2, 16);
-    const int runs = count > 3 ? atoi(arguments[3]) : 8;
-    const bench_products products = bench_field();
-    bench_g1(g1_log2, runs, 5 * products.mul + products.sqr);
-    bench_g2(g2_log2, runs, 5 * products.mul2 + products.sqr2);
+    const uint32_t g1_log2 = bench_log2(count, arguments, 1, 18), g2_log2 = bench_log2(count, arguments, 2, 18);
+    const uint32_t transform_log2 = bench_log2(count, arguments, 3, 20);
+    bench_g1 g1;
+    bench_g2 g2;
+    bench_vectors vectors;
+    char line[16];
+    bench_make_g1(&g1, g1_log2);
+    bench_make_g2(&g2, g2_log2);
+    bench_make_vectors(&vectors, transform_log2);
+    while (fgets(line, sizeof line, stdin)) {
+        const bench_products scalar = bench_field_scalar();
+#if defined(G16_LANES)
+        const bench_products buckets = bench_field_lanes();
+#else
+        const bench_products buckets = scalar;
+#endif
+        bench_inverse();
+        bench_round_g1(&g1, g1_log2, bench_addition(buckets.mul, buckets.sqr), bench_mixed_addition(scalar.mul, scalar.sqr));
+        bench_round_g2(&g2, g2_log2, bench_addition(buckets.mul2, buckets.sqr2), bench_mixed_addition(scalar.mul2, scalar.sqr2));
+        bench_transforms(&vectors, transform_log2, buckets.mul);
+        puts("");
+        fflush(stdout);
+    }
+    bench_free_g1(&g1), bench_free_g2(&g2);
+    free(vectors.values), free(vectors.table);
     return 0;
 }
