@@ -124,7 +124,8 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-circuits bench-load bench-compare bench-growth bench-service bench-queue bench-forester soak
+.PHONY: bench bench-kernel bench-circuits bench-load bench-compare bench-growth bench-schedule bench-service bench-queue
+.PHONY: bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
@@ -143,6 +144,9 @@ bench-compare: native reference-fixtures reference-batch-keys ## All promises be
 
 bench-growth: native ## Time and memory of a proof by batch size and processors (minutes; OPTIONS=--help)
 	@$(PYTHON_BIN) prover/bench/growth.py $(OPTIONS)
+
+bench-schedule: native ## What a proof would take on up to 48 processors, by the times of its tasks (minutes; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/schedule.py $(OPTIONS)
 
 bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
 	@$(PYTHON_BIN) prover/bench/compare_service.py

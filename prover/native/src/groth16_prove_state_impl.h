@@ -6,11 +6,13 @@
 
 #include "key.h"
 #include "msm_impl.h"
-#include "quotient_impl.h"
+#include "quotient_cut_impl.h"
 
 enum {
     PROVE_GROUP_RECODE_W,
+    PROVE_GROUP_COLUMNS,
     PROVE_GROUP_TRANSFORMS,
+    PROVE_GROUP_PRODUCT,
     PROVE_GROUP_COMBINE,
     PROVE_GROUP_RECODE_H,
     PROVE_GROUP_SORT_A,
@@ -25,12 +27,22 @@ enum {
 #define PROVE_PARTS_PER_THREAD 4
 #define PROVE_MIN_PARTS 2
 #define PROVE_MAX_PARTS 32
+/* See msm_cut_for(): threads that have no more tasks of one list take those of another, but for the last, which waits for the
+ * quotient. */
+#define PROVE_WAIT 0.125
+#define PROVE_WAIT_LAST 1.0
+/* Kinds of tasks. */
+#define PROVE_MAX_ENTRIES 16
 
+/* The cuts of windows, and sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
 typedef struct prove_sums {
-    g1_xyzz a[MSM_MAX_WINDOWS], b1[MSM_MAX_WINDOWS], k[MSM_MAX_WINDOWS], z[MSM_MAX_WINDOWS];
-    g2_xyzz b2[MSM_MAX_WINDOWS];
-    g1_msm_table_sum table_a[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS], table_kz[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
-    g2_msm_table_sum table_b2[MSM_TABLE_MAX_SETS * PROVE_MAX_PARTS];
+    msm_cut cut_a, cut_b1, cut_k, cut_z, cut_b2;
+    g1_xyzz *a, *b1, *k, *z;
+    g2_xyzz *b2;
+    g1_msm_table_sum *table_a, *table_kz;
+    g2_msm_table_sum *table_b2;
+    uint8_t *memory;
+    size_t bytes;
 } prove_sums;
 
 /* Sorted entries of the bucket sets of one table, set after set. */
@@ -44,6 +56,8 @@ typedef struct prove_state {
     const struct g16_key *key;
     int folded; /* the quotient is summed at the points of `shape`, and c is not needed */
     fold_shape shape;
+    quotient_cut cut;
+    fr product_scale; /* 1 / n^2, where the quotient is cut and not folded */
     g16_blinding form;
     const g16_cancel *cancel;
     uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
@@ -55,9 +69,10 @@ typedef struct prove_state {
     prove_sorted sorted_a, sorted_kz, sorted_b2;
     int16_t *w_table_digits, *h_table_digits;
     fr *wires, *a, *b, *c;
+    const fr *h; /* the quotient, or products at points: in a, or in c */
     int16_t *w_digits, *h_digits;
-    prove_sums *sums;
-    thread_pool_task *tasks;
+    prove_sums sums;
+    thread_pool_task tasks[PROVE_MAX_ENTRIES];
     uint8_t *worker_memory;
     size_t worker_bytes;
 } prove_state;
@@ -101,8 +116,8 @@ static void prove_place_sorted(prove_sorted *sorted, arena *a, const msm_table_s
     sorted->ends = arena_take(a, shape->sets * sorted->ends_stride * sizeof *sorted->ends);
 }
 
-/* What a key with tables needs, and the number of tasks that sort and sum. */
-static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
+/* What a key with tables needs. */
+static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     const proving_key *pk = &p->key->pk;
     const msm_table_shape *shape = &pk->tables;
     const msm_table_counts counts = key_table_counts(pk);
@@ -117,36 +132,65 @@ static size_t prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     prove_place_sorted(&p->sorted_b2, a, shape, counts.b2);
     p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
     p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
-    return 3 * (size_t)shape->sets * (1 + p->parts);
 }
 
-/* Places (or, on a measuring arena, measures) all arrays. */
-static size_t prove_place(prove_state *p, arena a, uint32_t threads) {
+/* The cut for a job that has `share` of `threads` threads, and the sums that the cut for all of them needs. */
+static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait) {
+    const msm_cut most = msm_cut_for(plan, count, threads, wait);
+    const msm_cut cut = msm_cut_for(plan, count, share, wait);
+    *sums = (size_t)plan->windows * msm_cut_pieces(&most);
+    return msm_cut_pieces(&cut) <= msm_cut_pieces(&most) ? cut : most;
+}
+
+static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
+    const proving_key *pk = &p->key->pk;
+    const int tables = prove_has_tables(p->key);
+    const size_t k_count = key_is_folded(pk) ? pk->fold_k_count : pk->k_count, start = a->used;
+    const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
+    prove_sums *s = &p->sums;
+    size_t n_a, n_b1, n_k, n_z, n_b2;
+    s->cut_a = prove_place_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT);
+    s->cut_b1 = prove_place_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT);
+    s->cut_k = prove_place_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT);
+    s->cut_z = prove_place_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST);
+    s->cut_b2 = prove_place_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT);
+    if (tables) n_a = n_k = n_z = n_b2 = 0;
+    s->a = arena_take(a, n_a * sizeof *s->a);
+    s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
+    s->k = arena_take(a, n_k * sizeof *s->k);
+    s->z = arena_take(a, n_z * sizeof *s->z);
+    s->b2 = arena_take(a, n_b2 * sizeof *s->b2);
+    s->table_a = arena_take(a, table_sums * sizeof *s->table_a);
+    s->table_kz = arena_take(a, table_sums * sizeof *s->table_kz);
+    s->table_b2 = arena_take(a, table_sums * sizeof *s->table_b2);
+    s->memory = a->base ? a->base + start : NULL;
+    s->bytes = a->used - start;
+}
+
+/* Places (or, on a measuring arena, measures) all arrays for `threads` threads, of which the proof may count on `share`. */
+static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t share) {
     const struct g16_key *key = p->key;
     const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
     p->w_plan = msm_plan_for(prove_w_count(key));
     p->h_plan = msm_plan_for(h_count);
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
-    p->sums = arena_take(&a, sizeof *p->sums);
     p->wires = arena_take(&a, wires * sizeof(fr));
     p->a = arena_take(&a, n * sizeof(fr));
     p->b = arena_take(&a, n * sizeof(fr));
     p->c = arena_take(&a, n * sizeof(fr));
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
-    size_t tasks = p->w_chunks + p->h_chunks + 4;
     /* With tables only B1 needs these digits, and its sums. */
     p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, wires);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;
-        tasks += p->w_plan.windows + prove_place_tables(p, &a, threads);
+        prove_place_tables(p, &a, threads);
     } else {
         p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
-        tasks += 4 * (size_t)p->w_plan.windows + p->h_plan.windows;
         p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, wires));
         p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
     }
-    p->tasks = arena_take(&a, tasks * sizeof *p->tasks);
+    prove_place_sums(p, &a, threads, share);
     p->worker_memory = arena_take(&a, p->worker_bytes * threads);
     return a.used;
 }

@@ -74,7 +74,7 @@ static inline uint32_t C(msm_take)(C(msm_scratch) *s, uint32_t used, const AFFIN
     return used + !C(affine_is_infinity)(point);
 }
 
-/* The sum of each bucket as often as its number, and of each once (plain, or NULL). Two-level bucket sum: with bucket
+/* The sum of each bucket as often as its number, and of each once. Two-level bucket sum: with bucket
  * b = high * 2^k + low + 1, sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
 static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
     uint32_t low_bits = 0, used = 0;
@@ -104,7 +104,7 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
             C(xyzz_add_affine)(&running, &running, &sum);
             C(xyzz_add)(&part[by_low], &part[by_low], &running);
         }
-        if (by_low && plain) *plain = running;
+        if (by_low) *plain = running;
     }
     for (uint32_t i = 0; i < low_bits; i++) C(xyzz_double)(&part[0], &part[0]);
     C(xyzz_add)(out, &part[0], &part[1]);
@@ -138,33 +138,72 @@ static void C(msm_sum_sorted)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count
     }
 }
 
-/* buckets[b] = sum of the bases whose digit is b, minus those whose digit is -b. Empty buckets become infinity. */
-static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *buckets, uint32_t buckets_count, const AFFINE *bases,
-                                const uint32_t *scalars, uint32_t count, const int16_t *digits) {
+/* Entries of the bases whose digit d has first < |d| <= first + buckets, sorted by |d| - first: those of place b end at
+ * s->starts[b]. whole: there are no other digits. */
+static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s, uint32_t first, uint32_t buckets,
+                                                              const uint32_t *scalars, uint32_t count, const int16_t *digits,
+                                                              const int whole) {
     uint32_t *starts = s->starts;
-    memset(starts, 0, (buckets_count + 2) * sizeof *starts);
-    for (uint32_t i = 0; i < count; i++) starts[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
-    /* Digit 0 adds nothing: its entries get no place. */
+    memset(starts, 0, (buckets + 2) * sizeof *starts);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = msm_magnitude(digits[scalars ? scalars[i] : i]) - (whole ? 0 : first);
+        if (!whole) place = place <= buckets ? place : 0;
+        starts[place + 1]++;
+    }
+    /* Place 0 and digit 0 add nothing: their entries get no place. */
     starts[1] = 0;
-    for (uint32_t b = 1; b <= buckets_count; b++) starts[b + 1] += starts[b];
+    for (uint32_t b = 1; b <= buckets; b++) starts[b + 1] += starts[b];
+    if (!whole) starts[0] = starts[buckets + 1]; /* one more place, which is overwritten; there is one if any entry is left out */
     for (uint32_t i = 0; i < count; i++) {
         const int32_t digit = digits[scalars ? scalars[i] : i];
-        if (digit) s->entries[starts[msm_magnitude(digit)]++] = MSM_ENTRY(i, digit < 0);
+        uint32_t place = msm_magnitude(digit) - (whole ? 0 : first);
+        if (whole) {
+            if (digit) s->entries[starts[place]++] = MSM_ENTRY(i, digit < 0);
+            continue;
+        }
+        /* Which digits are in range, no processor foresees. */
+        place = place <= buckets ? place : 0;
+        const uint32_t at = starts[place];
+        starts[place] = at + (place != 0);
+        s->entries[at] = MSM_ENTRY(i, digit < 0);
     }
-    /* Now starts[b] is the end of bucket b. */
-    C(msm_sum_sorted)(s, buckets, buckets_count, bases, s->entries, starts);
+    starts[0] = 0;
 }
 
-/* out = sum over i of digits0[i'] * bases[i] + digits1[i'] * phi(bases[i]), where i' = scalars[i], or i when
- * scalars is NULL. |digits| <= buckets; bases went through msm_prepare. */
-static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const AFFINE *bases,
-                          const uint32_t *scalars, uint32_t count, const int16_t *digits0,
-                          const int16_t *digits1) {
-    C(msm_fill_buckets)(s, s->buckets, buckets, bases, scalars, count, digits0);
-    C(msm_fill_buckets)(s, s->second, buckets, bases, scalars, count, digits1);
-    C(msm_apply_phi)(s->second + 1, buckets);
+/* sums[b] = sum of the bases whose digit is first + b, minus those whose digit is -(first + b). Empty buckets become infinity. */
+static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *sums, uint32_t first, uint32_t buckets, int whole,
+                                const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits) {
+    if (whole) {
+        C(msm_sort)(s, 0, buckets, scalars, count, digits, 1);
+    } else {
+        C(msm_sort)(s, first, buckets, scalars, count, digits, 0);
+    }
+    C(msm_sum_sorted)(s, sums, buckets, bases, s->entries, s->starts);
+}
+
+/* sum += factor * point */
+static void C(msm_add_multiple)(XYZZ *sum, const XYZZ *point, uint32_t factor) {
+    XYZZ multiple;
+    C(xyzz_set_infinity)(&multiple);
+    for (uint32_t bit = 32; bit-- > 0;) {
+        C(xyzz_double)(&multiple, &multiple);
+        if (factor >> bit & 1) C(xyzz_add)(&multiple, &multiple, point);
+    }
+    C(xyzz_add)(sum, sum, &multiple);
+}
+
+/* out = sum over i of digits0[i'] * bases[i] + digits1[i'] * phi(bases[i]), where i' = scalars[i], or i when scalars is NULL, over
+ * the digits d of part `part` of `parts`: of a window's `buckets` buckets, part * buckets / parts < |d| <= (part + 1) * buckets /
+ * parts. |digits| <= buckets; bases went through msm_prepare. */
+static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
+                               const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits0,
+                               const int16_t *digits1) {
+    const uint32_t own = buckets / parts, first = part * own;
+    C(msm_fill_buckets)(s, s->buckets, first, own, parts == 1, bases, scalars, count, digits0);
+    C(msm_fill_buckets)(s, s->second, first, own, parts == 1, bases, scalars, count, digits1);
+    C(msm_apply_phi)(s->second + 1, own);
     uint32_t used = 0;
-    for (uint32_t b = 1; b <= buckets; b++) {
+    for (uint32_t b = 1; b <= own; b++) {
         used = C(msm_take)(s, used, &s->buckets[b], b);
         used = C(msm_take)(s, used, &s->second[b], b);
         if (used + 2 > MSM_SLAB) {
@@ -173,15 +212,31 @@ static void C(msm_window)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const 
         }
     }
     C(msm_sum_operands)(s, s->buckets, used);
-    C(msm_sum_buckets)(s, out, NULL, buckets);
+    XYZZ plain;
+    C(msm_sum_buckets)(s, out, &plain, own);
+    if (first) C(msm_add_multiple)(out, &plain, first);
 }
 
-/* out = sum of 2^(bits of the windows below w) * windows[w]. */
-static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, const msm_plan *plan) {
-    XYZZ sum = windows[plan->windows - 1];
-    for (uint32_t w = plan->windows - 1; w-- > 0;) {
+/* Piece `piece` of a window of `buckets` buckets that is cut. */
+static void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
+                         const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits0,
+                         const int16_t *digits1) {
+    const uint32_t range = piece / cut->parts;
+    const uint32_t first = (uint32_t)((uint64_t)count * range / cut->ranges);
+    const uint32_t end = (uint32_t)((uint64_t)count * (range + 1) / cut->ranges);
+    const size_t skipped = scalars ? 0 : first;
+    C(msm_window_part)(out, s, buckets, piece % cut->parts, cut->parts, bases + first, scalars ? scalars + first : NULL,
+                       end - first, digits0 + skipped, digits1 + skipped);
+}
+
+/* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of its `pieces` pieces, which lie one after
+ * the other. */
+static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, uint32_t pieces, const msm_plan *plan) {
+    XYZZ sum;
+    C(xyzz_set_infinity)(&sum);
+    for (uint32_t w = plan->windows; w-- > 0;) {
         for (uint32_t i = 0; i < msm_window_bits(plan, w); i++) C(xyzz_double)(&sum, &sum);
-        C(xyzz_add)(&sum, &sum, &windows[w]);
+        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(&sum, &sum, &windows[(size_t)w * pieces + i]);
     }
     *out = sum;
 }

@@ -1,7 +1,7 @@
 /* msm_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
  *
  * Steps: msm_recode() splits scalars into signed digits, once for all base lists that share them;
- * {g1,g2}_msm_window() sums one window (windows are independent tasks); {g1,g2}_msm_join_windows() joins them.
+ * {g1,g2}_msm_piece() sums one window or a piece of it (all are independent tasks); {g1,g2}_msm_join_windows() joins them.
  */
 #ifndef G16_MSM_IMPL_H
 #define G16_MSM_IMPL_H

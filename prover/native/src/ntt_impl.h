@@ -76,12 +76,13 @@ static inline void ntt_forward_block(fr *low, fr *high, size_t half, const fr *t
     }
 }
 
-/* Two inverse stages at once on block `block` of 4 * quarter elements: radix 4 halves the memory traffic. */
-static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t block, const fr *table) {
+/* Two inverse stages at once on the first `width` columns of block `block`, four rows of `quarter` elements: radix 4 halves the
+ * memory traffic. */
+static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     fr *a0 = a, *a1 = a + quarter, *a2 = a + 2 * quarter, *a3 = a + 3 * quarter;
     if (block == 0) {
         const fr *w = &table[1]; /* psi^(n/2) = -1/psi^(n/2) */
-        for (size_t i = 0; i < quarter; i++) {
+        for (size_t i = 0; i < width; i++) {
             fr s02, d02, s13, d13, t;
             fr_add(&s02, &a0[i], &a2[i]);
             fr_sub(&d02, &a0[i], &a2[i]);
@@ -98,7 +99,7 @@ static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t block, const
     const fr w = table[ntt_negated_inverse_place(block)];
     const fr w0 = table[ntt_negated_inverse_place(2 * block)];
     const fr w1 = table[ntt_negated_inverse_place(2 * block + 1)];
-    for (size_t i = 0; i < quarter; i++) {
+    for (size_t i = 0; i < width; i++) {
         fr t2, t3, s02, d02, s13, d13;
         fr_mul(&t2, &a2[i], &w);
         fr_mul(&t3, &a3[i], &w);
@@ -116,10 +117,10 @@ static inline void ntt_inverse_radix4(fr *a, size_t quarter, size_t block, const
 }
 
 /* Two forward stages at once, the mirror image. */
-static inline void ntt_forward_radix4(fr *a, size_t quarter, size_t block, const fr *table) {
+static inline void ntt_forward_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     fr *a0 = a, *a1 = a + quarter, *a2 = a + 2 * quarter, *a3 = a + 3 * quarter;
     const fr w0 = table[2 * block], w1 = table[2 * block + 1], w = table[block];
-    for (size_t i = 0; i < quarter; i++) {
+    for (size_t i = 0; i < width; i++) {
         fr s01, d01, s23, d23;
         fr_add(&s01, &a0[i], &a1[i]);
         fr_sub(&d01, &a0[i], &a1[i]);
@@ -155,15 +156,16 @@ static void ntt_inverse_stages(fr *a, uint32_t log2, size_t block, const fr *tab
     }
     if (log2 > NTT_CACHED_LOG2) {
         const size_t quarter = (size_t)1 << (log2 - 2);
-        ntt_inverse_radix4(a, quarter, block, table);
+        ntt_inverse_radix4(a, quarter, quarter, block, table);
         for (size_t i = 0; i < 4; i++) ntt_inverse_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
         return;
     }
     uint32_t left = log2;
     size_t blocks = 1;
     for (; left >= 2; left -= 2, blocks *= 4) {
+        const size_t quarter = (size_t)1 << (left - 2);
         for (size_t b = 0; b < blocks; b++) {
-            ntt_inverse_radix4(a + (b << left), (size_t)1 << (left - 2), block * blocks + b, table);
+            ntt_inverse_radix4(a + (b << left), quarter, quarter, block * blocks + b, table);
         }
     }
     if (left) {
@@ -180,7 +182,7 @@ static void ntt_forward_stages(fr *a, uint32_t log2, size_t block, const fr *tab
     if (log2 > NTT_CACHED_LOG2) {
         const size_t quarter = (size_t)1 << (log2 - 2);
         for (size_t i = 0; i < 4; i++) ntt_forward_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
-        ntt_forward_radix4(a, quarter, block, table);
+        ntt_forward_radix4(a, quarter, quarter, block, table);
         return;
     }
     const uint32_t odd = log2 & 1;
@@ -189,22 +191,24 @@ static void ntt_forward_stages(fr *a, uint32_t log2, size_t block, const fr *tab
         for (size_t b = 0; b < blocks; b++) ntt_forward_stages(a + 2 * b, 1, block * blocks + b, table);
     }
     for (uint32_t size = odd + 2; size <= log2; size += 2) {
+        const size_t quarter = (size_t)1 << (size - 2);
         blocks /= 4;
         for (size_t b = 0; b < blocks; b++) {
-            ntt_forward_radix4(a + (b << size), (size_t)1 << (size - 2), block * blocks + b, table);
+            ntt_forward_radix4(a + (b << size), quarter, quarter, block * blocks + b, table);
         }
     }
 }
 
-/* Smaller transforms are left to scalar code. */
+/* Smaller transforms and lists are left to scalar code. */
 #define NTT_LANES_MIN_LOG2 6
+#define NTT_LANES_MIN ((size_t)1 << NTT_LANES_MIN_LOG2)
 
 #if defined(G16_LANES)
 #include "ntt_lanes_impl.h"
 #endif
 
-/* The rest works on values that are loose where the backend has lanes (fr8_impl.h) and 2^log2 is at least 64; reduced ones
- * are loose too. ntt_reduce makes them reduced. */
+/* The rest works on values that are loose where the backend has lanes (fr8_impl.h) and 2^log2, or count, is at least 64; reduced
+ * ones are loose too. ntt_reduce makes them reduced. Counts from 64 on are multiples of 64. */
 
 static inline void ntt_reduce(fr *a, uint32_t log2) {
 #if defined(G16_LANES)
@@ -214,49 +218,54 @@ static inline void ntt_reduce(fr *a, uint32_t log2) {
 #endif
 }
 
-/* Values on omega^j in natural order -> n times the coefficients in bit-reversed order, in place. */
-static inline void ntt_inverse(fr *a, uint32_t log2, const fr *table) {
+/* All stages of block `block`, of 2^log2 elements, of an inverse transform. */
+static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
-        ntt_lanes_inverse_stages(a, log2, 0, table);
+        ntt_lanes_inverse_stages(a, log2, block, table);
         return;
     }
 #endif
-    ntt_inverse_stages(a, log2, 0, table);
+    ntt_inverse_stages(a, log2, block, table);
 }
+
+static inline void ntt_forward_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
+#if defined(G16_LANES)
+    if (log2 >= NTT_LANES_MIN_LOG2) {
+        ntt_lanes_forward_stages(a, log2, block, table);
+        return;
+    }
+#endif
+    ntt_forward_stages(a, log2, block, table);
+}
+
+/* Values on omega^j in natural order -> n times the coefficients in bit-reversed order, in place. */
+static inline void ntt_inverse(fr *a, uint32_t log2, const fr *table) { ntt_inverse_block_stages(a, log2, 0, table); }
 
 /* Coefficients in bit-reversed order -> values on omega^j in natural order, in place. */
-static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) {
-#if defined(G16_LANES)
-    if (log2 >= NTT_LANES_MIN_LOG2) {
-        ntt_lanes_forward_stages(a, log2, 0, table);
-        return;
-    }
-#endif
-    ntt_forward_stages(a, log2, 0, table);
-}
+static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) { ntt_forward_block_stages(a, log2, 0, table); }
 
-/* Place i holds the coefficient of X^bitrev(i): multiply it by psi^bitrev(i). A forward transform then
- * gives values on psi * omega^j. */
-static inline void ntt_to_coset(fr *a, uint32_t log2, const fr *table) {
+/* a[i] *= factors[i]. With the table: place i holds the coefficient of X^bitrev(i) and is multiplied by psi^bitrev(i), so that a
+ * forward transform then gives values on psi * omega^j. */
+static inline void ntt_scale(fr *a, const fr *factors, size_t count) {
 #if defined(G16_LANES)
-    if (log2 >= NTT_LANES_MIN_LOG2) {
-        ntt_lanes_multiply(a, table, (size_t)1 << log2);
+    if (count >= NTT_LANES_MIN) {
+        ntt_lanes_multiply(a, factors, count);
         return;
     }
 #endif
-    for (size_t i = 1; i < ((size_t)1 << log2); i++) fr_mul(&a[i], &a[i], &table[i]);
+    for (size_t i = 0; i < count; i++) fr_mul(&a[i], &a[i], &factors[i]);
 }
 
 /* a[i] *= b[i] * factor */
-static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, uint32_t log2) {
+static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, size_t count) {
 #if defined(G16_LANES)
-    if (log2 >= NTT_LANES_MIN_LOG2) {
-        ntt_lanes_multiply_scaled(a, b, factor, (size_t)1 << log2);
+    if (count >= NTT_LANES_MIN) {
+        ntt_lanes_multiply_scaled(a, b, factor, count);
         return;
     }
 #endif
-    for (size_t i = 0; i < ((size_t)1 << log2); i++) {
+    for (size_t i = 0; i < count; i++) {
         fr_mul(&a[i], &a[i], &b[i]);
         fr_mul(&a[i], &a[i], factor);
     }
@@ -266,7 +275,7 @@ static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, uint32_t l
  * may be NULL. Values are loose only where half is at least 64. */
 static inline void ntt_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
 #if defined(G16_LANES)
-    if (half >= (size_t)1 << NTT_LANES_MIN_LOG2) {
+    if (half >= NTT_LANES_MIN) {
         ntt_lanes_split(even, odd, from, half, table);
         return;
     }
@@ -290,19 +299,20 @@ static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
 #endif
 }
 
-/* a[i] = c[i] - psi^-bitrev(i) a[i], reduced. c may change, but only from loose to reduced. */
-static inline void ntt_leave_coset(fr *a, fr *c, uint32_t log2, const fr *table) {
-    size_t scalar = (size_t)1 << log2;
+/* a[i] = c[i] - psi^-bitrev(i) a[i] for first <= i < end, reduced. c may change, but only from loose to reduced. */
+static inline void ntt_leave_coset(fr *a, fr *c, size_t first, size_t end, const fr *table) {
 #if defined(G16_LANES)
-    if (log2 >= NTT_LANES_MIN_LOG2) {
-        ntt_lanes_leave_coset(a, c, scalar, table);
-        scalar = 2 * FP8_LANES;
-        ntt_lanes_reduce(a, scalar);
-        ntt_lanes_reduce(c, scalar);
+    if (end - first >= NTT_LANES_MIN) {
+        const size_t lanes_first = first ? first : 2 * FP8_LANES;
+        ntt_lanes_leave_coset(a, c, lanes_first, end, table);
+        if (first) return;
+        end = lanes_first;
+        ntt_lanes_reduce(a, end);
+        ntt_lanes_reduce(c, end);
     }
 #endif
-    fr_sub(&a[0], &c[0], &a[0]);
-    for (size_t i = 1; i < scalar; i++) {
+    if (first == 0) fr_sub(&a[0], &c[0], &a[0]);
+    for (size_t i = first ? first : 1; i < end; i++) {
         fr t; /* psi^-k is the negated entry: two signs cancel */
         fr_mul(&t, &a[i], &table[ntt_negated_inverse_place(i)]);
         fr_add(&a[i], &c[i], &t);

@@ -24,10 +24,10 @@ static void ntt_lanes_reduce(fr *a, size_t count) {
 
 /* ---- inverse -------------------------------------------------------------------- */
 
-static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, const fr *table) {
+static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, size_t width, const fr *table) {
     fr8 w, x0, x1, x2, x3, s02, d02, s13, d13;
     fr8_broadcast_factor(&w, &table[1]); /* psi^(n/2) = -1/psi^(n/2) */
-    for (size_t i = 0; i < quarter; i += FP8_LANES) {
+    for (size_t i = 0; i < width; i += FP8_LANES) {
         fr8_load(&x0, a + i);
         fr8_load(&x1, a + i + quarter);
         fr8_load(&x2, a + i + 2 * quarter);
@@ -56,17 +56,17 @@ static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, const fr *tabl
     }
 }
 
-/* Two stages of block `block` of 4 * quarter elements, quarter >= 8. */
-static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t block, const fr *table) {
+/* Two stages of the first `width` columns, a multiple of 8, of block `block`, four rows of `quarter` elements. */
+static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     if (block == 0) {
-        ntt_lanes_inverse_radix4_first(a, quarter, table);
+        ntt_lanes_inverse_radix4_first(a, quarter, width, table);
         return;
     }
     fr8 w, w0, w1, x0, x1, x2, x3, s13, d13;
     fr8_broadcast_factor(&w, &table[ntt_negated_inverse_place(block)]);
     fr8_broadcast_factor(&w0, &table[ntt_negated_inverse_place(2 * block)]);
     fr8_broadcast_factor(&w1, &table[ntt_negated_inverse_place(2 * block + 1)]);
-    for (size_t i = 0; i < quarter; i += FP8_LANES) {
+    for (size_t i = 0; i < width; i += FP8_LANES) {
         fr8_load(&x2, a + i + 2 * quarter);
         fr8_load(&x3, a + i + 3 * quarter);
         fr8_mul(&x2, &x2, &w);
@@ -157,15 +157,16 @@ static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const f
     const size_t size = (size_t)1 << log2;
     if (log2 > NTT_CACHED_LOG2) {
         const size_t quarter = size / 4;
-        ntt_lanes_inverse_radix4(a, quarter, block, table);
+        ntt_lanes_inverse_radix4(a, quarter, quarter, block, table);
         for (size_t i = 0; i < 4; i++) ntt_lanes_inverse_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
         return;
     }
     uint32_t left = log2;
     size_t blocks = 1;
     for (; left >= 5; left -= 2, blocks *= 4) {
+        const size_t quarter = (size_t)1 << (left - 2);
         for (size_t b = 0; b < blocks; b++) {
-            ntt_lanes_inverse_radix4(a + (b << left), (size_t)1 << (left - 2), block * blocks + b, table);
+            ntt_lanes_inverse_radix4(a + (b << left), quarter, quarter, block * blocks + b, table);
         }
     }
     if (left == 4) {
@@ -220,12 +221,12 @@ static void ntt_lanes_forward_radix2(fr *a, size_t block, const fr *table) {
     fr8_store(a + FP8_LANES, &v);
 }
 
-static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t block, const fr *table) {
+static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
     fr8 w, w0, w1, x0, x1, x2, x3;
     fr8_broadcast_factor(&w, &table[block]);
     fr8_broadcast_factor(&w0, &table[2 * block]);
     fr8_broadcast_factor(&w1, &table[2 * block + 1]);
-    for (size_t i = 0; i < quarter; i += FP8_LANES) {
+    for (size_t i = 0; i < width; i += FP8_LANES) {
         fr8 s01, s23, d01, d23;
         fr8_load(&x0, a + i);
         fr8_load(&x1, a + i + quarter);
@@ -269,7 +270,7 @@ static void ntt_lanes_forward_stages(fr *a, uint32_t log2, size_t block, const f
     if (log2 > NTT_CACHED_LOG2) {
         const size_t quarter = size / 4;
         for (size_t i = 0; i < 4; i++) ntt_lanes_forward_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
-        ntt_lanes_forward_radix4(a, quarter, block, table);
+        ntt_lanes_forward_radix4(a, quarter, quarter, block, table);
         return;
     }
     size_t blocks = size / 8;
@@ -283,8 +284,9 @@ static void ntt_lanes_forward_stages(fr *a, uint32_t log2, size_t block, const f
     while (done < log2) {
         blocks /= 4;
         done += 2;
+        const size_t quarter = (size_t)1 << (done - 2);
         for (size_t b = 0; b < blocks; b++) {
-            ntt_lanes_forward_radix4(a + (b << done), (size_t)1 << (done - 2), block * blocks + b, table);
+            ntt_lanes_forward_radix4(a + (b << done), quarter, quarter, block * blocks + b, table);
         }
     }
 }
@@ -338,9 +340,9 @@ static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, cons
     }
 }
 
-/* a[i] = c[i] + a[i] * table[place of the negated inverse of entry i] for places from 16 on; reduced. */
-static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t count, const fr *table) {
-    for (size_t i = 2 * FP8_LANES; i < count; i += 2 * FP8_LANES) {
+/* a[i] = c[i] + a[i] * table[place of the negated inverse of entry i] for first <= i < end, multiples of 16 from 16 on; reduced. */
+static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t first, size_t end, const fr *table) {
+    for (size_t i = first; i < end; i += 2 * FP8_LANES) {
         fr8 even, odd, c_even, c_odd, w_even, w_odd;
         fr8_load_pairs(&even, &odd, a + i, 2);
         fr8_load_pairs(&c_even, &c_odd, c + i, 2);

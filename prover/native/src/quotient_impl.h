@@ -13,7 +13,7 @@
 /* values on omega^j (natural order) -> n times the values on psi * omega^j (natural order). */
 static void quotient_to_coset(fr *values, uint32_t log2, const fr *table) {
     ntt_inverse(values, log2, table);
-    ntt_to_coset(values, log2, table);
+    ntt_scale(values, table, (size_t)1 << log2);
     ntt_forward(values, log2, table);
 }
 
@@ -29,9 +29,9 @@ static void quotient_product_scale(fr *scale, uint32_t log2) {
 static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr *table) {
     fr scale;
     quotient_product_scale(&scale, log2);
-    ntt_multiply(a, b, &scale, log2);
+    ntt_multiply(a, b, &scale, (size_t)1 << log2);
     ntt_inverse(a, log2, table);
-    ntt_leave_coset(a, c, log2, table);
+    ntt_leave_coset(a, c, 0, (size_t)1 << log2, table);
 }
 
 /* ---- folded keys ------------------------------------------------------------------- */
@@ -39,27 +39,38 @@ static void quotient_combine(fr *a, const fr *b, fr *c, uint32_t log2, const fr 
 /* From this size on all parts of a fold are large enough for lanes. */
 #define QUOTIENT_LANES_LOG2 (NTT_LANES_MIN_LOG2 + 5)
 
-/* values on omega^j (natural order) -> n times the values at the points of the shape. spare: n / 2 elements. Where a part ends, a
- * polynomial modulo X^2s - c^2 is split into the ones modulo X^s - c, which is this part's, and X^s + c. */
+static inline int quotient_is_whole_coset(uint32_t log2, const fold_shape *shape) {
+    return shape->parts_count == 1 && shape->parts[0].log2 == log2;
+}
+
+/* Coefficients of block `block` of `size` elements -> those of the parts of the shape in this block, part after part, of which
+ * there are `points`. Where a part ends, a polynomial modulo X^2s - c^2 is split into the ones modulo X^s - c, which is this
+ * part's, and X^s + c. spare: size / 2 elements. */
+static void quotient_split(fr *values, fr *spare, size_t size, size_t points, size_t block, const fr *table) {
+    fr *from = values, *to = values;
+    for (size_t half = size / 2, left = points; left; half /= 2) {
+        if (left & half) {
+            left -= half;
+            ntt_split(to, left ? spare : NULL, from, half, table + block * half);
+            to += half;
+        } else {
+            ntt_split(spare, NULL, from, half, table + block * half);
+        }
+        from = spare;
+    }
+}
+
+/* values on omega^j (natural order) -> n times the values at the points of the shape. spare: n / 2 elements. */
 static void quotient_to_parts(fr *values, fr *spare, uint32_t log2, const fold_shape *shape, const fr *table) {
+    const size_t n = (size_t)1 << log2;
     ntt_inverse(values, log2, table);
-    ntt_to_coset(values, log2, table);
-    if (shape->parts_count == 1 && shape->parts[0].log2 == log2) {
+    ntt_scale(values, table, n);
+    if (quotient_is_whole_coset(log2, shape)) {
         ntt_forward(values, log2, table);
         return;
     }
     if (log2 < QUOTIENT_LANES_LOG2) ntt_reduce(values, log2);
-    fr *from = values, *to = values;
-    for (uint32_t half = (uint32_t)1 << log2 >> 1, left = shape->points; left; half /= 2) {
-        if (left & half) {
-            left -= half;
-            ntt_split(to, left ? spare : NULL, from, half, table);
-            to += half;
-        } else {
-            ntt_split(spare, NULL, from, half, table);
-        }
-        from = spare;
-    }
+    quotient_split(values, spare, n, shape->points, 0, table);
     for (uint32_t i = 0; i < shape->parts_count; i++) {
         ntt_forward(values + shape->parts[i].first, shape->parts[i].log2, table);
     }

@@ -15,10 +15,11 @@ typedef struct job {
     thread_pool_task *tasks; /* NULL for a plain loop */
     thread_pool_fn run;      /* plain loop */
     void *argument;
-    uint32_t count;
+    uint32_t entries;  /* of tasks */
+    uint32_t count;    /* of all tasks */
     uint32_t started;  /* tasks taken, skipped ones included */
     uint32_t finished; /* tasks done, skipped ones included */
-    uint32_t first_untaken;
+    uint32_t first_untaken; /* entry */
     uint32_t group_left[THREAD_POOL_GROUPS];
     uint32_t groups_done;
     uint32_t workers_inside;
@@ -45,8 +46,17 @@ struct thread_pool {
     int stopping;
 };
 
-/* Takes a ready task, or returns -1. Called with the mutex held. */
-static int64_t job_take(job *j) {
+/* The first entry with a task that is ready, or NULL. */
+static thread_pool_task *job_ready_entry(const job *j) {
+    for (uint32_t i = j->first_untaken; i < j->entries; i++) {
+        thread_pool_task *task = &j->tasks[i];
+        if (task->taken < task->count && (task->after & ~j->groups_done) == 0) return task;
+    }
+    return NULL;
+}
+
+/* Takes a ready task, of *entry for a job with dependencies, and returns its index, or -1. Called with the mutex held. */
+static int64_t job_take(job *j, thread_pool_task **entry) {
     if (j->started == j->count) return -1;
     if (!j->cancelled && g16_is_cancelled(j->cancel)) j->cancelled = 1;
     if (j->cancelled) {
@@ -56,50 +66,39 @@ static int64_t job_take(job *j) {
         return -1;
     }
     if (!j->tasks) return (int64_t)j->started++;
-    while (j->first_untaken < j->count && j->tasks[j->first_untaken].taken) j->first_untaken++;
-    for (uint32_t i = j->first_untaken; i < j->count; i++) {
-        thread_pool_task *task = &j->tasks[i];
-        if (!task->taken && (task->after & ~j->groups_done) == 0) {
-            task->taken = 1;
-            j->started++;
-            return (int64_t)i;
-        }
+    while (j->first_untaken < j->entries && j->tasks[j->first_untaken].taken == j->tasks[j->first_untaken].count) {
+        j->first_untaken++;
     }
-    return -1;
+    *entry = job_ready_entry(j);
+    if (!*entry) return -1;
+    j->started++;
+    return (int64_t)(*entry)->taken++;
 }
 
 /* Runs tasks of a job until none is ready. Called and left with the mutex held. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
     for (;;) {
-        int64_t place = job_take(j);
-        if (place < 0) return;
+        thread_pool_task *entry = NULL;
+        int64_t index = job_take(j, &entry);
+        if (index < 0) return;
         pthread_mutex_unlock(&pool->mutex);
-        if (j->tasks) {
-            thread_pool_task *task = &j->tasks[place];
-            task->run(task->argument, task->index, worker);
+        if (entry) {
+            entry->run(entry->argument, (uint32_t)index, worker);
         } else {
-            j->run(j->argument, (uint32_t)place, worker);
+            j->run(j->argument, (uint32_t)index, worker);
         }
         pthread_mutex_lock(&pool->mutex);
         j->finished++;
-        if (j->tasks) {
-            uint32_t group = j->tasks[place].group;
-            if (--j->group_left[group] == 0) {
-                j->groups_done |= THREAD_POOL_AFTER(group);
-                pthread_cond_broadcast(&pool->work);
-                pthread_cond_broadcast(&j->done);
-            }
+        if (entry && --j->group_left[entry->group] == 0) {
+            j->groups_done |= THREAD_POOL_AFTER(entry->group);
+            pthread_cond_broadcast(&pool->work);
+            pthread_cond_broadcast(&j->done);
         }
     }
 }
 
 static int job_has_ready_task(const job *j) {
-    if (j->started == j->count) return 0;
-    if (!j->tasks) return 1;
-    for (uint32_t i = j->first_untaken; i < j->count; i++) {
-        if (!j->tasks[i].taken && (j->tasks[i].after & ~j->groups_done) == 0) return 1;
-    }
-    return 0;
+    return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
 }
 
 static void *thread_main(void *argument) {
@@ -167,6 +166,14 @@ void thread_pool_destroy(thread_pool *pool) {
 
 uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
 
+uint32_t thread_pool_share(thread_pool *pool) {
+    uint32_t jobs = 1;
+    pthread_mutex_lock(&pool->mutex);
+    for (const job *j = pool->jobs; j; j = j->next) jobs++;
+    pthread_mutex_unlock(&pool->mutex);
+    return jobs < pool->size ? pool->size / jobs : 1;
+}
+
 static g16_status job_run(thread_pool *pool, job *j) {
     if (j->count == 0) return g16_is_cancelled(j->cancel) ? G16_CANCELLED : G16_OK;
     pthread_cond_init(&j->done, NULL);
@@ -209,14 +216,16 @@ g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run
     return job_run(pool, &j);
 }
 
-g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t count,
-                           const g16_cancel *cancel) {
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, const g16_cancel *cancel) {
     job j;
     memset(&j, 0, sizeof j);
     j.tasks = tasks;
-    j.count = count;
+    j.entries = entries;
     j.cancel = cancel;
-    for (uint32_t i = 0; i < count; i++) j.group_left[tasks[i].group]++;
+    for (uint32_t i = 0; i < entries; i++) {
+        j.count += tasks[i].count;
+        j.group_left[tasks[i].group] += tasks[i].count;
+    }
     for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) {
         if (j.group_left[g] == 0) j.groups_done |= THREAD_POOL_AFTER(g);
     }

@@ -18,12 +18,12 @@ typedef void (*thread_pool_fn)(void *argument, uint32_t index, uint32_t worker);
 #define THREAD_POOL_GROUPS 32
 #define THREAD_POOL_AFTER(group) ((uint32_t)1 << (group))
 
-/* A task of a job with dependencies. It is ready when every task of each group in the set `after` has
- * finished; among ready tasks the earlier place in the array runs first. */
+/* Tasks run(argument, 0 .. count - 1, worker) of a job with dependencies. They are ready when every task of each group in the
+ * set `after` has finished; among ready tasks those of the earlier entry run first. */
 typedef struct thread_pool_task {
     thread_pool_fn run;
     void *argument;
-    uint32_t index;
+    uint32_t count;
     uint32_t group; /* below THREAD_POOL_GROUPS */
     uint32_t after; /* union of THREAD_POOL_AFTER(group); must not contain cycles */
     uint32_t taken; /* for the pool; zero at the start */
@@ -33,14 +33,16 @@ g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
 void thread_pool_destroy(thread_pool *pool);
 uint32_t thread_pool_threads(const thread_pool *pool);
 
+/* The threads that one more job may count on: its part of all, where others run. At least 1. */
+uint32_t thread_pool_share(thread_pool *pool);
+
 /* Runs run(argument, i, worker) for i = 0 .. count-1 in any order and returns when all are done. pool: NULL for the calling
  * thread alone. G16_CANCELLED when the flag was raised before the last one had started. */
 g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
                            const g16_cancel *cancel);
 
-/* Runs tasks[0 .. count-1] in an order that respects their dependencies. */
-g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t count,
-                           const g16_cancel *cancel);
+/* Runs the tasks of `entries` entries in an order that respects their dependencies. */
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, const g16_cancel *cancel);
 
 /* Whether a cancel flag (may be NULL) is raised. */
 static inline int g16_is_cancelled(const g16_cancel *cancel) {

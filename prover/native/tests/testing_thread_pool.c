@@ -41,40 +41,73 @@ int32_t t_pool_for(uint32_t threads, uint32_t count, uint32_t cancel_at, uint32_
 
 typedef struct order_record {
     uint32_t *finished_group; /* tasks done per group */
-    uint32_t violations;
+    uint32_t *violations;
     const uint32_t *group_size;
-    thread_pool_task *tasks;
+    uint32_t group, after, count;
+    uint32_t *runs; /* per index */
 } order_record;
 
 static void order_task(void *argument, uint32_t index, uint32_t worker) {
     order_record *record = argument;
     (void)worker;
     for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) {
-        if ((record->tasks[index].after >> g & 1) &&
+        if ((record->after >> g & 1) &&
             __atomic_load_n(&record->finished_group[g], __ATOMIC_SEQ_CST) != record->group_size[g]) {
-            __atomic_fetch_add(&record->violations, 1, __ATOMIC_SEQ_CST);
+            __atomic_fetch_add(record->violations, 1, __ATOMIC_SEQ_CST);
         }
     }
-    __atomic_fetch_add(&record->finished_group[record->tasks[index].group], 1, __ATOMIC_SEQ_CST);
+    if (index >= record->count || __atomic_fetch_add(&record->runs[index], 1, __ATOMIC_SEQ_CST) != 0) {
+        __atomic_fetch_add(record->violations, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_fetch_add(&record->finished_group[record->group], 1, __ATOMIC_SEQ_CST);
 }
 
-/* Runs tasks with groups[i] and after[i]; returns the number of tasks that started too early, or a negative
- * status. */
-int32_t t_pool_run(uint32_t threads, uint32_t count, const uint32_t *groups, const uint32_t *after) {
+/* Runs entries of counts[i] tasks with groups[i] and after[i]; returns the number of tasks that started too early, ran twice or not
+ * at all, or a negative status. */
+int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, const uint32_t *groups, const uint32_t *after) {
     thread_pool *pool;
-    uint32_t finished[THREAD_POOL_GROUPS] = {0}, sizes[THREAD_POOL_GROUPS] = {0};
+    uint32_t finished[THREAD_POOL_GROUPS] = {0}, sizes[THREAD_POOL_GROUPS] = {0}, violations = 0;
     if (thread_pool_create(&pool, threads) != G16_OK) return -2;
-    order_record record = {finished, 0, sizes, calloc(count, sizeof(thread_pool_task))};
-    for (uint32_t i = 0; i < count; i++) {
-        thread_pool_task task = {order_task, &record, i, groups[i], after[i], 0};
-        record.tasks[i] = task;
-        sizes[groups[i]]++;
+    thread_pool_task *tasks = calloc(entries, sizeof *tasks);
+    order_record *records = calloc(entries, sizeof *records);
+    for (uint32_t i = 0; i < entries; i++) {
+        order_record record = {finished, &violations, sizes, groups[i], after[i], counts[i], calloc(counts[i] + 1, sizeof(uint32_t))};
+        records[i] = record;
+        thread_pool_task task = {order_task, &records[i], counts[i], groups[i], after[i], 0};
+        tasks[i] = task;
+        sizes[groups[i]] += counts[i];
     }
-    g16_status status = thread_pool_run(pool, record.tasks, count, NULL);
-    for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) record.violations += finished[g] != sizes[g];
+    g16_status status = thread_pool_run(pool, tasks, entries, NULL);
+    for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) violations += finished[g] != sizes[g];
     thread_pool_destroy(pool);
-    free(record.tasks);
-    return status == G16_OK ? (int32_t)record.violations : -(int32_t)status;
+    for (uint32_t i = 0; i < entries; i++) free(records[i].runs);
+    free(records);
+    free(tasks);
+    return status == G16_OK ? (int32_t)violations : -(int32_t)status;
+}
+
+typedef struct share_record {
+    thread_pool *pool;
+    uint32_t inside;
+} share_record;
+
+static void share_task(void *argument, uint32_t index, uint32_t worker) {
+    share_record *record = argument;
+    (void)index;
+    (void)worker;
+    record->inside = thread_pool_share(record->pool);
+}
+
+/* shares[0]: what a job may count on in a pool without others; shares[1]: beside one; shares[2]: after it. */
+int32_t t_pool_share(uint32_t threads, uint32_t *shares) {
+    share_record record = {NULL, 0};
+    if (thread_pool_create(&record.pool, threads) != G16_OK) return -2;
+    shares[0] = thread_pool_share(record.pool);
+    g16_status status = thread_pool_for(record.pool, 1, share_task, &record, NULL);
+    shares[1] = record.inside;
+    shares[2] = thread_pool_share(record.pool);
+    thread_pool_destroy(record.pool);
+    return (int32_t)status;
 }
 
 typedef struct caller_record {

@@ -8,7 +8,7 @@
 
 #include "key.h"
 #include "msm_impl.h"
-#include "quotient_impl.h"
+#include "quotient_cut_impl.h"
 
 static void T(g1_read)(g1_affine *p, const uint8_t *in) {
     fp_from_bytes(&p->x, in);
@@ -58,16 +58,20 @@ uint32_t T(t_digits)(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uin
     return plan.windows;
 }
 
-/* sum scalars[i] * points[i]; window_bits 0 takes the plan for `count`. */
+/* sum scalars[i] * points[i] in pieces of windows; window_bits 0 takes the plan for `count`. parts: a power of two, of which each
+ * window has at least as many buckets. */
 int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
-                    uint32_t window_bits) {
+                    uint32_t window_bits, uint32_t ranges, uint32_t parts) {
     const uint64_t unit[4] = {1, 0, 0, 0};
+    const msm_cut cut = {ranges, parts};
+    const uint32_t pieces = msm_cut_pieces(&cut);
     msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
     g1_affine *bases = malloc((count + 1) * sizeof *bases);
     fr *values = calloc(count + 1, sizeof *values);
     int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
     void *memory = malloc(g1_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
-    if (!bases || !values || !digits || !memory) return 1;
+    g1_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;
+    if (!bases || !values || !digits || !memory || !sums) return 1;
     for (uint32_t i = 0; i < count; i++) {
         T(g1_read)(&bases[i], points + 64 * (size_t)i);
         fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
@@ -76,28 +80,31 @@ int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g1_msm_prepare(bases, count);
     g1_msm_scratch scratch;
     g1_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
-    g1_xyzz windows[MSM_MAX_WINDOWS], sum;
-    for (uint32_t w = 0; w < plan.windows; w++) {
-        g1_msm_window(&windows[w], &scratch, msm_window_buckets(&plan, w), bases, NULL, count,
-                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
+    for (uint32_t i = 0; i < plan.windows * pieces; i++) {
+        const uint32_t w = i / pieces;
+        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, NULL, count,
+                     msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
-    g1_msm_join_windows(&sum, windows, &plan);
+    g1_msm_join_windows(&sum, sums, pieces, &plan);
     g1_affine affine;
     g1_xyzz_to_affine(&affine, &sum);
     T(g1_write)(out, &affine);
-    free(bases), free(values), free(digits), free(memory);
+    free(bases), free(values), free(digits), free(memory), free(sums);
     return 0;
 }
 
 int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count,
-                    uint32_t window_bits) {
+                    uint32_t window_bits, uint32_t ranges, uint32_t parts) {
     const uint64_t unit[4] = {1, 0, 0, 0};
+    const msm_cut cut = {ranges, parts};
+    const uint32_t pieces = msm_cut_pieces(&cut);
     msm_plan plan = window_bits ? msm_plan_of_window(window_bits) : msm_plan_for(count);
     g2_affine *bases = malloc((count + 1) * sizeof *bases);
     fr *values = calloc(count + 1, sizeof *values);
     int16_t *digits = malloc(msm_digits_bytes(&plan, count + 1));
     void *memory = malloc(g2_msm_scratch_bytes(&plan, count) + ARENA_ALIGNMENT);
-    if (!bases || !values || !digits || !memory) return 1;
+    g2_xyzz *sums = malloc((size_t)plan.windows * pieces * sizeof *sums), sum;
+    if (!bases || !values || !digits || !memory || !sums) return 1;
     for (uint32_t i = 0; i < count; i++) {
         T(g2_read)(&bases[i], points + 128 * (size_t)i);
         fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
@@ -106,16 +113,16 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g2_msm_prepare(bases, count);
     g2_msm_scratch scratch;
     g2_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
-    g2_xyzz windows[MSM_MAX_WINDOWS], sum;
-    for (uint32_t w = 0; w < plan.windows; w++) {
-        g2_msm_window(&windows[w], &scratch, msm_window_buckets(&plan, w), bases, NULL, count,
-                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
+    for (uint32_t i = 0; i < plan.windows * pieces; i++) {
+        const uint32_t w = i / pieces;
+        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, NULL, count,
+                     msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
-    g2_msm_join_windows(&sum, windows, &plan);
+    g2_msm_join_windows(&sum, sums, pieces, &plan);
     g2_affine affine;
     g2_xyzz_to_affine(&affine, &sum);
     T(g2_write)(out, &affine);
-    free(bases), free(values), free(digits), free(memory);
+    free(bases), free(values), free(digits), free(memory), free(sums);
     return 0;
 }
 
@@ -177,7 +184,7 @@ int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {
     for (size_t i = 0; i < n; i++) fr_from_bytes(&a[i], values + 32 * i);
     if (step == 0) ntt_inverse(a, log2, table);
     if (step == 1) ntt_forward(a, log2, table);
-    if (step == 2) ntt_to_coset(a, log2, table);
+    if (step == 2) ntt_scale(a, table, n);
     ntt_reduce(a, log2);
     for (size_t i = 0; i < n; i++) fr_to_bytes(values + 32 * i, &a[i]);
     free(a), free(table);
@@ -189,4 +196,53 @@ void T(t_ntt_psi)(uint8_t *out, uint32_t log2) {
     fr psi;
     ntt_root(&psi, log2 + 1);
     fr_to_bytes(out, &psi);
+}
+
+/* The quotient's last result for vectors a, b and c of n = 2^log2 values each, of which the first `constraints` are not zero: on
+ * whole vectors (threads 1), or cut for so many threads, the tasks of each kind in reverse order. folded: the products at the points of
+ * the shape. Returns the number of values, which lie at the start of the vectors, or -1. */
+int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uint32_t folded, uint32_t threads) {
+    const size_t n = (size_t)1 << log2;
+    const quotient_cut cut = quotient_cut_for(log2, (int)folded, threads);
+    const fold_shape shape = fold_shape_for(constraints, log2);
+    const uint32_t columns = cut.passes ? quotient_column_tasks(&cut) : 0;
+    fr *a = malloc(3 * n * sizeof *a), *b = a + n, *c = b + n, *table = malloc(n * sizeof *table), scale;
+    if (!a || !table) return -1;
+    ntt_fill_table(table, log2);
+    quotient_product_scale(&scale, log2);
+    for (size_t i = 0; i < 3 * n; i++) fr_from_bytes(&a[i], vectors + 32 * i);
+    for (uint32_t i = 0; cut.passes && i < (folded ? 2u : 3u) * columns; i++) {
+        quotient_enter_columns(a + i / columns * n, constraints, &cut, columns - 1 - i % columns, table);
+    }
+    for (uint32_t i = 0; cut.passes && i < (folded ? 2u : 3u) * cut.rows; i++) {
+        const uint32_t vector = i / cut.rows, row = cut.rows - 1 - i % cut.rows;
+        fr *values = a + vector * n;
+        if (folded) {
+            quotient_parts_row(values, c + vector * (n / 2), &cut, row, &shape, table);
+        } else if (vector == 2) {
+            quotient_inverse_row(values, &cut, row, table);
+        } else {
+            quotient_coset_row(values, &cut, row, table);
+        }
+    }
+    if (cut.passes && folded) {
+        for (uint32_t i = quotient_point_tasks(&cut, &shape); i-- > 0;) quotient_point_columns(c, a, b, &cut, i, &shape, table);
+    } else if (cut.passes) {
+        for (uint32_t i = columns; i-- > 0;) quotient_product_columns(a, b, &scale, &cut, i, table);
+        for (uint32_t i = cut.rows; i-- > 0;) quotient_leave_row(a, c, &cut, i, table);
+    } else if (folded) {
+        quotient_to_parts(a, c, log2, &shape, table);
+        quotient_to_parts(b, c + n / 2, log2, &shape, table);
+        quotient_multiply_parts(a, b, log2, &shape);
+    } else {
+        quotient_to_coset(a, log2, table);
+        quotient_to_coset(b, log2, table);
+        ntt_inverse(c, log2, table);
+        quotient_combine(a, b, c, log2, table);
+    }
+    const size_t count = folded ? shape.points : n;
+    const fr *result = cut.passes && folded ? c : a;
+    for (size_t i = 0; i < count; i++) fr_to_bytes(vectors + 32 * i, &result[i]);
+    free(a), free(table);
+    return (int32_t)count;
 }

@@ -7,6 +7,7 @@ import json
 import mmap
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,9 @@ def golden_points(proof: dict[str, Any]) -> bytes:
     return scalars([int(text, 16) for text in numbers])
 
 
-def engine_of(backend: Backend) -> Engine:
+def engine_of(backend: Backend, threads: int = 0) -> Engine:
     try:
-        return Engine(backend=backend)
+        return Engine(threads=threads, backend=backend)
     except KernelMisused:
         pytest.skip(f"the {backend.name} backend does not run on this processor")
 
@@ -126,15 +127,35 @@ def test_prove__rho_zero__is_refused(reference_keys_dir: Path) -> None:
         key.prove(inputs, blinding=(bytes(32), bytes(32)), form=BlindingForm.RERANDOMISED)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_prove__other_thread_counts__give_the_same_proof(reference_keys_dir: Path, threads: int) -> None:
+@pytest.mark.parametrize(
+    ("backend", "threads"),
+    [*((Backend.AUTO, threads) for threads in (1, 2, 3, 48)), *((backend, 16) for backend in EVERY_BACKEND)],
+    ids=lambda value: value.name.lower() if isinstance(value, Backend) else str(value),
+)
+def test_prove__other_thread_counts__give_the_same_proof_and_quotient(
+    reference_keys_dir: Path, backend: Backend, threads: int
+) -> None:
+    """More threads than processors do: how work is cut follows from their number."""
     vector = load("gnark/inclusion_32_1.json")
     proof = vector["proof"]
     blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
     data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
-    with Engine(threads=threads) as engine, engine.load_key(data) as key:
+    with engine_of(backend, threads) as engine, engine.load_key(data) as key:
         inputs = scalars(circuit_inputs(vector["request"]))
         assert key.prove(inputs, blinding=blinding).points == golden_points(proof)
+        assert hashlib.sha256(key.quotient(inputs)).hexdigest() == vector["h"]["sha256_natural_order"]
+
+
+def test_prove__many_at_once_on_many_threads__give_the_same_proof(reference_keys_dir: Path) -> None:
+    """Proofs that start beside others count on a part of the threads, and are cut for it."""
+    vector = load("gnark/inclusion_32_1.json")
+    proof = vector["proof"]
+    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
+    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
+    inputs = scalars(circuit_inputs(vector["request"]))
+    with Engine(threads=16) as engine, engine.load_key(data) as key, ThreadPoolExecutor(5) as callers:
+        made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(10)]
+        assert {one.result().points for one in made} == {golden_points(proof)}
 
 
 def peak_while_loading(path: Path) -> dict[str, int]:

@@ -34,9 +34,9 @@ def scalars(values: list[int]) -> bytes:
     return b"".join(value.to_bytes(32, "big") for value in values)
 
 
-def engine_of(backend: Backend) -> Engine:
+def engine_of(backend: Backend, threads: int = 0) -> Engine:
     try:
-        return Engine(backend=backend)
+        return Engine(threads=threads, backend=backend)
     except KernelMisused:
         pytest.skip(f"the {backend.name} backend does not run on this processor")
 
@@ -82,6 +82,8 @@ def test_prove__published_key_with_tables__gives_the_golden_proof(
             assert 0 < key.info.table_bytes <= mebibytes << 20
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
+    with engine_of(backend, 16) as many, prepared.load(many, source, tmp_path) as key:
+        assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,9 @@ def test_prove__published_key_folded__gives_the_golden_proof(
             assert (key.info.table_bytes > 0) == (mebibytes > 0)
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
+    for threads in (3, 48):
+        with Engine(threads) as many, prepared.load(many, source, tmp_path) as key:
+            assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:

@@ -19,13 +19,17 @@ BACKENDS = ("portable", "adx", "avx512", "ifma")
 DECLARATIONS = """
 void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar);
 uint32_t t_digits_{b}(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits);
-int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
-int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window);
+int32_t t_msm_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
+                     uint32_t ranges, uint32_t parts);
+int32_t t_msm_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
+                     uint32_t ranges, uint32_t parts);
 int32_t t_table_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
                        uint32_t sets, uint32_t parts);
 int32_t t_table_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
                        uint32_t sets, uint32_t parts);
 """
+# Pieces of a window: ranges of points, and parts of the buckets.
+CUTS = [(2, 1), (1, 2), (1, 8), (3, 4), (32, 8)]
 # Of tables: window bits, bucket sets, parts of a bucket set.
 SHAPES = [(8, 1, 2), (8, 8, 4), (11, 3, 8), (13, 2, 2), (15, 1, 8), (16, 1, 2), (16, 5, 32)]
 # Equal, opposite and repeated bases make buckets double and cancel.
@@ -83,11 +87,19 @@ class Group:
 GROUPS = [Group("g1", bn128.G1, g1_bytes, 64), Group("g2", bn128.G2, g2_bytes, 128)]
 
 
-def msm(hooks: Any, backend: str, group: Group, exponents: list[int], scalars: list[int], window: int) -> bytes:
+def msm(
+    hooks: Any,
+    backend: str,
+    group: Group,
+    exponents: list[int],
+    scalars: list[int],
+    window: int,
+    cut: tuple[int, int] = (1, 1),
+) -> bytes:
     out = ffi.new("uint8_t[]", group.width)
     points = b"".join(group.point(e) for e in exponents)
     call = getattr(hooks, f"t_msm_{group.name}_{backend}")
-    assert call(out, points, encode(scalars), len(scalars), window) == 0
+    assert call(out, points, encode(scalars), len(scalars), window, *cut) == 0
     return bytes(ffi.buffer(out))
 
 
@@ -167,6 +179,29 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
     assert msm(hooks, backend, group, exponents, scalars, 8) == expected(group, exponents, scalars)
 
 
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_msm__cut_windows_and_edge_scalars__equals_py_ecc(
+    hooks: Any, backend: str, group: Group, cut: tuple[int, int]
+) -> None:
+    for scalars in (EDGE_SCALARS, [1] * 11, [R - 1] * 11, [0] * 11, list(reversed(EDGE_SCALARS))):
+        for window in (5, 13, 15):
+            assert msm(hooks, backend, group, EXPONENTS, scalars, window, cut) == expected(group, EXPONENTS, scalars)
+    assert msm(hooks, backend, group, [], [], 5, cut) == expected(group, [], [])
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_msm__cut_windows_of_random_and_equal_scalars__equals_py_ecc(
+    hooks: Any, backend: str, group: Group, cut: tuple[int, int]
+) -> None:
+    generator = random.Random(cut[0] * cut[1])
+    exponents = [(1 + i % 9, R - 1 - i % 9)[i // 9 % 2] for i in range(700)]  # all with their opposites
+    scalars = [2**127 if i % 3 else generator.randrange(R) for i in range(700)]
+    for window in (5, 8, 12):
+        assert msm(hooks, backend, group, exponents, scalars, window, cut) == expected(group, exponents, scalars)
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
@@ -177,11 +212,11 @@ def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.Data
             max_size=40,
         )
     )
-    window = data.draw(st.sampled_from([0, 2, 4, 7, 11]))
+    window, cut = data.draw(st.sampled_from([0, 2, 4, 7, 11])), (data.draw(st.integers(1, 5)), 1)
     exponents, scalars = [e for e, _ in terms], [s for _, s in terms]
     for backend in BACKENDS:
         if hooks.t_processor_runs(backend.encode()):
-            assert msm(hooks, backend, group, exponents, scalars, window) == expected(group, exponents, scalars)
+            assert msm(hooks, backend, group, exponents, scalars, window, cut) == expected(group, exponents, scalars)
 
 
 # ---- tables ----------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ NEVER = 2**32 - 1
 ffi = cffi.FFI()
 ffi.cdef("""
 int32_t t_pool_for(uint32_t threads, uint32_t count, uint32_t cancel_at, uint32_t *runs);
-int32_t t_pool_run(uint32_t threads, uint32_t count, const uint32_t *groups, const uint32_t *after);
+int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, const uint32_t *groups,
+                   const uint32_t *after);
+int32_t t_pool_share(uint32_t threads, uint32_t *shares);
 int32_t t_pool_callers(uint32_t threads, uint32_t callers, uint32_t rounds);
 """)
 
@@ -47,16 +49,26 @@ def test_pool_for__cancelled_half_way__starts_nothing_more(hooks: Any, threads: 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    threads=st.integers(1, 4),
-    tasks=st.lists(st.tuples(st.integers(0, 31), st.integers(0, 2**32 - 1)), min_size=1, max_size=80),
+    threads=st.sampled_from([1, 2, 3, 4, 16]),
+    entries=st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 31), st.integers(0, 2**32 - 1)), min_size=1, max_size=40
+    ),
 )
-def test_pool_run__random_dependencies__no_task_starts_early(
-    hooks: Any, threads: int, tasks: list[tuple[int, int]]
+def test_pool_run__random_dependencies__each_task_once_and_none_early(
+    hooks: Any, threads: int, entries: list[tuple[int, int, int]]
 ) -> None:
     # Groups may wait for lower groups only, so there is no cycle.
-    groups = [group for group, _ in tasks]
-    after = [mask & ((1 << group) - 1) for group, mask in tasks]
-    assert hooks.t_pool_run(threads, len(tasks), ffi.new("uint32_t[]", groups), ffi.new("uint32_t[]", after)) == 0
+    counts = ffi.new("uint32_t[]", [count for count, _, _ in entries])
+    groups = ffi.new("uint32_t[]", [group for _, group, _ in entries])
+    after = ffi.new("uint32_t[]", [mask & ((1 << group) - 1) for _, group, mask in entries])
+    assert hooks.t_pool_run(threads, len(entries), counts, groups, after) == 0
+
+
+@pytest.mark.parametrize(("threads", "beside_one"), [(1, 1), (2, 1), (3, 1), (16, 8), (48, 24)])
+def test_pool_share__beside_another_job__is_its_part(hooks: Any, threads: int, beside_one: int) -> None:
+    shares = ffi.new("uint32_t[3]")
+    assert hooks.t_pool_share(threads, shares) == 0
+    assert list(shares) == [threads, beside_one, threads]
 
 
 @pytest.mark.parametrize(("threads", "callers"), [(1, 4), (2, 3), (4, 8)])
