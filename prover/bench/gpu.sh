@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What needs a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|all
 #   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda
-#   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py says which and how large); needs no GPU, but
-#             Python with the prover (make native). What is there already is not made again. All keys found there are used
-#   test      the GPU against the host: kernels, then whole proofs; JSON lines in prover/build/cuda/results/test.jsonl
+#   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py says which and how large); needs Python with the
+#             prover (make native), and no GPU, but makes large keys and their folding on one where it is. What is there already is not
+#             made again. All keys found there are used
+#   test      the GPU against the host: kernels, whole proofs, setup and folding; JSON lines in prover/build/cuda/results/test*.jsonl
 #   sanitize  the small half of it under compute-sanitizer: memcheck, racecheck, initcheck
 #   bench     rates and times, one JSON file each in prover/build/cuda/results; what is there already is not measured again
 #             (BENCH_AGAIN=1 does), so that a run that was cut short goes on
@@ -68,7 +69,7 @@ stage_build() {
 }
 
 stage_keys() {
-    .venv/bin/python prover/bench/gpu_keys.py "$keys" "$@"
+    .venv/bin/python prover/bench/gpu_keys.py --cuda-library "$library" "$keys" "$@"
 }
 
 # each_key <command> <arguments>: gpu_proof with every key, its inputs, and what follows "--".
@@ -88,20 +89,27 @@ check_proofs() {
     if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" check "$library" "$1" "$2"; fi
 }
 
+check_keys() {
+    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" keys "$library" "$1" "$2"; fi
+}
+
 stage_test() {
     mkdir -p "$results"
     if [ -z "${GPU_LIBRARY:-}" ]; then "$build/gpu_check" | tee "$results/test.jsonl"; fi
     each_key check_proofs | tee "$results/test_proofs.jsonl"
     # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
     GROTH16_CUDA_WITNESS=device each_key check_proofs | tee "$results/test_proofs_witness.jsonl"
+    each_key check_keys | tee "$results/test_keys.jsonl"
 }
 
 stage_sanitize() {
-    local tool
+    local tool command
     for tool in memcheck racecheck initcheck; do
         compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/gpu_check" small | tee "$results/$tool.log"
-        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/gpu_proof" check "$library" "$keys/tiny.key" "$keys/tiny.inputs" |
-            tee "$results/${tool}_proof.log"
+        for command in check keys; do
+            compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs" |
+                tee "$results/${tool}_$command.log"
+        done
     done
 }
 

@@ -3,7 +3,9 @@
 For each NAME, FOLDER/NAME.key by `prover setup` (a development key) and FOLDER/NAME.inputs: the public, then the secret
 inputs of a made-up request, 32 bytes each, big-endian. What is there already is not made again, so a run that was cut
 short goes on where it was. Names are tiny (from the test vectors) or circuit_height_size: inclusion_32_4, append_32_10,
-append_32_500, address-append_40_250. The last two have millions of rows: their setup takes many minutes and gigabytes.
+append_32_500, address-append_40_250. The last two have millions of rows: a GPU makes their points where the library
+finds one, and then their folded form too, in FOLDER/prepared. Without a GPU their setup takes minutes and gigabytes,
+and they are not folded, which would take hours.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from pathlib import Path
 
 from bench_server import OURS
 
+from prover.errors import DeviceUnavailable
+from prover.kernel.device import device_count, find_library
 from prover.proving.request import read_envelope, read_task
 
 SMALL = ("tiny", "inclusion_32_4", "append_32_10")
+LARGE_BYTES = 10**9
 VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
 
 
@@ -38,7 +43,16 @@ def make_tiny(key: Path, inputs: Path) -> None:
     write(key, bytes.fromhex(vector["key_v0_14_hex"]))
 
 
-def make_circuit(name: str, key: Path, inputs: Path) -> None:
+def has_gpu(library: Path) -> bool:
+    """Whether a library is there and finds a GPU."""
+    try:
+        return device_count(find_library(library)) > 0
+    except DeviceUnavailable as error:
+        print(f"keys are made on the processor: {error.detail}", file=sys.stderr)
+        return False
+
+
+def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...]) -> None:
     """A development key of our own and a made-up request."""
     kind, height, size = name.rsplit("_", 2)
     of_setup = {
@@ -53,28 +67,50 @@ def make_circuit(name: str, key: Path, inputs: Path) -> None:
     body = subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout
     write(inputs, read_task(body, read_envelope(body), None).assignment.inputs)
     outputs = ("--force", "--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
-    subprocess.run([OURS, "setup", "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [OURS, "setup", *device, "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def make(name: str, folder: Path, device: tuple[str, ...]) -> Path:
+    """Make a key and its inputs unless they are there."""
+    key, inputs = (folder / f"{name}.{kind}" for kind in ("key", "inputs"))
+    if key.exists() and inputs.exists():
+        print(f"{key} is there", file=sys.stderr)
+        return key
+    print(f"making {key}", file=sys.stderr)
+    started = time.monotonic()
+    if name == "tiny":
+        make_tiny(key, inputs)
+    else:
+        make_circuit(name, key, inputs, device)
+    print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    return key
+
+
+def fold(key: Path, device: tuple[str, ...]) -> None:
+    """Make the folded form of a key unless it is there; the prover sees to that."""
+    started = time.monotonic()
+    words = ("keys", "prepare", "--fold", *device, "--prepared-dir", str(key.parent / "prepared"), str(key))
+    subprocess.run([OURS, *words], check=True, stdout=subprocess.DEVNULL)
+    print(f"{key} is folded, {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    device: tuple[str, ...] = ("--device=cpu",)
+    if with_gpu := has_gpu(arguments.cuda_library):
+        device = ("--device=auto", f"--cuda-library={arguments.cuda_library}")
     for name in arguments.names:
-        key, inputs = (arguments.folder / f"{name}.{kind}" for kind in ("key", "inputs"))
-        if key.exists() and inputs.exists():
-            print(f"{key} is there", file=sys.stderr)
-            continue
-        print(f"making {key}", file=sys.stderr)
-        started = time.monotonic()
-        if name == "tiny":
-            make_tiny(key, inputs)
-        else:
-            make_circuit(name, key, inputs)
-        print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
+        key = make(name, arguments.folder, device)
+        if with_gpu and key.stat().st_size >= LARGE_BYTES:
+            fold(key, device)
     return 0
 
 

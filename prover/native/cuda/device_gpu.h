@@ -10,8 +10,8 @@
 #include "device_points.h"
 
 /* Places where the GPU in software can fail. */
-typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
-#define GPU_POINTS 3
+typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE, GPU_SETUP, GPU_FOLD } gpu_point;
+#define GPU_POINTS 5
 
 /* Share of the budget that a key may take with tables of shifted bases. */
 #if defined(__CUDACC__)
@@ -111,6 +111,11 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     (void)number;
 }
 
+static inline void gpu_spoil_points(void *points, size_t point_bytes, uint64_t count, uint32_t number) {
+    (void)points, (void)point_bytes, (void)count, (void)number;
+}
+
+static inline void gpu_thread_order(device_queue *queue) { (void)queue; }
 static inline void gpu_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
 static inline void gpu_order_end(device_queue *queues) { (void)queues; }
 
@@ -156,7 +161,7 @@ static inline void gpu_reset(uint32_t index) { (void)index; }
 
 /* The number-th call of its kind, from 1. */
 static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
-    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove"};
+    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove", "setup", "fold"};
     if (queue->status != DEVICE_OK) return;
     if (faults_any(names[point], number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
     if (faults_any(names[point], number, "lost")) queue->status = DEVICE_FAILED;
@@ -165,6 +170,18 @@ static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t numbe
 static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     if (faults_any("prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
     if (faults_any("prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
+}
+
+/* The last of several points instead of the first, or no point at all. */
+static inline void gpu_spoil_points(void *points, size_t point_bytes, uint64_t count, uint32_t number) {
+    uint8_t *const first = (uint8_t *)points;
+    if (faults_any("setup", number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
+    if (faults_any("setup", number, "garbage")) memset(first, 0xff, point_bytes);
+}
+
+static inline void gpu_thread_order(device_queue *queue) {
+    const char *order = getenv("GROTH16_CUDA_HOST_THREADS");
+    if (order && strcmp(order, "backwards") == 0) queue->order = DEVICE_BACKWARDS;
 }
 
 /* Gives queues that belong together an order of the tests' choice. */

@@ -16,22 +16,40 @@ static void fold_step_scale(fold_job *job, size_t first, uint32_t count) {
     fold_scale(job->points + first, job->factors + first, count);
 }
 
-/* points[k] = points[k + shift] - factors[0] points[k], into other */
-static void fold_step_divide(fold_job *job, size_t first, uint32_t count) {
-    g1_affine scaled[FOLD_CHUNK];
-    fr factors[FOLD_CHUNK];
-    for (uint32_t i = 0; i < count; i++) factors[i] = job->factors[0];
-    memcpy(scaled, job->points + first, count * sizeof *scaled);
-    fold_scale(scaled, factors, count);
-    fold_add_lists(NULL, job->other + first, job->points + first + job->shift, scaled, count);
+/* points[i] *= factors[i] */
+static void fold_scale_list(fold_job *job, g1_affine *points, size_t count) {
+    if (job->device) {
+        fold_device_scale(job, points, count);
+    } else {
+        fold_run(job, fold_step_scale, points, count);
+    }
 }
 
-/* sums[k] += factors[k] other[k mod shift] */
-static void fold_step_accumulate(fold_job *job, size_t first, uint32_t count) {
-    g1_affine scaled[FOLD_CHUNK];
-    for (uint32_t i = 0; i < count; i++) scaled[i] = job->other[(first + i) & (job->shift - 1)];
-    fold_scale(scaled, job->factors + first, count);
-    fold_add_lists(job->points + first, NULL, job->points + first, scaled, count);
+/* other[k] = points[k + shift] - other[k] */
+static void fold_step_subtract(fold_job *job, size_t first, uint32_t count) {
+    fold_add_lists(NULL, job->other + first, job->points + first + job->shift, job->other + first, count);
+}
+
+/* points[k] += other[k] */
+static void fold_step_add(fold_job *job, size_t first, uint32_t count) {
+    fold_add_lists(job->points + first, NULL, job->points + first, job->other + first, count);
+}
+
+/* other[k] = points[k + shift] - factor points[k] */
+static void fold_divide(fold_job *job, g1_affine *other, g1_affine *points, fr factor, size_t shift, size_t count) {
+    memcpy(other, points, count * sizeof *other);
+    for (size_t k = 0; k < count; k++) job->factors[k] = factor;
+    fold_scale_list(job, other, count);
+    job->other = other;
+    job->shift = shift;
+    fold_run_light(job, fold_step_subtract, points, count);
+}
+
+/* sums[k] += factors[k] points[k], which change */
+static void fold_accumulate(fold_job *job, g1_affine *points) {
+    fold_scale_list(job, points, job->n);
+    job->other = points;
+    fold_run_light(job, fold_step_add, job->sums, job->n);
 }
 
 /* ---- numbers ------------------------------------------------------------------------ */
@@ -103,7 +121,7 @@ static void fold_strip(fold_job *job) {
             job->factors[t] = FR_ZERO;
         }
     }
-    fold_run(job, fold_step_scale, job->work, n);
+    fold_scale_list(job, job->work, n);
     fold_inverse(job, job->work, log2);
     fold_reverse(job->work, log2);
     memset(job->work + m - 1, 0, (n - m + 1) * sizeof *job->work);
@@ -140,13 +158,12 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
     for (uint32_t i = 0; i < job->shape.parts_count; i++) {
         const fold_part *factor = &job->shape.parts[i];
         if (i == part) continue;
-        job->factors[0] = fold_psi(job, (2 * (uint64_t)factor->residue + 1) << factor->log2);
-        job->shift = (size_t)1 << factor->log2;
-        job->other = other;
-        length -= job->shift;
-        fold_run(job, fold_step_divide, points, length);
+        const size_t shift = (size_t)1 << factor->log2;
+        length -= shift;
+        fold_divide(job, other, points, fold_psi(job, (2 * (uint64_t)factor->residue + 1) << factor->log2), shift, length);
+        g1_affine *const result = other;
         other = points;
-        points = job->other;
+        points = result;
     }
     fr scale;
     fr_from_u64(&scale, size);
@@ -155,11 +172,11 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
         const fr power = fold_psi(job, (2 * n - base) * k);
         fr_mul(&job->factors[k], &power, &scale);
     }
-    fold_run(job, fold_step_scale, points, size);
+    fold_scale_list(job, points, size);
     fold_inverse(job, points, own->log2);
     for (size_t t = 0; t < size; t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
     fold_invert(job->factors, job->scratch, size);
-    fold_run(job, fold_step_scale, points, size);
+    fold_scale_list(job, points, size);
     for (size_t t = 0; t < size; t++) out[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
     fold_forward(job, points, own->log2);
     fr square = fold_fraction(job, n);
@@ -171,10 +188,9 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
         fr_sub(&weight, &weight, &minus);
         fr_mul(&weight, &weight, &square);
         fr_mul(&job->factors[k], &power, &weight);
+        other[k] = points[k & (size - 1)];
     }
-    job->other = points;
-    job->shift = size;
-    fold_run(job, fold_step_accumulate, job->sums, n);
+    fold_accumulate(job, other);
 }
 
 /* T where S is the whole coset: an inverse transform, and job->sums = Z_k / -2n. */
@@ -187,10 +203,10 @@ static void fold_whole(fold_job *job, g1_affine *out) {
         job->work[k] = job->z[ntt_reverse_bits(k, log2)];
         job->factors[k] = scale;
     }
-    fold_run(job, fold_step_scale, job->work, n);
+    fold_scale_list(job, job->work, n);
     memcpy(job->sums, job->work, n * sizeof *job->sums);
     for (size_t k = 0; k < n; k++) job->factors[k] = fold_psi(job, (2 * n - 1) * (uint64_t)k);
-    fold_run(job, fold_step_scale, job->work, n);
+    fold_scale_list(job, job->work, n);
     fold_inverse(job, job->work, log2);
     for (size_t t = 0; t < n; t++) out[t] = job->work[ntt_reverse_bits(t, log2)];
 }
@@ -210,9 +226,7 @@ static void fold_pruned(fold_job *job, g1_affine *out) {
         fr_mul(&job->factors[k], &weight, &square);
         job->work[k] = job->z[ntt_reverse_bits(k, log2)];
     }
-    job->other = job->work;
-    job->shift = n;
-    fold_run(job, fold_step_accumulate, job->sums, n);
+    fold_accumulate(job, job->work);
 }
 
 /* ---- K -------------------------------------------------------------------------------- */
@@ -241,7 +255,7 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
             job->status = G16_UNSUPPORTED_KEY;
             return;
         }
-        fold_run(job, fold_step_scale, job->spare, waiting);
+        fold_scale_list(job, job->spare, waiting);
         if (job->status != G16_OK) return;
         waiting = 0;
         for (; done < row; done++) {
@@ -256,27 +270,52 @@ static void fold_subtract_rows(fold_job *job, g1_xyzz *sums) {
     }
 }
 
-/* K minus what C contributes, of the wires in `wires`. */
-static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wires, uint32_t count) {
+/* Base number i: K of its wire plus the wire's sum; those of a chunk share an inversion. */
+static void fold_step_wires(fold_job *job, size_t first, uint32_t count) {
     const struct g16_key *key = job->key;
     const uint32_t publics = key->cs.public_wires;
-    g1_xyzz *sums = calloc(key->cs.wires, sizeof *sums);
-    if (!sums) {
-        job->status = G16_OUT_OF_MEMORY;
-        return;
-    }
-    fold_subtract_rows(job, sums);
-    for (uint32_t i = 0; i < count && job->status == G16_OK; i++) {
-        const uint32_t wire = wires[i];
+    fp prefix[FOLD_CHUNK], product = FP_ONE;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t wire = job->wires[first + i];
+        g1_xyzz *sum = &job->wire_sums[wire];
         if (wire >= publics) {
             g1_affine k;
             g1_msm_leave(&k, &key->pk.k[wire - publics]);
-            g1_xyzz_add_affine(&sums[wire], &sums[wire], &k);
+            g1_xyzz_add_affine(sum, sum, &k);
         }
-        if (g1_xyzz_is_infinity(&sums[wire])) job->status = G16_UNSUPPORTED_KEY;
-        g1_xyzz_to_affine(&out[i], &sums[wire]);
+        if (g1_xyzz_is_infinity(sum)) {
+            __atomic_store_n(&job->unfit, 1, __ATOMIC_RELAXED);
+            return;
+        }
+        prefix[i] = product;
+        fp_mul(&product, &product, &sum->zzz);
     }
-    free(sums);
+    fp_inv(&product, &product);
+    for (uint32_t i = count; i-- > 0;) {
+        const g1_xyzz *sum = &job->wire_sums[job->wires[first + i]];
+        g1_affine *out = &job->points[first + i];
+        fp inverse, square;
+        fp_mul(&inverse, &product, &prefix[i]); /* 1/Z^3 */
+        fp_mul(&product, &product, &sum->zzz);
+        fp_mul(&square, &inverse, &sum->zz);    /* 1/Z */
+        fp_sqr(&square, &square);
+        fp_mul(&out->x, &sum->x, &square);
+        fp_mul(&out->y, &sum->y, &inverse);
+    }
+}
+
+/* K minus what C contributes, of the wires in `wires`. */
+static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wires, uint32_t count) {
+    job->wires = wires;
+    job->wire_sums = calloc(job->key->cs.wires, sizeof *job->wire_sums);
+    if (!job->wire_sums) {
+        job->status = G16_OUT_OF_MEMORY;
+        return;
+    }
+    fold_subtract_rows(job, job->wire_sums);
+    fold_run_light(job, fold_step_wires, out, count);
+    if (job->status == G16_OK && job->unfit) job->status = G16_UNSUPPORTED_KEY;
+    free(job->wire_sums);
 }
 
 static void fold_make(fold_job *job, g1_affine *k, g1_affine *t, const uint32_t *wires, uint32_t count) {
@@ -300,9 +339,10 @@ static void fold_make(fold_job *job, g1_affine *k, g1_affine *t, const uint32_t 
 }
 
 /* See backend.h. */
-static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, void *k, void *t, const uint32_t *wires,
-                               uint32_t count, table_progress *progress, const g16_cancel *cancel) {
-    fold_job job = {.key = key, .pool = pool, .cancel = cancel, .progress = progress, .status = G16_OK};
+static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, const struct g16_device *device, void *k, void *t,
+                               const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel,
+                               g16_error *error) {
+    fold_job job = {.key = key, .pool = pool, .device = device, .cancel = cancel, .progress = progress, .error = error, .status = G16_OK};
     job.n = (size_t)1 << key->pk.domain_log2;
     job.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
     job.z = malloc(5 * job.n * sizeof *job.z);
@@ -313,7 +353,9 @@ static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, voi
         job.spare = job.sums + job.n; /* twice n */
         job.vanishing = job.factors + 2 * job.n;
         job.scratch = job.vanishing + job.n;
-        fold_make(&job, k, t, wires, count);
+        fold_device_open(&job);
+        if (job.status == G16_OK) fold_make(&job, k, t, wires, count);
+        fold_device_close(&job);
     } else {
         job.status = G16_OUT_OF_MEMORY;
     }

@@ -1,6 +1,7 @@
 /* prepared_write.c - a loaded key as the bytes of a prepared file. The same key and size of tables give the same bytes. */
 #include <string.h>
 
+#include "device_handle.h"
 #include "fold.h"
 #include "prepared_format.h"
 #include "xxh64.h"
@@ -176,7 +177,7 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
 }
 
 /* Makes the folded bases in their place, or copies the ones that the key has. */
-static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine *engine, const g16_key *key,
+static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine *engine, const g16_device *device, const g16_key *key,
                              table_progress *progress, const g16_cancel *cancel, g16_error *error) {
     if (!plan->folds) return G16_OK;
     void *const k = out + plan->folds[0].offset, *const t = out + plan->folds[1].offset;
@@ -191,8 +192,8 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine
         return G16_OK;
     }
     const g16_status status =
-        key->backend->fold(key, engine->pool, k, t, wires, plan->pk.fold_k_count, progress, cancel);
-    if (status == G16_OK) return status;
+        key->backend->fold(key, engine->pool, device, k, t, wires, plan->pk.fold_k_count, progress, cancel, error);
+    if (status == G16_OK || g16_is_of_device(status)) return status;
     return g16_fail(error, status, 0, status == G16_CANCELLED       ? "cancelled while preparing a key"
                                       : status == G16_OUT_OF_MEMORY ? "no memory for folding a key"
                                                                     : "this key cannot be folded: a base would be infinity");
@@ -210,9 +211,9 @@ static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const g16
     return status == G16_OK ? status : g16_fail(error, status, 0, "cancelled while preparing a key");
 }
 
-g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                              uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
-                              const g16_cancel *cancel, g16_error *error) {
+static g16_status prepared_write_on(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out, size_t size,
+                                    uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
+                                    const g16_cancel *cancel, g16_error *error) {
     prepared_plan plan;
     if (!engine || !key || !out || !source_sha256) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
@@ -235,7 +236,7 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
         end = (size_t)(section->offset + section->count * section->element_bytes);
     }
     table_progress counter = {.permille = progress, .done = plan.sections[PREPARED_SECTIONS - 1].offset, .all = plan.work};
-    g16_status status = fill_folds(out, &plan, engine, key, &counter, cancel, error);
+    g16_status status = fill_folds(out, &plan, engine, device, key, &counter, cancel, error);
     if (status == G16_OK) status = fill_tables(out, &plan, engine, key, &counter, cancel, error);
     if (status != G16_OK) return status;
     if (progress) __atomic_store_n(progress, 1000, __ATOMIC_RELAXED);
@@ -261,4 +262,17 @@ g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint
     memcpy(out, &header, sizeof header);
     memcpy(out + sizeof header, plan.sections, directory_bytes);
     return G16_OK;
+}
+
+g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
+                              uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
+                              const g16_cancel *cancel, g16_error *error) {
+    return prepared_write_on(engine, NULL, key, out, size, table_bytes, fold, source_sha256, progress, cancel, error);
+}
+
+g16_status g16_device_prepared_write(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out, size_t size,
+                                     uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
+                                     const g16_cancel *cancel, g16_error *error) {
+    if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    return prepared_write_on(engine, device, key, out, size, table_bytes, fold, source_sha256, progress, cancel, error);
 }

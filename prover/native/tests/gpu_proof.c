@@ -1,12 +1,14 @@
 /* gpu_proof.c - whole proofs on a GPU: the same as on the processor, and how long they take.
  *
- * gpu_proof check|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
+ * gpu_proof check|bench|rate|soak|keys LIBRARY KEY INPUTS [NUMBER]
  *   check   bit for bit the processor's proofs for given blinding, with tables of bases and without; batches of several sizes, in
  *           which one proof fails; then NUMBER (4) threads at once
  *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
  *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
  *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified
- * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
+ *   keys    byte for byte the processor's trusted setup of the circuit for given secrets, and its folding of the key
+ * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one; the prepared form of a key file is taken where the folder `prepared`
+ * beside it has one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
  * Prints one JSON object per result; exit code 1 when a check failed.
  */
 #define _GNU_SOURCE
@@ -53,7 +55,7 @@ static void must(const char *what, g16_status status, const g16_error *error) {
 }
 
 static void *take(size_t bytes) {
-    void *memory = malloc(bytes + 1);
+    void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
     if (!memory) stop("no memory", NULL);
     return memory;
 }
@@ -257,6 +259,8 @@ static void check(const setting *s, uint32_t threads) {
     }
 }
 
+#include "gpu_keys_impl.h"
+
 /* ---- bench and soak ----------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b) {
@@ -414,19 +418,29 @@ static void soak(const setting *s, uint32_t count) {
     g16_device_close(device);
 }
 
+/* The prepared form of a key file for this processor, where it was made; else the file itself. */
+static file prepared_or(const g16_engine *engine, const char *path, file source) {
+    const char *slash = strrchr(path, '/'), *form = g16_engine_point_form(engine) == G16_POINTS_R256 ? "r256" : "r260-loose";
+    char name[4096];
+    const int length = snprintf(name, sizeof name, "%.*sprepared/%s.%s.prepared", slash ? (int)(slash - path + 1) : 0, path,
+                                slash ? slash + 1 : path, form);
+    return length > 0 && (size_t)length < sizeof name && access(name, R_OK) == 0 ? map(name) : source;
+}
+
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: gpu_proof check|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]\n");
+        fprintf(stderr, "usage: gpu_proof check|bench|rate|soak|keys LIBRARY KEY INPUTS [NUMBER]\n");
         return 2;
     }
     const uint32_t number = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0, threads = number < MAX_THREADS ? number : MAX_THREADS;
-    const file key_file = map(argv[3]);
+    const file source = map(argv[3]);
     const char *slash = strrchr(argv[3], '/');
     setting s = {.library = argv[2], .name = slash ? slash + 1 : argv[3], .inputs = map(argv[4])};
     g16_prepared_info prepared;
     g16_error error;
     s.count = s.inputs.size / 32;
     must("engine", g16_engine_create(&s.engine, 0, G16_BACKEND_AUTO, &error), &error);
+    const file key_file = prepared_or(s.engine, argv[3], source);
     if (g16_prepared_describe(&prepared, key_file.data, key_file.size, NULL) == G16_OK) {
         must("key", g16_prepared_load(s.engine, &s.key, key_file.data, key_file.size, 0, NULL, &error), &error);
     } else {
@@ -442,6 +456,8 @@ int main(int argc, char **argv) {
         rate(&s, number ? threads : 3);
     } else if (!strcmp(argv[1], "soak")) {
         soak(&s, number ? number : 10000);
+    } else if (!strcmp(argv[1], "keys")) {
+        check_keys(&s, source);
     } else {
         stop(argv[1], NULL);
     }

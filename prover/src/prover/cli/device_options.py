@@ -1,4 +1,4 @@
-"""Options about what makes proofs, of every command that makes some."""
+"""Options about what makes proofs, and the points of keys, of every command that makes some."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,65 +18,99 @@ _SETTINGS = {
     "cuda_batch": "cuda_batch",
 }
 """Settings by the names of the options."""
-_OPTIONS = (
-    click.option(
-        "--device",
-        metavar="cpu|cuda|cuda:N|auto",
-        envvar="PROVER_DEVICE",
-        show_envvar=True,
-        show_default="cpu",
-        help="What makes proofs: cuda fails where no GPU can be used, auto then takes the processor and says so.",
-    ),
-    click.option(
-        "--cuda-devices",
-        metavar="N,N",
-        envvar="PROVER_CUDA_DEVICES",
-        show_envvar=True,
-        show_default="all",
-        help="Indices of the GPUs among which proofs are divided.",
-    ),
-    click.option(
-        "--cuda-library",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        envvar="PROVER_CUDA_LIBRARY",
-        show_envvar=True,
-        show_default="libgroth16_cuda.so beside the kernel",
-        help="The CUDA library, made by `make native-cuda`.",
-    ),
-    click.option(
-        "--cuda-memory-gb",
-        type=click.FloatRange(0),
-        metavar="N",
-        envvar="PROVER_CUDA_MEMORY_GIB",
-        show_envvar=True,
-        show_default="nine tenths of what is free",
-        help="GiB of each GPU for keys and proofs; the key unused for longest leaves.",
-    ),
-    click.option(
-        "--cuda-batch",
-        type=click.IntRange(1, 1024),
-        metavar="N",
-        envvar="PROVER_CUDA_BATCH",
-        show_envvar=True,
-        show_default="64",
-        help="Proofs of one small circuit that a GPU makes together; requests gather while it is busy. 1: each alone.",
-    ),
+
+
+def _options(device: str, devices: str, memory: str) -> tuple[Callable[[Function], Function], ...]:
+    """Return the options; the texts say what the device, the GPUs and their memory are for."""
+    return (
+        click.option(
+            "--device",
+            metavar="cpu|cuda|cuda:N|auto",
+            envvar="PROVER_DEVICE",
+            show_envvar=True,
+            show_default="cpu",
+            help=f"{device}: cuda fails where no GPU can be used, auto then takes the processor and says so.",
+        ),
+        click.option(
+            "--cuda-devices",
+            metavar="N,N",
+            envvar="PROVER_CUDA_DEVICES",
+            show_envvar=True,
+            show_default="all",
+            help=devices,
+        ),
+        click.option(
+            "--cuda-library",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            envvar="PROVER_CUDA_LIBRARY",
+            show_envvar=True,
+            show_default="libgroth16_cuda.so beside the kernel",
+            help="The CUDA library, made by `make native-cuda`.",
+        ),
+        click.option(
+            "--cuda-memory-gb",
+            type=click.FloatRange(0),
+            metavar="N",
+            envvar="PROVER_CUDA_MEMORY_GIB",
+            show_envvar=True,
+            show_default="nine tenths of what is free",
+            help=memory,
+        ),
+    )
+
+
+_BATCH = click.option(
+    "--cuda-batch",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    envvar="PROVER_CUDA_BATCH",
+    show_envvar=True,
+    show_default="64",
+    help="Proofs of one small circuit that a GPU makes together; requests gather while it is busy. 1: each alone.",
 )
 
 
 def device_options(command: Function) -> Function:
-    """Add the options of this module to a command."""
-    for option in reversed(_OPTIONS):
+    """Add the options of this module to a command that proves."""
+    command = _BATCH(command)
+    for option in reversed(
+        _options(
+            "What makes proofs",
+            "Indices of the GPUs among which proofs are divided.",
+            "GiB of each GPU for keys and proofs; the key unused for longest leaves.",
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def key_device_options(command: Function) -> Function:
+    """Add them to a command that makes keys."""
+    for option in reversed(
+        _options(
+            "What makes the points of keys",
+            "Indices of GPUs, of which the first makes the points.",
+            "GiB of the GPU that may be taken.",
+        )
+    ):
         command = option(command)
     return command
 
 
 def device_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the options say, by the names of the settings."""
-    return {setting: options[option] for option, setting in _SETTINGS.items() if options[option] is not None}
+    return {setting: options[option] for option, setting in _SETTINGS.items() if options.get(option) is not None}
 
 
 def device_settings_of(options: Mapping[str, Any]) -> DeviceSettings:
     """Return the settings that the options make; raises SettingsInvalid."""
     return device_settings(**device_overrides(options))
+
+
+def take_device_settings(options: dict[str, Any]) -> DeviceSettings:
+    """Return the settings that the options make, and remove these from what a command was given."""
+    settings = device_settings_of(options)
+    for option in _SETTINGS:
+        options.pop(option, None)
+    return settings

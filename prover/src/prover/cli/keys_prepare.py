@@ -2,10 +2,12 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from prover.cli.command import Command
+from prover.cli.device_options import device_settings_of, key_device_options
 from prover.cli.key_options import (
     circuit_option,
     keys_dir_option,
@@ -19,12 +21,15 @@ from prover.cli.options import EXISTING_FILE, threads_option
 from prover.cli.work import run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress
 from prover.keys import prepared
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_files import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.selection import CircuitSelection
+from prover.proving.key_device import KeyDevice
+from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId
 
 _PERMILLE = 1000
@@ -61,6 +66,7 @@ class _Progress:
         "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
         "prover keys prepare --table-memory 64",
         "prover keys prepare --fold --circuit v2_non-inclusion_40_1",
+        "prover keys prepare --fold --device cuda proving-keys/batch_append_32_500.key",
         "prover keys prepare proving-keys/batch_update_32_10.key",
     ),
 )
@@ -81,10 +87,12 @@ class _Progress:
 @click.option(
     "--fold",
     is_flag=True,
-    help="Fold the quotient's bases: less work per proof; takes seconds for small keys, minutes for batches of 10.",
+    help="Fold the quotient's bases: less work per proof; takes seconds for small keys, minutes for batches of 10, and "
+    "for those of 500 a GPU (--device).",
 )
 @click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
 @threads_option
+@key_device_options
 def prepare(
     files: tuple[Path, ...],
     keys_dir: Path,
@@ -96,6 +104,7 @@ def prepare(
     fold: bool,
     force: bool,
     threads: int,
+    **options: Any,
 ) -> None:
     """Write keys in their prepared form, which `prover start` maps in milliseconds.
 
@@ -109,11 +118,13 @@ def prepare(
 
     With --fold the bases of the quotient are changed so that each proof takes less work: about a tenth less for
     circuits that fill their domain in part (non-inclusion, combined, batches), nothing for inclusion. That takes
-    seconds for the published keys and minutes for batches of 10; it is not meant for batches of 500. A folded key stays
-    folded until --force makes it anew without.
+    seconds for the published keys and minutes for batches of 10; a batch of 500 would take hours on few processors, and
+    with --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the processor do it.
+    A folded key stays folded until --force makes it anew without.
 
     Keys that are done stay done when this is stopped.
     """
+    settings = device_settings_of(options) if fold else DeviceSettings()  # a GPU has nothing else to do
     selection = selection_from(run_mode, circuits, key_set)
     if files and selection.is_restricted:
         raise click.UsageError("give FILES, or --circuit and --run-mode, not both")
@@ -122,20 +133,24 @@ def prepare(
 
     def work(cancel: CancelFlag) -> int:
         made = 0
-        with Engine(threads) as engine:
-            for path, circuit in wanted.items():
-                folder = prepared_dir or path.parent / prepared.FOLDER
-                made += prepared.prepare(
+        with KeyDevice(settings) as key_device, Engine(threads) as engine:
+
+            def make(path: Path, circuit: CircuitId | None, device: Device | None) -> bool:
+                return prepared.prepare(
                     engine,
                     path,
-                    folder,
+                    prepared_dir or path.parent / prepared.FOLDER,
                     check=partial(_check, circuit, path),
                     table_bytes=table_memory * _MEBIBYTE,
                     fold=fold,
                     force=force,
                     progress=counter.written,
                     cancel=cancel,
+                    device=device,
                 )
+
+            for path, circuit in wanted.items():
+                made += key_device.run(partial(make, path, circuit))
                 counter.next_file()
         return made
 

@@ -1,20 +1,24 @@
 """``prover setup``: a proving key of our own."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from prover.cli.circuit_options import circuit_from, circuit_options, generation_option
 from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
+from prover.cli.device_options import key_device_options, take_device_settings
 from prover.cli.meter import meter
 from prover.cli.options import NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import run_cancellable
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device
 from prover.kernel.engine import Engine
 from prover.kernel.setup import SetupProgress
 from prover.keys.provenance import KeyRecord, record_path
 from prover.keys.trusted_setup import INSECURE, Outputs, make_key, require_name_for_seed
+from prover.proving.key_device import KeyDevice
 
 
 @click.command(
@@ -24,6 +28,8 @@ from prover.keys.trusted_setup import INSECURE, Outputs, make_key, require_name_
         "    --output batch_append_32_10.key --output-vkey batch_append_32_10.vkey",
         "prover setup --circuit inclusion --legacy --inclusion-tree-height 26 --inclusion-compressed-accounts 1 \\",
         "    --output v1_inclusion_26_1.key --output-vkey v1_inclusion_26_1.vkey",
+        "prover setup --device cuda --circuit append --append-tree-height 32 --append-batch-size 500 \\",
+        "    --output batch_append_32_500.key --output-vkey batch_append_32_500.vkey",
     ),
 )
 @circuit_options
@@ -38,6 +44,7 @@ from prover.keys.trusted_setup import INSECURE, Outputs, make_key, require_name_
     f"must contain {INSECURE}.",
 )
 @threads_option
+@key_device_options
 def setup(
     kind: str,
     legacy: bool,
@@ -47,15 +54,19 @@ def setup(
     force: bool,
     seed: str | None,
     threads: int,
-    **sizes: int,
+    **options: Any,
 ) -> None:
     """Make a proving key of a circuit in the form of gnark, and its verifying key as text.
 
     Secrets come from the operating system and are wiped. Whoever ran a setup alone could have kept them: use such
     keys for development, tests and closed networks. A record beside the key (FILE.json) says so, and `prover inspect`
     shows it. Files appear together when all is done; a signal leaves none.
+
+    With --device a GPU makes the points, nearly all of the work of large keys. The same secrets give the same bytes.
+    The processor checks every point that it gets. When the GPU fails, auto lets the processor make the key.
     """
-    circuit = circuit_from(kind, legacy, **sizes)
+    settings = take_device_settings(options)
+    circuit = circuit_from(kind, legacy, **options)
     require_name_for_seed(output, seed)
     require_free_outputs(force, output=output, output_vkey=output_vkey)
     outputs = Outputs(output, output_vkey, force)
@@ -64,20 +75,26 @@ def setup(
 
     def work(cancel: CancelFlag) -> KeyRecord:
         with (
+            KeyDevice(settings) as key_device,
             compiled_system(circuit, output.parent, cancel, generation) as system,
             Engine(threads) as engine,
             meter(f"setup of {circuit.name}", lambda: counter.permille),
         ):
-            return make_key(
-                engine,
-                circuit,
-                system.for_setup,
-                outputs,
-                earlier_system=system.earlier,
-                seed=seed,
-                progress=counter,
-                cancel=cancel,
-            )
+
+            def make(device: Device | None) -> KeyRecord:
+                return make_key(
+                    engine,
+                    circuit,
+                    system.for_setup,
+                    outputs,
+                    earlier_system=system.earlier,
+                    seed=seed,
+                    progress=counter,
+                    cancel=cancel,
+                    device=device,
+                )
+
+            return key_device.run(make)
 
     record = run_cancellable(work)
     click.echo(f"{record.size} bytes written to {output}, {record.circuit}, sha256 {record.sha256}")

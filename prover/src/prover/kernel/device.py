@@ -1,4 +1,4 @@
-"""GPUs that make proofs: opened through a library of their own, which an installation may lack.
+"""GPUs that make proofs, and points of keys: opened through a library of their own, which an installation may lack.
 
 A key is copied to a device once and proved with there as often as wanted, several proofs in one call or one at a time.
 Calls block, release the interpreter lock, and may run at once. Proofs are not verified here.
@@ -122,6 +122,11 @@ class Device(Owner):
         error = new_error()
         check(lib.g16_device_open(out, os.fsencode(library), index, budget_bytes, error), error)
         self._handle = Handle("device", out[0], lib.g16_device_close)
+
+    @property
+    def handle(self) -> Handle:
+        """The C handle, for calls that have the device make points of a key."""
+        return self._handle
 
     def describe(self) -> DeviceInfo:
         """Tell what it is and what is taken now; raises DeviceLost."""

@@ -1,11 +1,13 @@
 """Prepared keys: bytes of a file that are a loaded key as they lie there, once they are mapped."""
 
 import mmap
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import check, new_error
 
@@ -59,22 +61,25 @@ def write_prepared(
     *,
     table_bytes: int = 0,
     fold: bool = False,
+    device: Device | None = None,
 ) -> None:
     """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
     ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
-    loaded from. The engine's threads make tables and folded bases; a key that has the latter has them copied.
-    Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused.
+    loaded from. The engine's threads make tables and folded bases, the latter with the help of a ``device``; a key
+    that has them has them copied. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused;
+    of the device DeviceOutOfMemory or DeviceLost.
     """
     error = new_error()
-    with (
-        engine.handle.use() as threads,
-        key.handle.use() as pointer,
-        ffi.from_buffer("uint8_t[]", out, require_writable=True) as target,
-    ):
-        status = lib.g16_prepared_write(
-            threads, pointer, target, len(target), table_bytes, fold, source_sha256, progress.cell, cancel.cell, error
-        )
+    with ExitStack() as stack:
+        threads = stack.enter_context(engine.handle.use())
+        pointer = stack.enter_context(key.handle.use())
+        target = stack.enter_context(ffi.from_buffer("uint8_t[]", out, require_writable=True))
+        rest = (pointer, target, len(target), table_bytes, fold, source_sha256, progress.cell, cancel.cell, error)
+        if device is None:
+            status = lib.g16_prepared_write(threads, *rest)
+        else:
+            status = lib.g16_device_prepared_write(threads, stack.enter_context(device.handle.use()), *rest)
     check(status, error)
 
 

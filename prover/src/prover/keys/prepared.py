@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import (
     PreparedInfo,
@@ -134,14 +135,15 @@ def prepare(
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
+    device: Device | None = None,
 ) -> bool:
     """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
 
     ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
     bases, ``fold`` asks for folded bases; a prepared form with smaller tables than that gives, or without the folded
-    bases, is made anew, and one that is folded stays so unless ``force`` is given. When another process makes it at
-    this moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no
-    room, and what ``load`` raises.
+    bases, is made anew, and one that is folded stays so unless ``force`` is given. A ``device`` multiplies the points
+    of folding. When another process makes it at this moment, its result is waited for and taken. Raises SettingsInvalid
+    when the folder cannot be written or has no room, what ``load`` raises, and DeviceOutOfMemory or DeviceLost.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -161,7 +163,7 @@ def prepare(
             check(key)
             if fold:
                 require_memory_for_folding(key.info, memory_limit_bytes())
-            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold)
+            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold, device)
     return True
 
 
@@ -242,11 +244,14 @@ def _write(
     cancel: CancelFlag,
     table_bytes: int,
     fold: bool,
+    device: Device | None = None,
 ) -> None:
     """Write a prepared file and read it back before it takes its name."""
     with explained(path), atomic_file(path, force=True) as file:
         with mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view:
-            write_prepared(engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes, fold=fold)
+            write_prepared(
+                engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes, fold=fold, device=device
+            )
             verify_prepared(view, cancel)
         os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from prover.errors import DeviceOutOfMemory, DeviceUnavailable, SettingsInvalid
+from prover.errors import DeviceOutOfMemory, DeviceUnavailable, ProverError, SettingsInvalid
 from prover.kernel.device import Device, device_count, find_library
 from prover.observability.metrics import Metrics
 from prover.proving.devices import Choice, Devices
@@ -15,7 +15,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-_GIB = 2**30
+GIB = 2**30
 _ON_PROCESSOR = "proofs are made on the processor"
 _REMEDIES = {
     "no_library": "",  # the error says it
@@ -46,20 +46,25 @@ def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
     try:
         library = find_library(settings.cuda_library)
         cause = "no_gpu"
-        indices = settings.indices or range(_count(library))
+        indices = settings.indices or range(count_gpus(library))
         cause = "not_usable"
         gpus = _opened(settings, library, indices, metrics)
     except (DeviceUnavailable, DeviceOutOfMemory) as error:
         if settings.policy == "cuda":
-            detail = f"--device {settings.device} (PROVER_DEVICE): {error.detail}{_REMEDIES[cause]}"
-            raise SettingsInvalid(detail) from error
+            raise refusal(settings, error, cause) from error
         return Devices(Choice("auto", "cpu", cause, f"{_ON_PROCESSOR}: {error.detail}"), (), metrics)
     cause = "found" if settings.policy == "auto" else "asked"
     models = ", ".join(f"{gpu.name} {gpu.info.name}" for gpu in gpus)
     return Devices(Choice(settings.policy, "cuda", cause, f"proofs are made on {models}"), gpus, metrics)
 
 
-def _count(library: Path) -> int:
+def refusal(settings: DeviceSettings, error: ProverError, cause: str) -> SettingsInvalid:
+    """Say why ``cuda`` cannot be had and what to do about it; ``cause`` is no_library, no_gpu or not_usable."""
+    return SettingsInvalid(f"--device {settings.device} (PROVER_DEVICE): {error.detail}{_REMEDIES[cause]}")
+
+
+def count_gpus(library: Path) -> int:
+    """Count the GPUs; raises DeviceUnavailable where there is none."""
     count = device_count(library)
     if not count:
         raise DeviceUnavailable("the CUDA driver knows no GPU, or CUDA_VISIBLE_DEVICES hides them")
@@ -70,7 +75,7 @@ def _opened(settings: DeviceSettings, library: Path, indices: Sequence[int], met
     """Open GPUs, all of them or, under ``auto``, those that can be; raises for the first if none can."""
     gpus: list[Gpu] = []
     failures = []
-    budget_bytes = int(settings.cuda_memory_gib * _GIB)
+    budget_bytes = int(settings.cuda_memory_gib * GIB)
     with ExitStack() as opened:
         for index in indices:
             try:
