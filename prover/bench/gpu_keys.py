@@ -52,7 +52,7 @@ def has_gpu(library: Path) -> bool:
         return False
 
 
-def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...]) -> None:
+def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...] = ("--device=cpu",)) -> None:
     """A development key of our own and a made-up request."""
     kind, height, size = name.rsplit("_", 2)
     of_setup = {
