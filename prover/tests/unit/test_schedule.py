@@ -22,7 +22,8 @@ def test_schedule__tasks_with_dependencies__free_processors_take_the_first_that_
     program = tmp_path / "tasks"
     program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(map(json.dumps, records)) + "\nEND\n")
     program.chmod(0o755)
-    words = [sys.executable, SCRIPT, "--program", program, "--key", program, "--inputs", program]
+    path = str(program)
+    words = [sys.executable, str(SCRIPT), "--program", path, "--key", path, "--inputs", path]
     answer = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     rows = json.loads(answer.stdout.splitlines()[-1])["results"]
     # One processor: 1 + 23 + 9. Two: 13 (3, 3 and 5 beside 4; then 5), and 6. Any number: 3 + 4, and 3.
