@@ -125,8 +125,9 @@ def main() -> int:
             key, inputs = Path(folder) / "schedule.key", Path(folder) / "schedule.inputs"
             make_circuit(options.name, key, inputs)
         rows = summary(measure(program, key, inputs, list(options.threads), options.rounds))
-    show(options.name, rows)
-    print(json.dumps({**machine_facts(), "name": options.name, "results": rows}))
+    name = options.key.stem if options.key else options.name
+    show(name, rows)
+    print(json.dumps({**machine_facts(), "name": name, "results": rows}))
     return 0
 
 
