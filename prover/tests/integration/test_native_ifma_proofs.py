@@ -10,6 +10,8 @@ from circuit_inputs import circuit_inputs
 from golden_vectors import load
 from kernel_library import Kernel, runs
 
+pytestmark = pytest.mark.unchecked
+
 CLASSICAL = 1
 PUBLISHED = "inclusion_32_1"
 TINY = load("gnark/tiny.json")
@@ -27,7 +29,7 @@ def golden(proof: dict[str, list[str]]) -> bytes:
 @pytest.fixture(scope="module")
 def kernel(testing_library: Path) -> Iterator[Kernel]:
     if not runs(testing_library, "ifma"):
-        pytest.skip("neither AVX-512 IFMA nor its emulation (`make native-tests`, AVX-512) runs on this processor")
+        pytest.skip("the ifma backend does not run on this processor, nor does its emulation")
     kernel = Kernel(testing_library, "ifma", threads=2)
     yield kernel
     kernel.close()

@@ -79,6 +79,7 @@ def test_prove__witness_on_the_device__equals_the_processor(
     key.destroy()
 
 
+@pytest.mark.unchecked
 @pytest.mark.usefixtures("on_device")
 def test_prove__published_key_with_its_witness_on_the_device__equals_the_processor(
     testing_library: Path, library: Path, reference_keys_dir: Path
