@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import compare_reference  # before the fixtures: shows the way to them
@@ -40,6 +40,7 @@ from prover.observability.memory import memory_limit_bytes
 from prover.processors import available_processors
 
 CLIENTS = 4
+PARTS = ("latency", "throughput", "start", "setup")
 MIB = 2**20
 WARM_UP_ROUNDS = 1
 RESIDENT_KEYS = 18
@@ -222,6 +223,25 @@ def show_footprint(settings: dict[str, object], found: Sequence[Footprint]) -> N
         print(f"{one.circuits}: prepared keys {one.prepared_mib:.0f} MiB, {sizes}, {peaks}, {times}")
 
 
+@dataclass
+class Found:
+    """What a run measured."""
+
+    results: list[Comparison] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    footprints: list[Footprint] = field(default_factory=list)
+
+    def measure(self, bench: Bench, cases: dict[str, str], proofs: int, parts: Sequence[str]) -> None:
+        """Latencies and throughputs of some circuits, as far as they are among the parts."""
+        if "latency" in parts:
+            results, rows, taken = latencies(bench, cases)
+            self.results += results
+            self.rows += rows
+            self.footprints.append(taken)
+        if "throughput" in parts:
+            self.rows += throughputs(bench, cases, proofs)
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -231,42 +251,32 @@ def main() -> int:
     parser.add_argument(
         "--small", action="store_true", help="leave out batches of 10 and the setup, which take longest"
     )
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="these rows (default: all)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
     options = parser.parse_args()
     binary = str(reference_fixtures.prover_binary())
     room = ("--table-memory", str(options.table_memory))
     facts = machine_facts()
-    results: list[Comparison] = []
-    rows: list[Row] = []
-    taken: list[Footprint] = []
+    found = Found()
     with tempfile.TemporaryDirectory() as name:
         small, batch = Path(name) / "small", Path(name) / "batch"
         bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
         compare_reference.prepare_all(bench.keys_dir, small, *room)
-        found, latency_rows, footprints = latencies(bench, CASES)
-        results += found
-        taken.append(footprints)
-        rows += [*latency_rows, *throughputs(bench, CASES, options.proofs), first_proofs(bench), resident(bench)]
-        if not options.small:
+        found.measure(bench, CASES, options.proofs, options.only)
+        if "start" in options.only:
+            found.rows += [first_proofs(bench), resident(bench)]
+        if not options.small and {"latency", "throughput"} & set(options.only):
             bench = Bench(binary, reference_batch_keys.batch_keys_dir(), BATCH_MODE, batch, options.rounds)
             compare_reference.prepare(BATCH_CASES, bench.keys_dir, batch, *room)
-            found, latency_rows, footprints = latencies(bench, BATCH_CASES)
-            results += found
-            taken.append(footprints)
-            rows += [*latency_rows, *throughputs(bench, BATCH_CASES, CLIENTS), setup(options.rounds)]
-    show(rows)
+            found.measure(bench, BATCH_CASES, CLIENTS, options.only)
+        if not options.small and "setup" in options.only:
+            found.rows.append(setup(options.rounds))
+    show(found.rows)
     settings = configuration(options.table_memory)
-    show_footprint(settings, taken)
-    record = {
-        **facts,
-        **settings,
-        "results": [asdict(one) for one in results],
-        "rows": [asdict(one) for one in rows],
-        "footprints": [asdict(one) for one in taken],
-    }
-    keep(options.history, record)
+    show_footprint(settings, found.footprints)
+    keep(options.history, {**facts, **settings, **asdict(found)})
     options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
-    return 1 if any(one.ratio < one.required for one in rows) else 0
+    return 1 if any(one.ratio < one.required for one in found.rows) else 0
 
 
 if __name__ == "__main__":

@@ -84,6 +84,26 @@ static void bench_print(const char *name, double ns) { printf("{\"name\": \"%s\"
 
 #define BENCH_SAME(r, a) (*(r) = *(a))
 
+/* Nanoseconds of a clock: additions that wait for each other take one each. 0 where there is no such instruction. */
+static double bench_clock_ns(void) {
+#if defined(__x86_64__)
+    double taken;
+    uint64_t sum = 0;
+    BENCH_SHORTEST(taken, BENCH_RUNS, 100000 * 10, for (int round = 0; round < 100000; round++) {
+        __asm__ volatile(
+            "add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\t"
+            "add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0"
+            : "+r"(sum));
+    });
+    return taken;
+#else
+    return 0;
+#endif
+}
+
+/* A product of scalar code is bound by its two carry chains of 52 clocks (kernel-performance.md 1.5). */
+#define BENCH_PRODUCT_CLOCKS 52
+
 /* Products of one form of the field: FE and FE2 hold `width` elements, OF_FP makes one of an element. */
 #define BENCH_FIELD(form, FE, FE2, width, OF_FP)                                                                           \
     static bench_products bench_field_##form(void) {                                                                       \
@@ -290,6 +310,14 @@ int main(int count, char **arguments) {
 #else
         const bench_products buckets = scalar;
 #endif
+    const double clock = bench_clock_ns();
+        if (clock > 0) {
+            printf("{\"name\": \"clock\", \"ns\": %.4f}\n", clock);
+#if defined(MONT256_ADX)
+            printf("{\"name\": \"fp_mul_bound\", \"ns\": %.2f, \"of_bound\": %.3f}\n", clock * BENCH_PRODUCT_CLOCKS,
+                   clock * BENCH_PRODUCT_CLOCKS / scalar.mul);
+#endif
+        }
         bench_inverse();
         bench_round_g1(&g1, g1_log2, bench_addition(buckets.mul, buckets.sqr), bench_mixed_addition(scalar.mul, scalar.sqr));
         bench_round_g2(&g2, g2_log2, bench_addition(buckets.mul2, buckets.sqr2), bench_mixed_addition(scalar.mul2, scalar.sqr2));
