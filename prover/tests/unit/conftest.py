@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from device_library import Device
+from kernel_library import Kernel
 
 from prover.kernel.engine import Engine
 
@@ -14,3 +17,27 @@ def engine() -> Iterator[Engine]:
     """An engine with one thread; modules that need another have their own."""
     with Engine(threads=1) as engine:
         yield engine
+
+
+# ---- of tests of the CUDA code ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library(testing_library: Path) -> Path:
+    """The CUDA library with the host in the place of a GPU."""
+    return testing_library.with_name("libgroth16_cuda_host.so")
+
+
+@pytest.fixture(scope="module")
+def kernel(testing_library: Path) -> Iterator[Kernel]:
+    """An engine of the test library with two threads; modules that need another have their own."""
+    kernel = Kernel(testing_library, threads=2)
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture
+def device(kernel: Kernel, library: Path) -> Iterator[Device]:
+    """A device without a budget."""
+    with Device(kernel, library) as device:
+        yield device

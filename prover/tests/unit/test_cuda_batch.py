@@ -32,29 +32,11 @@ VALUES = [(R - 1, 5), (1, 0), (R - 2, R - 1), (7, 7), (2, 3), (3, 0), (5, 1), (R
 
 
 @pytest.fixture(scope="module")
-def library(testing_library: Path) -> Path:
-    return testing_library.with_name("libgroth16_cuda_host.so")
-
-
-@pytest.fixture(scope="module")
-def kernel(testing_library: Path) -> Iterator[Kernel]:
-    kernel = Kernel(testing_library, threads=2)
-    yield kernel
-    kernel.close()
-
-
-@pytest.fixture(scope="module")
 def key(kernel: Kernel) -> Iterator[Key]:
     outcome, key = kernel.load_key(KEY)
     assert key is not None, outcome.message
     yield key
     key.destroy()
-
-
-@pytest.fixture
-def device(kernel: Kernel, library: Path) -> Iterator[Device]:
-    with Device(kernel, library) as device:
-        yield device
 
 
 @pytest.fixture

@@ -58,24 +58,6 @@ def chain(rows: int, unused: int = 0) -> bytes:
     return system.encode(2)
 
 
-@pytest.fixture(scope="module")
-def library(testing_library: Path) -> Path:
-    return testing_library.with_name("libgroth16_cuda_host.so")
-
-
-@pytest.fixture(scope="module")
-def kernel(testing_library: Path) -> Iterator[Kernel]:
-    kernel = Kernel(testing_library, threads=2)
-    yield kernel
-    kernel.close()
-
-
-@pytest.fixture
-def device(kernel: Kernel, library: Path) -> Iterator[Device]:
-    with Device(kernel, library) as device:
-        yield device
-
-
 @contextmanager
 def key_of(kernel: Kernel, system: bytes) -> Iterator[Key]:
     with Setup(kernel, system, [1, 2]) as setup:

@@ -39,11 +39,6 @@ def golden(case: dict[str, Any]) -> bytes:
 INPUTS = inputs_of(CASES[0])
 
 
-@pytest.fixture(scope="module")
-def library(testing_library: Path) -> Path:
-    return testing_library.with_name("libgroth16_cuda_host.so")
-
-
 def loaded(kernel: Kernel, data: bytes) -> Key:
     outcome, key = kernel.load_key(data)
     assert key is not None, outcome.message
@@ -57,23 +52,10 @@ def prepared(kernel: Kernel, data: bytes) -> Key:
 
 
 @pytest.fixture(scope="module")
-def kernel(testing_library: Path) -> Iterator[Kernel]:
-    kernel = Kernel(testing_library, threads=2)
-    yield kernel
-    kernel.close()
-
-
-@pytest.fixture(scope="module")
 def key(kernel: Kernel) -> Iterator[Key]:
     key = loaded(kernel, KEYS["0_14"])
     yield key
     key.destroy()
-
-
-@pytest.fixture
-def device(kernel: Kernel, library: Path) -> Iterator[Device]:
-    with Device(kernel, library) as device:
-        yield device
 
 
 @pytest.fixture

@@ -26,11 +26,6 @@ def inputs_of(case: dict[str, Any]) -> bytes:
 INPUTS = inputs_of(CASES[0])
 
 
-@pytest.fixture(scope="module")
-def library(testing_library: Path) -> Path:
-    return testing_library.with_name("libgroth16_cuda_host.so")
-
-
 @pytest.fixture(scope="module", params=[BACKENDS[0], BACKENDS[-1]])
 def kernel(testing_library: Path, request: pytest.FixtureRequest) -> Iterator[Kernel]:
     kernel = Kernel(testing_library, request.param, threads=2)
