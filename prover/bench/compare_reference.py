@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
-import json
 import re
 import statistics
 import subprocess
@@ -24,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench_server import OURS, running
-from machine import machine_facts
+from machine import keep, machine_facts
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -142,8 +141,7 @@ def prepare_all(keys_dir: Path, folder: Path, *options: str) -> int:
 
 def record(results: list[Comparison], memory: dict[str, int], history: Path) -> None:
     """Appends the results to the history."""
-    with history.open("a") as out:
-        out.write(json.dumps({**machine_facts(), **memory, "results": [asdict(r) for r in results]}) + "\n")
+    keep(history, {**machine_facts(), **memory, "results": [asdict(r) for r in results]})
 
 
 def main() -> int:

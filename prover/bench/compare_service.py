@@ -22,7 +22,7 @@ from pathlib import Path
 
 import aiohttp
 from bench_server import OURS, running
-from machine import machine_facts
+from machine import keep, machine_facts
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -160,8 +160,7 @@ def main() -> int:
         loads = measure(ports, options.clients, options.rounds, options.proofs, bodies(options.request))
     show(loads)
     record = {**machine_facts(), "request": options.request, "loads": [asdict(load) for load in loads]}
-    with options.history.open("a") as out:
-        out.write(json.dumps(record) + "\n")
+    keep(options.history, record)
     return 0
 
 
