@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import compare_reference  # before the fixtures: shows the way to them
 import reference_batch_keys
 import reference_fixtures
 from compare_reference import BATCH_CASES, CASES, REQUESTS
