@@ -20,7 +20,6 @@ from pathlib import Path
 import compare_reference  # before the fixtures: shows the way to them
 import reference_batch_keys
 import reference_fixtures
-from compare_reference import BATCH_CASES, CASES, REQUESTS
 from machine import keep, machine_facts
 from prove_alone import Alone, measure
 from rich.console import Console
@@ -82,9 +81,9 @@ def main() -> int:
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
     facts = machine_facts()
-    sources = [(CASES, reference_fixtures.proving_keys_dir())]
+    sources = [(compare_reference.CASES, reference_fixtures.proving_keys_dir())]
     if options.batch:
-        sources.append((BATCH_CASES, reference_batch_keys.batch_keys_dir()))
+        sources.append((compare_reference.BATCH_CASES, reference_batch_keys.batch_keys_dir()))
     cores = list(powers_of_two(len(os.sched_getaffinity(0))))
     found: dict[str, list[Alone]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +92,7 @@ def main() -> int:
                 key = keys / f"{name.removeprefix('v2_').replace('batch_', '')}.key"
                 with Engine() as engine:
                     prepared.prepare(engine, key, Path(folder), table_bytes=options.table_memory * MIB)
-                request = REQUESTS / f"{name}.json"
+                request = compare_reference.REQUESTS / f"{name}.json"
                 circuit = key.stem.replace("-", "_")
                 found[circuit] = [measure(key, Path(folder), request, count, options.rounds) for count in cores]
     show(found)
