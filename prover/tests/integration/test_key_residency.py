@@ -10,13 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from circuit_inputs import circuit_inputs
+from golden_vectors import load
 from in_process_service import circuit
 from prometheus_client import CollectorRegistry
 
 from prover.errors import DeviceBudgetExceeded, KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.keys import prepared
 from prover.keys.preload import Preloader
+from prover.keys.preparation import PreparedKeys
 from prover.keys.store import Fetch, KeyStore
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
@@ -41,8 +45,10 @@ def open_store(folder: Path, engine: Engine) -> Iterator[Open]:
     """Give a function that opens a store over the folder; its arguments are those of KeyStore."""
     stores: list[KeyStore] = []
 
-    def open_(budget_bytes: int | None = None, fetch: Fetch | None = None) -> KeyStore:
-        stores.append(KeyStore(folder, engine, Metrics(CollectorRegistry()), budget_bytes, fetch))
+    def open_(
+        budget_bytes: int | None = None, fetch: Fetch | None = None, prepared_keys: PreparedKeys | None = None
+    ) -> KeyStore:
+        stores.append(KeyStore(folder, engine, Metrics(CollectorRegistry()), budget_bytes, fetch, prepared_keys))
         return stores[-1]
 
     yield open_
@@ -62,6 +68,16 @@ def loaded(store: KeyStore) -> set[CircuitId]:
 def estimate(folder: Path, *circuits: CircuitId) -> int:
     """What the store reserves for keys before it has read them, and a little more."""
     return sum(int((folder / wanted.earlier_key_file).stat().st_size * 1.01) for wanted in circuits)
+
+
+def resident_bytes(file: Path) -> int:
+    """Memory of this process that holds pages of a mapped file."""
+    maps = Path("/proc/self/smaps").read_text().splitlines()
+    mapped = [number for number, line in enumerate(maps) if line.endswith(f" {file}")]
+    assert mapped
+    return sum(
+        1024 * int(next(line for line in maps[number:] if line.startswith("Rss:")).split()[1]) for number in mapped
+    )
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -201,6 +217,27 @@ def test_preloader__whose_keys_are_there__reports_none_missing(open_store: Open)
     preloader.start()
     until(lambda: not preloader.missing_required())
     assert loaded(store) == {FIRST, SECOND}
+
+
+def test_preloader__with_a_prepared_key__leaves_its_pages_to_the_system_until_it_is_used(
+    open_store: Open, folder: Path, engine: Engine
+) -> None:
+    source, forms = folder / SECOND.earlier_key_file, folder / "prepared"
+    assert prepared.prepare(engine, source, forms)
+    file = prepared.path_of(engine, source, forms)
+    store = open_store(prepared_keys=PreparedKeys(forms))
+    preloader = Preloader(store, [SECOND])
+    preloader.start()
+    until(lambda: not preloader.missing_required())
+    assert resident_bytes(file) == 0
+    witness = circuit_inputs(load("gnark/inclusion_32_1.json")["request"])
+    inputs = b"".join(value.to_bytes(32, "big") for value in witness)
+    with store.lease(SECOND, CancelFlag()) as key:
+        proof = key.prove(inputs)
+        key.verifying_key.verify(proof.points, inputs[: 32 * key.info.public_inputs])
+    assert resident_bytes(file) > 2**20
+    key.close()
+    key.release_pages()
 
 
 def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_comes(

@@ -7,7 +7,7 @@ the public inputs of a circuit followed by its secret inputs.
 import enum
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from prover.processors import available_processors
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
 STAGES = ("witness", "ntt", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
+
+_RELEASED_BYTES = 32 * 2**20
 
 Readable = bytes | bytearray | memoryview | mmap.mmap
 
@@ -156,9 +158,9 @@ class Engine(Owner):
         """The C engine, for the other modules of this package."""
         return self._handle
 
-    def adopt_key(self, pointer: Any, destroy: Callable[[Any], None]) -> "LoadedKey":
-        """Give a C key that another module of this package made an owner; ``destroy`` ends it."""
-        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy))
+    def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
+        """Give a C key that another module of this package made an owner; ``destroy`` ends it and its mapped file."""
+        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Read a whole key file; ``data`` may be released afterwards.
@@ -229,10 +231,11 @@ class VerifyingKey(Owner):
 class LoadedKey(Owner):
     """A key file in memory, ready to prove. Close it, or use it as a context manager."""
 
-    def __init__(self, engine: Handle, scratch: ScratchPool, handle: Handle) -> None:
+    def __init__(self, engine: Handle, scratch: ScratchPool, handle: Handle, file: mmap.mmap | None = None) -> None:
         self._engine = engine
         self._scratch = scratch
         self._handle = handle
+        self._file = file
         with handle.use() as key:
             info = ffi.new("g16_key_info *")
             lib.g16_key_describe(key, info)
@@ -334,6 +337,18 @@ class LoadedKey(Owner):
         with self._engine.use() as engine, self._handle.use() as key:
             check(lib.g16_quotient(engine, key, out, inputs, _count(inputs), _cell(cancel), error), error)
         return bytes(ffi.buffer(out))
+
+    def release_pages(self) -> None:
+        """Take the pages of a mapped file out of this process: they stay in the system's cache, where a use finds them.
+
+        Does nothing for a key that is closed or not mapped.
+        """
+        if self._file is None:
+            return
+        with suppress(KernelMisused), self._handle.use():
+            # In steps, since each holds the interpreter lock: a millisecond.
+            for start in range(0, len(self._file), _RELEASED_BYTES):
+                self._file.madvise(mmap.MADV_DONTNEED, start, _RELEASED_BYTES)
 
     def close(self) -> None:
         """Destroy the key once running calls have returned."""

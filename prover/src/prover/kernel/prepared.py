@@ -124,7 +124,7 @@ def open_prepared(
     except BaseException:
         ffi.release(source)
         raise
-    return engine.adopt_key(out[0], destroy)
+    return engine.adopt_key(out[0], destroy, data)
 
 
 def verify_prepared(data: mmap.mmap, cancel: CancelFlag) -> None:

@@ -87,7 +87,9 @@ class Preloader:
     def _load(self, circuit: CircuitId) -> bool:
         """Load one key; tells whether to go on."""
         try:
-            self._on_loaded(self._keys.get(circuit, self._stopping))
+            key = self._keys.get(circuit, self._stopping)
+            self._on_loaded(key)
+            key.release_pages()  # its load compared checksums of all of them; those of keys in use come back
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:
