@@ -32,6 +32,12 @@ static inline void gpu_costs(device_abi_costs *costs) {
     costs->bus_bytes = 25;
 }
 
+/* GROTH16_CUDA_GRAPHS=never, for measuring: every launch is made by itself, and so the times of stages are known. */
+static inline int gpu_makes_graphs(void) {
+    const char *graphs = getenv("GROTH16_CUDA_GRAPHS");
+    return !graphs || strcmp(graphs, "never") != 0;
+}
+
 #if defined(__CUDACC__)
 
 static inline device_abi_status gpu_unavailable(char *message, cudaError_t error) {
@@ -111,8 +117,8 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     (void)number;
 }
 
-static inline void gpu_spoil_points(void *points, size_t point_bytes, uint64_t count, uint32_t number) {
-    (void)points, (void)point_bytes, (void)count, (void)number;
+static inline void gpu_spoil_points(gpu_point point, void *points, size_t point_bytes, uint64_t count, uint32_t number) {
+    (void)point, (void)points, (void)point_bytes, (void)count, (void)number;
 }
 
 static inline void gpu_thread_order(device_queue *queue) { (void)queue; }
@@ -159,12 +165,16 @@ static inline const char *gpu_reason(const device_queue *queue) {
 
 static inline void gpu_reset(uint32_t index) { (void)index; }
 
+static inline const char *gpu_point_name(gpu_point point) {
+    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove", "setup", "fold"};
+    return names[point];
+}
+
 /* The number-th call of its kind, from 1. */
 static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
-    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove", "setup", "fold"};
     if (queue->status != DEVICE_OK) return;
-    if (faults_any(names[point], number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
-    if (faults_any(names[point], number, "lost")) queue->status = DEVICE_FAILED;
+    if (faults_any(gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
+    if (faults_any(gpu_point_name(point), number, "lost")) queue->status = DEVICE_FAILED;
 }
 
 static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
@@ -172,11 +182,12 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     if (faults_any("prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
 }
 
-/* The last of several points instead of the first, or no point at all. */
-static inline void gpu_spoil_points(void *points, size_t point_bytes, uint64_t count, uint32_t number) {
+/* The last of several points instead of the first, one that is on no curve, or no point at all. */
+static inline void gpu_spoil_points(gpu_point point, void *points, size_t point_bytes, uint64_t count, uint32_t number) {
     uint8_t *const first = (uint8_t *)points;
-    if (faults_any("setup", number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
-    if (faults_any("setup", number, "garbage")) memset(first, 0xff, point_bytes);
+    if (faults_any(gpu_point_name(point), number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
+    if (faults_any(gpu_point_name(point), number, "astray")) memset(first, 1, point_bytes);
+    if (faults_any(gpu_point_name(point), number, "garbage")) memset(first, 0xff, point_bytes);
 }
 
 static inline void gpu_thread_order(device_queue *queue) {

@@ -171,7 +171,7 @@ static device_abi_status library_multiples_run(void *handle, void *points, const
         }
         status = library_work_result(&multiples->work, message);
     }
-    if (status == DEVICE_ABI_OK && count) gpu_spoil_points(points, bytes, count, multiples->work.number);
+    if (status == DEVICE_ABI_OK && count) gpu_spoil_points(GPU_SETUP, points, bytes, count, multiples->work.number);
     return status;
 }
 
@@ -238,6 +238,7 @@ static device_abi_status library_lists_scale(void *handle, void *points, const v
         status = library_work_result(&lists->work, message);
         library_report(watch, length);
     }
+    if (status == DEVICE_ABI_OK && count) gpu_spoil_points(GPU_FOLD, points, sizeof(g1_affine), count, lists->work.number);
     return status;
 }
 
@@ -259,7 +260,9 @@ static device_abi_status library_lists_transform(void *handle, void *points, uin
         library_report(watch, ((uint64_t)1 << log2) / 2);
     }
     device_read(queue, points, lists->memory.points, bytes);
-    return library_work_result(&lists->work, message);
+    status = library_work_result(&lists->work, message);
+    if (status == DEVICE_ABI_OK) gpu_spoil_points(GPU_FOLD, points, sizeof(g1_affine), (uint64_t)1 << log2, lists->work.number);
+    return status;
 }
 
 #endif

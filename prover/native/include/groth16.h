@@ -382,8 +382,9 @@ G16_API g16_status g16_device_setup_run(g16_engine *engine, const g16_device *de
                                         size_t size, const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel,
                                         g16_error *error);
 
-/* As g16_prepared_write(), the same bytes; the GPU multiplies the points of folding, which nobody but the proofs under the key checks.
- * Takes 96 bytes of its memory for each place of the domain, and up to 176 MiB for the pieces that are worked on. */
+/* As g16_prepared_write(), the same bytes; the GPU multiplies the points of folding. The bases that come of it are checked
+ * by one sum with random numbers: wrong ones are G16_DEVICE_LOST. Takes 96 bytes of its memory for each place of the domain, and up to
+ * 176 MiB for the pieces that are worked on. */
 G16_API g16_status g16_device_prepared_write(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out,
                                              size_t size, uint64_t table_bytes, int fold, const uint8_t *source_sha256,
                                              uint32_t *progress, const g16_cancel *cancel, g16_error *error);

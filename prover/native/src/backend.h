@@ -81,7 +81,8 @@ typedef struct g16_backend {
 
     /* fold_impl.h: makes the bases of a folded key (g1_affine in the key's point form): of `count` wires, and at
      * fold_shape_for(constraints, log2 n).points points. device: NULL, or what multiplies points. G16_CANCELLED, G16_OUT_OF_MEMORY,
-     * G16_UNSUPPORTED_KEY where a base would be infinity, or a failure of the device, for which alone error is filled. */
+     * G16_UNSUPPORTED_KEY where a base would be infinity, or a failure of the device, for which alone error is filled; what it
+     * multiplied is checked (fold_check_impl.h), which may also be G16_RANDOMNESS_UNAVAILABLE. */
     g16_status (*fold)(const struct g16_key *key, thread_pool *pool, const struct g16_device *device, void *k, void *t,
                        const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel, g16_error *error);
 

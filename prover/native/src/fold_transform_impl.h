@@ -98,7 +98,7 @@ static void fold_step_hold(fold_job *job, size_t first, uint32_t count) {
 static void fold_device_hold(fold_job *job, g1_affine *points, size_t count) {
     fold_run_light(job, fold_step_hold, points, count);
     if (job->status == G16_OK && job->unfit) {
-        job->status = g16_fail(job->error, G16_DEVICE_LOST, 0, "the GPU returned a number that is no field element");
+        job->status = g16_device_wrong(job->device, "a number that is no field element", job->error);
     }
 }
 

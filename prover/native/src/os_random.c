@@ -30,7 +30,7 @@ static int fill_from_device(uint8_t *out, size_t bytes) {
     return bytes == 0;
 }
 
-static int fill(uint8_t *out, size_t bytes) {
+int os_random_fill(uint8_t *out, size_t bytes) {
 #if defined(__linux__)
     while (bytes) {
         ssize_t got = getrandom(out, bytes, 0);
@@ -48,7 +48,7 @@ static int fill(uint8_t *out, size_t bytes) {
 g16_status os_random_scalar(uint8_t out[32]) {
     /* 254 bits are below r with probability 0.76, so 128 failures in a row mean a broken source. */
     for (int attempt = 0; attempt < 128; attempt++) {
-        if (!fill(out, 32)) return G16_RANDOMNESS_UNAVAILABLE;
+        if (!os_random_fill(out, 32)) return G16_RANDOMNESS_UNAVAILABLE;
         out[0] &= 0x3f;
         if (memcmp(out, ORDER, 32) < 0) return G16_OK;
     }

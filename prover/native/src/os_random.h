@@ -4,6 +4,9 @@
 
 #include "groth16.h"
 
+/* Random bytes; 0 where the system gives none. */
+int os_random_fill(uint8_t *out, size_t bytes);
+
 /* A uniform scalar below r, 32 bytes big-endian, by rejection. */
 g16_status os_random_scalar(uint8_t out[32]);
 

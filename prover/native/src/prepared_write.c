@@ -196,7 +196,9 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine
     if (status == G16_OK || g16_is_of_device(status)) return status;
     return g16_fail(error, status, 0, status == G16_CANCELLED       ? "cancelled while preparing a key"
                                       : status == G16_OUT_OF_MEMORY ? "no memory for folding a key"
-                                                                    : "this key cannot be folded: a base would be infinity");
+                                      : status == G16_RANDOMNESS_UNAVAILABLE
+                                          ? "the operating system gave no random numbers for checking a GPU's points"
+                                          : "this key cannot be folded: a base would be infinity");
 }
 
 /* Makes the tables in their place. */

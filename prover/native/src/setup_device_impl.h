@@ -4,14 +4,13 @@
 
 /* Points that are on their way at a time, 32 MiB in G2; and points of a task. */
 #define DEVICE_PIECE ((size_t)1 << 18)
-#define DEVICE_CHUNK 4096
+#define DEVICE_CHUNK ((size_t)8192)
 
 /* What makes multiples of both generators. */
 typedef struct device_multiples {
     const struct g16_device *device; /* NULL: nothing does */
     void *handles[2];                /* of G1 and G2 */
     void *points;                    /* DEVICE_PIECE of G2, or as many as will be needed */
-    uint64_t seed;                   /* of the weights by which points are checked */
 } device_multiples;
 
 #define AFFINE g1_affine
@@ -55,14 +54,9 @@ static g16_status setup_device_open(device_multiples *multiples, const struct g1
     const size_t counts[2] = {g1_count, g2_count}, most = g1_count > g2_count ? g1_count : g2_count;
     const void *const generators[2] = {&G1_GENERATOR, &G2_GENERATOR};
     char message[DEVICE_ABI_MESSAGE] = "";
-    uint8_t random[32];
     multiples->device = device;
     multiples->points = malloc((most < DEVICE_PIECE ? most : DEVICE_PIECE) * sizeof(g2_affine));
     if (!multiples->points) return G16_OUT_OF_MEMORY;
-    if (os_random_scalar(random) != G16_OK) {
-        return g16_fail(error, G16_RANDOMNESS_UNAVAILABLE, 0, "the operating system gave no random bytes for checking a GPU's points");
-    }
-    memcpy(&multiples->seed, random + sizeof random - sizeof multiples->seed, sizeof multiples->seed);
     for (uint32_t i = 0; i < 2; i++) {
         const device_abi_status status = device->library->multiples_open(device->handle, &multiples->handles[i], DEVICE_ABI_G1 + i,
                                                                          generators[i], counts[i], cancel, message);

@@ -214,7 +214,7 @@ def test_setup__fault_at_any_call__is_typed_and_leaves_nothing_taken(
 
 
 @pytest.mark.parametrize("number", range(3, 9))
-@pytest.mark.parametrize("fault", ["wrong", "garbage"])
+@pytest.mark.parametrize("fault", ["wrong", "astray", "garbage"])
 def test_setup__wrong_point_in_any_list__is_never_in_a_key(
     kernel: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch, fault: str, number: int
 ) -> None:
@@ -223,7 +223,8 @@ def test_setup__wrong_point_in_any_list__is_never_in_a_key(
     with Setup(kernel, chain(5), [1, 2]) as setup:
         status, message = refusal(lambda: setup.run(SECRETS, device))
     assert status == "device_lost"
-    assert "points that are not those of the key" in message
+    assert "GPU 0 (GPU in software) returned points that are not those of the key" in message
+    assert "--device cpu" in message
 
 
 def test_setup__cancelled__stops_and_gives_everything_back(kernel: Kernel, device: Device) -> None:
@@ -254,6 +255,47 @@ def test_fold__threads_backwards_and_tables__has_the_processors_bytes(
     monkeypatch.setenv(THREADS, "backwards")
     with Device(kernel, library) as device, key_of(kernel, chain(20)) as key:
         assert folded(device, key, 2**20)[0] == key.prepared(table_bytes=2**20, fold=True)
+
+
+def test_fold__key_with_tables__is_checked_without_them(kernel: Kernel, library: Path) -> None:
+    with Device(kernel, library) as device, key_of(kernel, chain(20)) as source:
+        outcome, key = kernel.load_prepared(source.prepared(table_bytes=2**20))
+        assert key is not None, outcome.message
+        assert folded(device, key)[0] == source.prepared(fold=True)
+        key.destroy()
+
+
+@pytest.mark.parametrize(
+    ("fault", "rows", "calls"),
+    [
+        ("astray", 8, range(2, 29, 3)),
+        ("wrong", 8, range(2, 29, 4)),
+        ("garbage", 8, range(2, 29, 8)),
+        ("astray", 32, range(2, 7, 2)),
+        ("wrong", 32, range(3, 7, 2)),
+    ],
+)
+def test_fold__wrong_point_from_a_call__is_never_in_a_key(
+    kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, fault: str, rows: int, calls: range
+) -> None:
+    """In the first place of a list; the key may be as it must be where nothing reads that, or the same point was there.
+
+    The first call opens the lists; 27 more make bases of a part of 8 places, 5 those of all of 32.
+    """
+    refused = []
+    with key_of(kernel, chain(rows)) as key:
+        expected = key.prepared(fold=True)
+        for number in calls:
+            monkeypatch.setenv(FAULTS, f"fold={fault}@{number}")
+            with Device(kernel, library) as device:
+                try:
+                    assert folded(device, key)[0] == expected, number
+                except Refused as error:
+                    refused.append((error.status, str(error)))
+    assert {status for status, _ in refused} == {"device_lost"}
+    assert all(message.startswith("GPU 0 (GPU in software) returned ") for _, message in refused)
+    assert all(message.endswith("make the key with --device cpu, and test the GPU") for _, message in refused)
+    assert len(refused) == len(calls) - (fault == "wrong" and rows == 8)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
