@@ -21,6 +21,7 @@ keys=$build/keys
 nvcc=${NVCC:-nvcc}
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
 LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the processor's
+GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
 
 # The kernel as an archive, with the compiler alone.
 build_kernel() {
@@ -131,6 +132,10 @@ measure() {
 measure_proofs() {
     measure "proof_$(basename "$1" .key)" "$build/gpu_proof" bench "$library" "$1" "$2"
     measure "gpu_prove_tput_$(basename "$1" .key)" "$build/gpu_proof" rate "$library" "$1" "$2"
+    # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
+    if [ "$(stat -c %s "$1")" -lt $GRAPH_KEY ]; then
+        measure "gpu_prove_tput_launches_$(basename "$1" .key)" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"
+    fi
 }
 
 stage_bench() {

@@ -266,6 +266,7 @@ static device_abi_status library_memory_create(library_key *key, uint32_t room_l
     if (!memory) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     device_queue *queue = &memory->proof.queues[0];
     memory->room_log2 = room_log2;
+    memory->proof.without_graph = !gpu_makes_graphs();
     proof_memory_plan(&memory->proof, &key->key, 1u << room_log2);
     proof_queues_create(&memory->proof);
     gpu_order(memory->proof.queues, PROOF_QUEUES);

@@ -5,7 +5,8 @@
  *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
  *   a         wires to the device, their digits, the multiplication over A
  *   b         the multiplication over B in G2, and in G1 where it was asked for
- * Where launching would take longer than what is launched, all but the copies to the device is one graph.
+ * Up to domains whose kernels take microseconds each, a batch as large as the one before it is one graph, but for the copies to the
+ * device.
  */
 #ifndef G16_DEVICE_PROOF_H
 #define G16_DEVICE_PROOF_H
@@ -161,8 +162,10 @@ typedef struct proof_memory {
     device_queue queues[PROOF_QUEUES];
     device_mark marks[PROOF_PLACES];
     device_graph graph;
-    uint32_t runs;        /* so far */
+    uint32_t graph_count; /* proofs that the graph makes */
+    int without_graph;    /* none could be made, or none is wanted */
     uint32_t room, count; /* proofs at most, and of the batch that runs */
+    uint32_t before;      /* of the batch before it; 0: there was none, or it was cancelled */
     device_msm_plan a_plan, b_plan, kz_plan; /* of `room` proofs */
     proof_sums sums;
     fr *wires, *a, *b, *c; /* of each proof; of the domain but for wires */
@@ -392,23 +395,29 @@ static inline int proof_compute(proof_memory *memory, const proof_key *key, cons
     return 1;
 }
 
-/* Makes the graph of proof_compute(). A failure is none of the proof's. */
+/* Makes the graph of proof_compute(), in the place of the one before. A failure is none of the proof's. */
 static inline void proof_capture(proof_memory *memory, const proof_key *key) {
     device_queue *queue = &memory->queues[PROOF_QUOTIENT];
-    if (!device_capture_begin(queue, &memory->graph)) return;
-    proof_compute(memory, key, NULL, NULL);
-    device_capture_end(queue, &memory->graph);
-    for (int i = 0; i < PROOF_QUEUES; i++) {
-        if (memory->queues[i].status != DEVICE_OK) device_graph_release(&memory->graph);
-        memory->queues[i].status = DEVICE_OK;
+    device_graph_release(&memory->graph);
+    if (device_capture_begin(queue, &memory->graph)) {
+        proof_compute(memory, key, NULL, NULL);
+        device_capture_end(queue, &memory->graph);
+        for (int i = 0; i < PROOF_QUEUES; i++) {
+            if (memory->queues[i].status != DEVICE_OK) device_graph_release(&memory->graph);
+            memory->queues[i].status = DEVICE_OK;
+        }
     }
+    memory->graph_count = memory->count;
+    memory->without_graph = !memory->graph.ready;
 }
 
-/* Whether there is a graph, for proofs alone: in a batch a launch takes long enough. It is made with the second proof: by then
- * all kernels are loaded, which a capture could not do. */
+/* Whether there is a graph of so many proofs, or one can be made. A memory keeps one, of the size that last came twice in a row: by then
+ * all kernels are loaded, which a capture could not do, and sizes that alternate cost no captures. */
 static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
-    if (memory->room == 1 && memory->runs == 1 && key->domain_log2 <= PROOF_GRAPH_LOG2) proof_capture(memory, key);
-    return memory->graph.ready;
+    if (memory->without_graph || key->domain_log2 > PROOF_GRAPH_LOG2) return 0;
+    if (memory->graph.ready && memory->graph_count == memory->count) return 1;
+    if (memory->before == memory->count) proof_capture(memory, key);
+    return memory->graph.ready && memory->graph_count == memory->count;
 }
 
 /* Of a graph only the whole is known; it counts as K and Z. */
@@ -438,7 +447,7 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
                             const int32_t *cancel) {
     int complete = 0;
     memory->count = count;
-    const int by_graph = proof_has_graph(memory, key) && !b1;
+    const int by_graph = !b1 && proof_has_graph(memory, key);
     proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
     if (witnesses) proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
     if (!device_is_cancelled(cancel)) {
@@ -451,7 +460,7 @@ static inline int proof_run(proof_memory *memory, const proof_key *key, device_a
         proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
     }
     for (int i = 0; i < PROOF_QUEUES; i++) device_finish(&memory->queues[i]);
-    if (memory->runs < UINT32_MAX) memory->runs++;
+    memory->before = complete ? count : 0;
     if (complete) {
         proof_times(memory, times, by_graph);
         proof_copy_sums(memory, sums, b1 != NULL);

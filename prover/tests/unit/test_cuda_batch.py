@@ -111,6 +111,34 @@ def test_prove_many__any_size_one_after_another__equals_the_processor(
             assert some_proofs(on_device, size, form) == expected[form][:size]
 
 
+@pytest.mark.parametrize("order", ["lazy", "eager"])
+def test_prove_many__size_that_comes_again__is_made_by_a_graph_of_that_size(
+    kernel: Kernel,
+    library: Path,
+    key: Key,
+    expected: dict[int, list[bytes]],
+    monkeypatch: pytest.MonkeyPatch,
+    order: str,
+) -> None:
+    """Sizes 3 and 4 share memory, and so the place of one graph, of which only the whole time is known."""
+    monkeypatch.setenv(ORDER, order)
+    with Device(kernel, library) as device, device.load(key) as on_device:
+        by_graph = []
+        for size in (3, 3, 4, 3):
+            stages: list[int] = []
+            assert on_device.prove_many(INPUTS[:size], stages=stages).status == "ok"
+            by_graph.append(stages[1] == 0)
+            assert some_proofs(on_device, size) == expected[RERANDOMISED][:size]
+        assert some_proofs(on_device, 3, CLASSICAL) == expected[CLASSICAL][:3]
+    assert by_graph == [False, True, False, False]
+    monkeypatch.setenv("GROTH16_CUDA_GRAPHS", "never")
+    with Device(kernel, library) as device, device.load(key) as on_device:
+        stages = []
+        for _ in range(2):
+            assert on_device.prove_many(INPUTS[:1], stages=stages).status == "ok"
+    assert min(stages[1], stages[9]) > 0
+
+
 def test_prove_many__of_the_limit_with_tables__equals_the_processor(
     kernel: Kernel, library: Path, key: Key, expected: dict[int, list[bytes]]
 ) -> None:
