@@ -76,7 +76,7 @@ static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t ind
     if (error == cudaSuccess) error = cudaRuntimeGetVersion(&runtime);
     if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &memory_bytes);
     if (error != cudaSuccess) return gpu_unavailable(message, error);
-    snprintf(info->name, sizeof info->name, "%s", properties.name);
+    snprintf(info->name, sizeof info->name, "%.127s", properties.name);
     info->index = index;
     info->capability_major = (uint32_t)properties.major;
     info->capability_minor = (uint32_t)properties.minor;
