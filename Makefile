@@ -50,13 +50,13 @@ redis-server: ## See to it that redis-server and openssl are installed (Debian, 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
 	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
 
-reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes; SAMPLE=1 one of them)
+reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes; SAMPLE=1 a small one)
 	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py $(if $(SAMPLE),--sample)
 
 ##@ Build
 
 .PHONY: native native-tests native-cuda native-checked native-compilers images image-cuda regenerate regenerate-check lock
-native: setup ## Build the kernel and install the prover, editable
+native: .state/members ## Build the kernel and install the prover, editable
 	@prover/scripts/native dev
 
 native-tests: native ## Build the kernel's test library
@@ -65,10 +65,10 @@ native-tests: native ## Build the kernel's test library
 native-cuda: native ## Build the library that proves on GPUs and put it beside the kernel (nvcc; minutes)
 	@prover/scripts/native cuda-library "$$($(PYTHON_BIN) -c 'from prover.kernel.device import installed_library as f; print(f())')"
 
-native-checked: setup ## Build the test library with invariants, ASan and UBSan
+native-checked: .state/members ## Build the test library with invariants, ASan and UBSan
 	@prover/scripts/native checked
 
-native-compilers: setup ## Build with gcc and clang, and for aarch64, warnings as errors
+native-compilers: .state/members ## Build with gcc and clang, and for aarch64, warnings as errors
 	@prover/scripts/native compilers
 
 images: ## Build the container images (Docker)
@@ -98,7 +98,7 @@ coverage: native-tests reference-fixtures ## Lines and branches that the tests r
 
 check: regenerate-check test ## The gate and the check of generated files
 
-lint: native ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
+lint: native .state/localnet ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
 	@shared/scripts/lint
 
 test-unit: native-tests redis-server ## Unit tests

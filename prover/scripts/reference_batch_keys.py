@@ -4,8 +4,8 @@ They go to <cache>/batch/ beside the published artefacts (see reference_fixtures
 reference gives it, with its text verifying key beside it (.vkey). Making all three takes a few minutes and about
 2 GB of memory; a finished key is never made again.
 
-The gate takes a sample (--sample): the smallest by the reference, the others by our own setup, which is several times
-as fast, in the generation that the reference writes and under the same names, in <cache>/batch-sample/.
+The gate takes a sample (--sample) in <cache>/batch-sample/: the three by our own setup, which is several times as fast,
+in the generation that the reference writes and under the same names, and a key for batches of two by the reference.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BatchKey:
     tree_height: int
     batch_size: int
     size_bytes: int | None
-    """None for those of our setup, which have another size."""
+    """None for those of the sample: our setup's have another size."""
 
     @property
     def arguments(self) -> list[str]:
@@ -61,8 +61,8 @@ BATCH_KEYS = (
 )
 
 
-BY_THE_REFERENCE = BATCH_KEYS[0]
-BY_OURSELVES = [replace(key, size_bytes=None) for key in BATCH_KEYS[1:]]
+BY_THE_REFERENCE = BatchKey("update_32_2", "update", "update", 32, 2, None)
+BY_OURSELVES = [replace(key, size_bytes=None) for key in BATCH_KEYS]
 """Who makes what in the sample."""
 PROVER = Path(sys.executable).with_name("prover")
 
@@ -130,17 +130,22 @@ def _make(keys: Iterable[BatchKey], folder: Path) -> None:
 
 def sample_dir() -> Path:
     """Folder with the three batch keys of the sample, made when absent; raises like batch_keys_dir."""
-    batch, sample = reference_fixtures.cache_root() / "batch", reference_fixtures.cache_root() / "batch-sample"
-    _make([BY_THE_REFERENCE], batch)
+    sample = _sample_root()
     with reference_fixtures.exclusive(sample):
-        for suffix in (".vkey", ".key"):
-            link = sample / f"{BY_THE_REFERENCE.stem}{suffix}"
-            if not link.is_symlink():  # others may be reading through it
-                link.symlink_to(Path("..", batch.name, link.name))
         for key in BY_OURSELVES:
             if not _is_complete(key, sample):
                 _run_setup(key, [str(PROVER), "setup", *key.our_arguments], sample)
     return sample
+
+
+def small_key() -> Path:
+    """The reference's key for batches of two, its text verifying key beside it; raises like batch_keys_dir."""
+    _make([BY_THE_REFERENCE], _sample_root() / "small")
+    return _sample_root() / "small" / f"{BY_THE_REFERENCE.stem}.key"
+
+
+def _sample_root() -> Path:
+    return reference_fixtures.cache_root() / "batch-sample"
 
 
 def tested_keys_dir() -> Path:
@@ -153,6 +158,7 @@ def tested_keys_dir() -> Path:
 def main() -> int:
     """Make what is missing; returns the exit status."""
     try:
+        small_key()
         print(tested_keys_dir() if "--sample" in sys.argv[1:] else batch_keys_dir())
     except ReferenceUnavailable as error:
         say(f"error: {error}")

@@ -22,7 +22,7 @@ import reference_fixtures
 from hypothesis import settings
 from kernel_library import BACKENDS
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
-from sampling import CHECKED
+from sampling import CHECKED, left_out
 
 from prover.cli import start as start_command
 from prover.settings import Settings
@@ -80,10 +80,15 @@ def reference_accounts_dir() -> Path:
 def reference_batch_keys_dir() -> Path:
     """Folder with the size-10 batch keys in the reference's form and names (minutes the first time).
 
-    The smallest is the reference's own in any case, the others with ZKC_FULL=1 or where `make reference-batch-keys`
-    made them.
+    They are the reference's own with ZKC_FULL=1 or where `make reference-batch-keys` made them.
     """
     return obtain(reference_batch_keys.tested_keys_dir)
+
+
+@pytest.fixture(scope="session")
+def reference_small_batch_key() -> Path:
+    """The reference's own key for batches of two, its text verifying key beside it."""
+    return obtain(reference_batch_keys.small_key)
 
 
 @pytest.fixture(scope="session")
@@ -176,12 +181,24 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     return settings
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it."""
+    """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it, and samples."""
     if CHECKED:
-        uses = ["testing_library" in getattr(item, "fixturenames", ()) and not shows_adx_alone(item) for item in items]
-        config.hook.pytest_deselected(items=[item for item, use in zip(items, uses, strict=True) if not use])
-        items[:] = [item for item, use in zip(items, uses, strict=True) if use]
+        keep(config, items, [item for item in items if uses_the_library(item) and not shows_adx_alone(item)])
+    dropped = left_out(items, config.getoption("randomly_seed", None))
+    keep(config, items, [item for item in items if item not in dropped])
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    """Deselects all other tests."""
+    config.hook.pytest_deselected(items=list(set(items) - set(kept)))
+    items[:] = kept
+
+
+def uses_the_library(item: pytest.Item) -> bool:
+    """Whether a test is one of the test library."""
+    return "testing_library" in getattr(item, "fixturenames", ())
 
 
 def shows_adx_alone(item: pytest.Item) -> bool:

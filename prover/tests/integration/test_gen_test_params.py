@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from golden_vectors import BATCH, PUBLISHED
-from in_process_service import VerifyingKeyOf, circuit, scalars
+from in_process_service import VerifyingKeyOf, circuit, open_store, scalars
 from independent_groth16 import holds
 from sampling import FULL
 
@@ -54,6 +54,15 @@ def test_made_up_request__of_a_published_circuit__is_proved(
 @pytest.mark.parametrize("name", sorted(BATCH) if FULL else ["batch_append_32_10"])
 def test_made_up_request__of_a_batch_circuit__is_proved(name: str, batch_keys: KeyStore, engine: Engine) -> None:
     assert_provable(name, batch_keys, engine)
+
+
+def test_made_up_request__of_a_small_batch__is_proved_under_the_key_of_the_reference(
+    reference_small_batch_key: Path, engine: Engine, verifying_key_of: VerifyingKeyOf
+) -> None:
+    store = open_store(reference_small_batch_key.parent, engine)
+    proof, inputs = assert_provable("batch_update_32_2", store, engine)
+    assert holds(verifying_key_of(store, "batch_update_32_2"), json.loads(proof), inputs)
+    store.close()
 
 
 def test_command__piped_into_prove__gives_a_proof(reference_keys_dir: Path) -> None:

@@ -69,6 +69,7 @@ def engine_of(backend: Backend, threads: int = 0) -> Engine:
 
 @pytest.mark.parametrize("backend", EVERY_BACKEND, ids=lambda b: b.name.lower())
 @pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.sampled(7)
 def test_prove__published_key_and_given_blinding__equals_the_golden_proof(
     reference_keys_dir: Path, name: str, backend: Backend
 ) -> None:

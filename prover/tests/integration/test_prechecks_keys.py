@@ -52,6 +52,7 @@ def assert_agreement(store: KeyStore, golden: RequestVector, faults: int) -> Non
 
 
 @pytest.mark.parametrize("golden", provable_with(PUBLISHED), ids=lambda golden: golden.name)
+@pytest.mark.sampled(18)
 def test_verdict__with_a_published_key__is_that_of_its_solver(published_keys: KeyStore, golden: RequestVector) -> None:
     assert_agreement(published_keys, golden, FAULTS)
 
@@ -74,6 +75,7 @@ async def test_batch__of_production_size__is_refused_for_its_fault_before_its_ke
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("golden", provable_with(BATCH), ids=lambda golden: golden.name)
+@pytest.mark.sampled(4)
 def test_verdict__with_a_batch_key__is_that_of_its_solver(batch_keys: KeyStore, golden: RequestVector) -> None:
     assert_agreement(batch_keys, golden, 2)
 

@@ -46,6 +46,7 @@ def engine_of(backend: Backend, threads: int = 0) -> Engine:
     [*((name, Backend.AUTO) for name in GOLDEN), *((GOLDEN[0], backend) for backend in BACKENDS)],
     ids=lambda value: value.name.lower() if isinstance(value, Backend) else value,
 )
+@pytest.mark.sampled(4)
 def test_prove__prepared_published_key__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend
 ) -> None:
@@ -67,6 +68,7 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
     [(GOLDEN[0], Backend.AUTO, 64), (GOLDEN[0], Backend.ADX, 12), ("non-inclusion_40_1", Backend.AUTO, 24)],
     ids=str,
 )
+@pytest.mark.sampled(1)
 def test_prove__published_key_with_tables__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, backend: Backend, mebibytes: int
 ) -> None:
@@ -89,6 +91,7 @@ def test_prove__published_key_with_tables__gives_the_golden_proof(
 @pytest.mark.parametrize(
     ("name", "mebibytes"), [(GOLDEN[0], 0), (GOLDEN[0], 64), ("mainnet_inclusion_26_1", 0)], ids=str
 )
+@pytest.mark.sampled(1)
 def test_prove__published_key_folded__gives_the_golden_proof(
     reference_keys_dir: Path, tmp_path: Path, name: str, mebibytes: int
 ) -> None:
@@ -132,6 +135,7 @@ def test_prove__prepared_key_of_the_later_generation__equals_the_source(
 
 
 @pytest.mark.reference_batch_keys
+@pytest.mark.sampled(0)
 def test_prove__prepared_batch_key__equals_the_source(reference_batch_keys_dir: Path, tmp_path: Path) -> None:
     vector = vector_named(BATCH)
     source = reference_batch_keys_dir / circuit(vector.circuit).earlier_key_file

@@ -103,11 +103,11 @@ def test_setup__batch_append__key_proves_a_made_up_request(tmp_path: Path) -> No
     assert answer.returncode == 0, answer.stderr.decode()  # a proof is verified before it is printed
 
 
-def test_text_verifying_key__of_a_reference_key__is_the_file_of_the_reference(reference_batch_keys_dir: Path) -> None:
-    text = (reference_batch_keys_dir / "update_32_10.vkey").read_text().strip()
+def test_text_verifying_key__of_a_reference_key__is_the_file_of_the_reference(reference_small_batch_key: Path) -> None:
+    text = reference_small_batch_key.with_suffix(".vkey").read_text().strip()
     with Engine() as engine, engine.load_verifying_key(bytes(map(int, text[1:-1].split(" ")))) as key:
         assert text_form(key) == text
-        assert key.write() in (reference_batch_keys_dir / "update_32_10.key").read_bytes()
+        assert key.write() in reference_small_batch_key.read_bytes()
 
 
 def test_inspect__of_keys_made_here__marks_them(small_key: tuple[Path, Path], tmp_path: Path) -> None:
@@ -205,6 +205,7 @@ def wait_for_stage(stage: str, folder: Path, process: subprocess.Popen[bytes]) -
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("stage", ["compiling", "running"])
+@pytest.mark.sampled(2)
 def test_setup__stopped_by_a_signal__leaves_the_old_file_and_no_other(
     tmp_path: Path, number: int, code: int, stage: str
 ) -> None:

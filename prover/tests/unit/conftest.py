@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from device_library import Device
-from kernel_library import Kernel
+from kernel_library import Kernel, runs
 
 from prover.kernel.engine import Engine
 
@@ -17,6 +18,21 @@ def engine() -> Iterator[Engine]:
     """An engine with one thread; modules that need another have their own."""
     with Engine(threads=1) as engine:
         yield engine
+
+
+@pytest.fixture(scope="module")
+def hooks(testing_library: Path, request: pytest.FixtureRequest) -> Any:
+    """The hooks of the test library that the `ffi` of a module declares; modules that need others have their own."""
+    return request.module.ffi.dlopen(str(testing_library))
+
+
+@pytest.fixture(params=["portable", "adx", "avx512", "ifma"])
+def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
+    """A backend that the test library runs here, IFMA in emulation too."""
+    name = str(request.param)
+    if not runs(testing_library, name):
+        pytest.skip(f"the {name} backend does not run on this processor")
+    return name
 
 
 # ---- of tests of the CUDA code ------------------------------------------------------------------------------

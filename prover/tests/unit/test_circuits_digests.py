@@ -28,6 +28,7 @@ def digest_of(rows: tuple[tuple[int, ...], ...]) -> str:
 
 
 @pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.sampled(20)
 def test_compile__circuit_of_the_vectors__equals_the_reference_compiler(name: str) -> None:
     compiled = compile_circuit(circuit_named(name))
     expected = {key: value for key, value in STATISTICS[name].items() if key != "shape"}
@@ -35,6 +36,7 @@ def test_compile__circuit_of_the_vectors__equals_the_reference_compiler(name: st
 
 
 @pytest.mark.parametrize("name", ["v2_combined_32_40_2_1", "batch_append_4_3", "batch_address-append_4_3"])
+@pytest.mark.sampled(1)
 def test_compile__without_repetition__gives_the_same_system(name: str) -> None:
     compiled = compile_circuit(circuit_named(name), repeat=False)
     expected = {key: value for key, value in STATISTICS[name].items() if key != "shape"}
@@ -42,6 +44,7 @@ def test_compile__without_repetition__gives_the_same_system(name: str) -> None:
 
 
 @pytest.mark.parametrize("width", POSEIDON["parameters"])
+@pytest.mark.sampled(6)
 def test_poseidon_parameters__of_every_width__equal_the_vectors(width: str) -> None:
     expected = POSEIDON["parameters"][width]
     made = parameters(int(width) - 1)

@@ -185,6 +185,7 @@ def test_hint_ids__of_all_names__equal_the_vectors() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 13))
+@pytest.mark.sampled(6)
 def test_poseidon__inputs_of_the_vectors__give_their_hash(size: int) -> None:
     system, wires = system_with(*(f"X{i}" for i in range(size)))
     result = poseidon(*wires)
@@ -249,6 +250,7 @@ def test_compile__impossible_size__is_refused_at_once(circuit: CircuitId, error:
 
 @pytest.mark.parametrize("kind", CircuitKind)
 @pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.sampled(8)
 def test_compile__smallest_and_odd_sizes__give_a_system(kind: CircuitKind, version: int) -> None:
     if kind.is_batch:
         version = 2

@@ -240,6 +240,7 @@ def solver_of(hooks: Hooks, circuit: CircuitId) -> ConstraintSystem:
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("whole", WHOLE, ids=lambda whole: str(whole.circuit))
+@pytest.mark.sampled(5)
 def test_circuit__without_any_one_constraint__accepts_what_it_rejects(whole: Whole, testing_library: Path) -> None:
     mutants, solver = Mutants(whole), solver_of(Hooks(testing_library), whole.circuit)
     program = mutants.program

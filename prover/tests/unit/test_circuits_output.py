@@ -77,6 +77,7 @@ def test_constraint_system__tiny_circuit__equals_the_golden_bytes() -> None:
         (CircuitKind.BATCH_ADDRESS_APPEND, 40, 10),
     ],
 )
+@pytest.mark.sampled(1)
 def test_constraint_system__batch_circuit__is_as_long_as_the_reference_writes_it(
     kind: CircuitKind, height: int, size: int
 ) -> None:

@@ -41,6 +41,7 @@ def test_heads__of_several_kinds__follow_their_prefixes() -> None:
     ],
     ids=str,
 )
+@pytest.mark.sampled(1)
 def test_constraint_system__converted_to_0_14__equals_what_that_generation_compiles(circuit: CircuitId) -> None:
     earlier = constraint_system_bytes(compile_circuit(circuit, GENERATION_08))
     assert gnark_conversion.convert_constraint_system(earlier) == later_constraint_system_bytes(

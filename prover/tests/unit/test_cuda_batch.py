@@ -94,6 +94,7 @@ def keys_until_full(device: Device, key: Key) -> list[DeviceKey]:
 
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
 @pytest.mark.parametrize("form", [CLASSICAL, RERANDOMISED])
+@pytest.mark.sampled(2, checked=1)
 def test_prove_many__any_size_one_after_another__equals_the_processor(
     kernel: Kernel,
     library: Path,
@@ -152,6 +153,7 @@ def test_prove_many__of_the_limit_with_tables__equals_the_processor(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.sampled(3, checked=2)
 def test_prove_many__every_point_form_and_folded_keys__equals_the_processor(
     testing_library: Path, library: Path, expected: dict[int, list[bytes]], backend: str, fold: bool
 ) -> None:

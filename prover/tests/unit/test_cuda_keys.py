@@ -94,6 +94,7 @@ def flat(point: Any) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("order", ["forwards", "backwards"])
 @pytest.mark.parametrize("expected", [0, 10**6], ids=["small table", "larger table"])
+@pytest.mark.sampled(2, checked=1)
 def test_multiples__of_edge_scalars__are_those_of_the_curve(
     library: Path, monkeypatch: pytest.MonkeyPatch, order: str, expected: int
 ) -> None:
@@ -157,6 +158,7 @@ def test_transform__of_points_with_equal_opposite_and_infinite_ones__is_its_defi
 
 @pytest.mark.parametrize("order", ["forwards", "backwards"])
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.sampled(3, checked=1)
 def test_setup__on_the_device__gives_the_golden_key_and_the_processors(
     testing_library: Path, library: Path, monkeypatch: pytest.MonkeyPatch, backend: str, order: str
 ) -> None:
@@ -197,6 +199,7 @@ def test_setup__wire_in_no_row__is_refused_as_by_the_processor(kernel: Kernel, d
 
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.parametrize(("fault", "status"), [("out_of_memory", "device_out_of_memory"), ("lost", "device_lost")])
+@pytest.mark.sampled(6, checked=3)
 def test_setup__fault_at_any_call__is_typed_and_leaves_nothing_taken(
     kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str, number: int
 ) -> None:
@@ -215,6 +218,7 @@ def test_setup__fault_at_any_call__is_typed_and_leaves_nothing_taken(
 
 @pytest.mark.parametrize("number", range(3, 9))
 @pytest.mark.parametrize("fault", ["wrong", "astray", "garbage"])
+@pytest.mark.sampled(4, checked=2)
 def test_setup__wrong_point_in_any_list__is_never_in_a_key(
     kernel: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch, fault: str, number: int
 ) -> None:
@@ -300,6 +304,7 @@ def test_fold__wrong_point_from_a_call__is_never_in_a_key(
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize(("fault", "status"), [("out_of_memory", "device_out_of_memory"), ("lost", "device_lost")])
+@pytest.mark.sampled(3, checked=2)
 def test_fold__fault_at_a_call__is_typed_and_leaves_nothing_taken(
     kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, fault: str, status: str, number: int
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -29,11 +28,6 @@ int32_t t_cuda_digits(int32_t *digits, const uint8_t *values, uint32_t count, ui
 int32_t t_cuda_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
 int32_t t_cuda_msm_g2(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
 """)
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
 
 
 def montgomery(value: int, modulus: int) -> bytes:
@@ -118,6 +112,7 @@ def test_digits__any_window__recombine_and_stay_in_range(hooks: Any, scalars: li
     [(GROUPS[0], shape) for shape in SHAPES] + [(GROUPS[1], shape) for shape in (SHAPES if FULL else SHAPES[1::2])],
     ids=lambda value: value.name if isinstance(value, Group) else str(value),
 )
+@pytest.mark.sampled(5, checked=2)
 def test_msm__every_shape_and_edge_scalars__equals_py_ecc(
     hooks: Any, group: Group, shape: tuple[int, int, int]
 ) -> None:
@@ -130,6 +125,7 @@ def test_msm__every_shape_and_edge_scalars__equals_py_ecc(
 
 @any_group
 @pytest.mark.parametrize("count", [0, 1, 2, 129])
+@pytest.mark.sampled(4, checked=3)
 def test_msm__odd_counts__equals_py_ecc(hooks: Any, group: Group, count: int) -> None:
     generator = random.Random(count)
     exponents = [1 + i % 40 for i in range(count)]
@@ -141,6 +137,7 @@ def test_msm__odd_counts__equals_py_ecc(hooks: Any, group: Group, count: int) ->
 
 @pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
 @pytest.mark.parametrize(("count", "sets"), [(8192 + 90, 0), (300, 13)])
+@pytest.mark.sampled(2, checked=1)
 def test_msm__more_bases_than_a_tile_or_few_buckets__joins_the_pieces_of_long_ones(
     hooks: Any, order: int, count: int, sets: int
 ) -> None:
@@ -156,6 +153,7 @@ def test_msm__more_bases_than_a_tile_or_few_buckets__joins_the_pieces_of_long_on
     [(GROUPS[0], shape, 5 + i) for i, shape in enumerate(SHAPES)] + [(GROUPS[1], SHAPES[i], 4 + i) for i in (1, 4)],
     ids=lambda value: value.name if isinstance(value, Group) else str(value),
 )
+@pytest.mark.sampled(4, checked=2)
 def test_msm__several_at_once_with_edge_scalars__each_equals_py_ecc(
     hooks: Any, group: Group, shape: tuple[int, int, int], room: int
 ) -> None:
@@ -168,6 +166,7 @@ def test_msm__several_at_once_with_edge_scalars__each_equals_py_ecc(
 
 
 @pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
+@pytest.mark.sampled(1)
 def test_msm__several_at_once_over_tiles_and_long_buckets__each_equals_py_ecc(hooks: Any, order: int) -> None:
     group, count = GROUPS[0], 8192 + 30
     exponents = [1 + i % 7 for i in range(count)]

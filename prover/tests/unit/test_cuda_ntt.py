@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -37,11 +36,6 @@ int32_t t_cuda_ntt(uint8_t *values, const uint8_t *table, const t_ntt_shape *sha
 int32_t t_cuda_quotient(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale,
                         const t_ntt_shape *shape);
 """)
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
 
 
 def memory(values: list[int]) -> bytes:
@@ -115,6 +109,7 @@ def transform(hooks: Any, values: list[int], shape: tuple[int, int, int, int], s
 
 
 @any_shape
+@pytest.mark.sampled(12, checked=6)
 def test_ntt__every_division_into_passes__equals_the_definition(hooks: Any, shape: tuple[int, int, int, int]) -> None:
     log2 = shape[0]
     omega, psi = root(log2), root(log2 + 1)
@@ -127,6 +122,7 @@ def test_ntt__every_division_into_passes__equals_the_definition(hooks: Any, shap
 
 
 @any_shape
+@pytest.mark.sampled(6, checked=4)
 def test_ntt__several_at_once__each_is_the_one_alone(hooks: Any, shape: tuple[int, int, int, int]) -> None:
     generator = random.Random(shape[0])
     rows = [sample(shape[0])] + [[generator.randrange(R) for _ in range(1 << shape[0])] for _ in range(2)]
@@ -147,6 +143,7 @@ def quotient_by_definition(a: list[int], b: list[int], c: list[int], log2: int) 
 
 @any_shape
 @pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.sampled(12, checked=6)
 def test_quotient__of_satisfied_constraints__divides_by_the_vanishing_polynomial(
     hooks: Any, shape: tuple[int, int, int, int], count: int
 ) -> None:

@@ -97,6 +97,7 @@ def refusal(call: Callable[[], object]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("generation", list(KEYS))
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.sampled(3, checked=2)
 def test_prove__golden_blinding_on_every_point_form__equals_the_golden_proof(
     testing_library: Path, library: Path, backend: str, generation: str
 ) -> None:
@@ -112,6 +113,7 @@ def test_prove__golden_blinding_on_every_point_form__equals_the_golden_proof(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("fold", [False, True])
+@pytest.mark.sampled(3, checked=1)
 def test_prove__prepared_keys_with_tables_and_folded__equals_the_processor(
     testing_library: Path, library: Path, backend: str, fold: bool
 ) -> None:

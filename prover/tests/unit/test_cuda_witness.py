@@ -133,6 +133,7 @@ CHECKED = ("inclusion_32_1.key", "mainnet_inclusion_26_1.key", "non-inclusion_40
     "name",
     [pytest.param(name, marks=() if name in CHECKED else pytest.mark.unchecked) for name in sorted(KEY_FILES.values())],
 )
+@pytest.mark.sampled(6, checked=2)
 def test_chains__published_key_and_any_inputs__are_solved_as_by_the_processor(
     hooks: Hooks, reference_keys_dir: Path, name: str
 ) -> None:
@@ -171,6 +172,7 @@ def spoiled(inputs: list[int], place: int) -> list[int]:
 @pytest.mark.unchecked
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("vector", ONE_OF_EACH, ids=lambda vector: vector.name)
+@pytest.mark.sampled(1)
 def test_chains__batch_request__one_chain_per_path_and_the_processors_verdict(
     hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_batch_keys_dir: Path, vector: RequestVector
 ) -> None:

@@ -59,6 +59,7 @@ def assert_same_proofs(key: Key, on_device: DeviceKey, inputs: bytes) -> None:
 @pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("generation", ["0_8", "0_14"])
 @pytest.mark.parametrize("order", ["", "lazy", "eager"])
+@pytest.mark.sampled(4, checked=2)
 def test_prove__witness_on_the_device__equals_the_processor(
     kernel: Kernel, library: Path, monkeypatch: pytest.MonkeyPatch, generation: str, order: str
 ) -> None:

@@ -36,6 +36,7 @@ def test_encode_cbor__decoded_system__is_unchanged() -> None:
 @pytest.mark.parametrize(
     "circuit", ["v1_inclusion_26_1", "v2_inclusion_32_1", "v2_non-inclusion_40_1", "v1_combined_26_26_1_1"]
 )
+@pytest.mark.sampled(2)
 def test_convert_key__published_key__has_the_instructions_of_generation_014(
     hooks: Hooks, reference_keys_dir: Path, circuit: str
 ) -> None:

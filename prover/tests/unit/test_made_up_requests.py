@@ -51,6 +51,7 @@ def made_up(circuit: CircuitId, seed: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("circuit", SHAPES, ids=str)
+@pytest.mark.sampled(8)
 def test_request__of_any_shape__satisfies_its_circuit_and_a_changed_one_does_not(circuit: CircuitId) -> None:
     compiled = compile_circuit(circuit)
     inputs = circuit_inputs(made_up(circuit, "any"))

@@ -146,6 +146,7 @@ def test_published_verifying_key__alone__encodes_as_gnark_and_verifies(kernel: K
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("name", ["inclusion_32_1", "non-inclusion_40_1", "mainnet_inclusion_26_1"])
+@pytest.mark.sampled(3)
 def test_published_key__whole_file__has_the_golden_numbers(kernel: Kernel, reference_keys_dir: Path, name: str) -> None:
     golden = vectors(f"{name}.json")
     data = (reference_keys_dir / f"{name}.key").read_bytes()
@@ -182,6 +183,7 @@ SMALLEST, *OTHERS = KINDS_OF_FILES if FULL else ("inclusion_32_1", "non-inclusio
 
 
 @pytest.mark.parametrize("name", [SMALLEST, *(pytest.param(name, marks=pytest.mark.unchecked) for name in OTHERS)])
+@pytest.mark.sampled(3, checked=1)
 def test_published_key__by_its_content__has_the_kind_of_its_name(
     kernel: Kernel, reference_keys_dir: Path, name: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -40,19 +39,6 @@ ffi = cffi.FFI()
 ffi.cdef("int32_t t_processor_runs(const char *backend);")
 for backend_name in BACKENDS:
     ffi.cdef(DECLARATIONS.format(b=backend_name))
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, hooks: Any) -> str:
-    name = str(request.param)
-    if not hooks.t_processor_runs(name.encode()):
-        pytest.skip(f"the {name} backend does not run on this processor")
-    return name
 
 
 def encode(scalars: list[int]) -> bytes:
@@ -181,6 +167,7 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
+@pytest.mark.sampled(14, checked=6)
 def test_msm__cut_windows_and_edge_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, cut: tuple[int, int]
 ) -> None:
@@ -192,6 +179,7 @@ def test_msm__cut_windows_and_edge_scalars__equals_py_ecc(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
+@pytest.mark.sampled(14, checked=6)
 def test_msm__cut_windows_of_random_and_equal_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, cut: tuple[int, int]
 ) -> None:
@@ -234,6 +222,7 @@ def table_sum(
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.sampled(28, checked=14)
 def test_table__any_shape_and_edge_scalars__equals_py_ecc(
     hooks: Any, backend: str, group: Group, shape: tuple[int, int, int]
 ) -> None:

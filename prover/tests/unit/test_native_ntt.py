@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -15,25 +14,11 @@ BACKENDS = ("portable", "adx", "avx512", "ifma")
 INVERSE, FORWARD, TO_COSET = 0, 1, 2
 
 ffi = cffi.FFI()
-ffi.cdef("int32_t t_processor_runs(const char *backend);")
 for backend_name in BACKENDS:
     ffi.cdef(
         f"int32_t t_ntt_{backend_name}(uint8_t *values, uint32_t log2, uint32_t step);"
         f"void t_ntt_psi_{backend_name}(uint8_t *out, uint32_t log2);"
     )
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, hooks: Any) -> str:
-    name = str(request.param)
-    if not hooks.t_processor_runs(name.encode()):
-        pytest.skip(f"the {name} backend does not run on this processor")
-    return name
 
 
 def transform(hooks: Any, backend: str, values: list[int], log2: int, *steps: int) -> list[int]:

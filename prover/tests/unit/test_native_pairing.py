@@ -122,6 +122,7 @@ def test_subgroup_test__of_points_of_the_twist__equals_multiplication_by_r(
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("order", [10069, 5864401, 10069 * 5864401, 1875725156269, R * 10069])
+@pytest.mark.sampled(5)
 def test_subgroup_test__of_points_of_small_order__refuses_them(arithmetic: Arithmetic, order: int) -> None:
     small: list[Any] = []
     for i in range(1, 40):

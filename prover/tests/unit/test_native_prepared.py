@@ -55,6 +55,7 @@ def test_prepared__whole_file__proves_like_its_source(kernel: Kernel, generation
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(6, checked=4)
 def test_prepared__sealed_file_with_wrong_words__is_refused_or_safe_to_prove_with(kernel: Kernel, seed: int) -> None:
     """Words of everything but points are overwritten under right checksums. No false proof comes out of it."""
     choose = random.Random(seed)

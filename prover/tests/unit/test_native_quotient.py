@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -14,25 +13,11 @@ BACKENDS = ("portable", "adx", "avx512", "ifma")
 WHOLE, CUT = 1, 3  # threads
 
 ffi = cffi.FFI()
-ffi.cdef("int32_t t_processor_runs(const char *backend);")
 for backend_name in BACKENDS:
     ffi.cdef(
         f"int32_t t_quotient_{backend_name}(uint8_t *vectors, uint32_t log2, uint32_t constraints, uint32_t folded,"
         " uint32_t threads);"
     )
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, hooks: Any) -> str:
-    name = str(request.param)
-    if not hooks.t_processor_runs(name.encode()):
-        pytest.skip(f"the {name} backend does not run on this processor")
-    return name
 
 
 def quotient(
@@ -67,6 +52,7 @@ def test_quotient__cut__equals_that_of_whole_vectors(hooks: Any, backend: str, l
 
 @pytest.mark.parametrize("kinds", [["zero"] * 3, ["largest"] * 3, ["largest", "zero", "random"]], ids="-".join)
 @pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.sampled(12, checked=4)
 def test_quotient__cut_and_edge_values__equals_that_of_whole_vectors(
     hooks: Any, backend: str, kinds: list[str], folded: bool
 ) -> None:
@@ -79,6 +65,7 @@ def test_quotient__cut_and_edge_values__equals_that_of_whole_vectors(
 # 17/32 of the places are one large part and the smallest one; 31/32 are rounded up to the whole coset.
 @pytest.mark.parametrize("thirty_seconds", [16, 17, 19, 22, 27, 30, 31])
 @pytest.mark.parametrize("log2", [11, 13, pytest.param(15, marks=pytest.mark.unchecked)])
+@pytest.mark.sampled(28, checked=10)
 def test_quotient__folded_and_cut__equals_that_of_whole_vectors(
     hooks: Any, backend: str, log2: int, thirty_seconds: int
 ) -> None:

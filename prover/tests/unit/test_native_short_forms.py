@@ -42,6 +42,7 @@ CHECKED = ("inclusion_32_1.key", "mainnet_inclusion_26_1.key", "non-inclusion_40
     "name",
     [pytest.param(name, marks=() if name in CHECKED else pytest.mark.unchecked) for name in sorted(KEY_FILES.values())],
 )
+@pytest.mark.sampled(9, checked=2)
 def test_short_forms__published_key_and_any_inputs__change_no_row(
     hooks: Hooks, reference_keys_dir: Path, name: str
 ) -> None:
@@ -56,6 +57,7 @@ def test_short_forms__published_key_and_any_inputs__change_no_row(
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("name", BATCH_FILES)
+@pytest.mark.sampled(1)
 def test_short_forms__batch_key_and_any_inputs__change_no_row(
     hooks: Hooks, reference_batch_keys_dir: Path, name: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import cffi
@@ -21,11 +20,6 @@ int32_t t_pool_run(uint32_t threads, uint32_t entries, const uint32_t *counts, c
 int32_t t_pool_share(uint32_t threads, uint32_t *shares);
 int32_t t_pool_callers(uint32_t threads, uint32_t callers, uint32_t rounds);
 """)
-
-
-@pytest.fixture(scope="module")
-def hooks(testing_library: Path) -> Any:
-    return ffi.dlopen(str(testing_library))
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 3, 8])

@@ -222,6 +222,7 @@ def test_solve__golden_request__gives_the_golden_wires(
 
 @pytest.mark.reference_batch_keys
 @pytest.mark.parametrize("vector", provable_with(BATCH), ids=lambda vector: vector.name)
+@pytest.mark.sampled(4)
 def test_solve__golden_batch_request__gives_the_golden_wires(
     hooks: Hooks, keys: dict[Path, ConstraintSystem], reference_batch_keys_dir: Path, vector: RequestVector
 ) -> None:

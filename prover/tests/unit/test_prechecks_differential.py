@@ -139,6 +139,7 @@ def with_hashes_of(circuit: CircuitId, inputs: list[int]) -> list[int]:
 
 
 @any_case
+@pytest.mark.sampled(13)
 def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: CircuitId, generation: Generation) -> None:
     inputs = list(valid_inputs(circuit))
     assert with_hashes_of(circuit, inputs) == inputs
@@ -147,6 +148,7 @@ def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: Circu
 
 
 @any_case
+@pytest.mark.sampled(13)
 def test_verdict__after_any_one_input_changed__is_that_of_the_solver(
     hooks: Hooks, circuit: CircuitId, generation: Generation
 ) -> None:
