@@ -15,7 +15,11 @@ from independent_groth16 import IndependentKey
 from prometheus_client import CollectorRegistry
 
 from prover.http.state import STATE, ServerState
-from prover.kernel.engine import Engine
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.keys import prepared
+from prover.keys.preparation import PreparedKeys
+from prover.keys.prepared import Digests
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.queue.connection import RedisConnection
@@ -60,9 +64,20 @@ async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
         await asyncio.sleep(0.005)
 
 
-def open_store(directory: Path, engine: Engine) -> KeyStore:
+class SharedForms(PreparedKeys):
+    """Prepared forms for several processes: the first that needs a key makes its form, the others wait and map it."""
+
+    def load(
+        self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+    ) -> LoadedKey:
+        """Map the prepared form, made before if there is none."""
+        prepared.prepare(engine, source, self.folder, cancel=cancel)
+        return super().load(engine, source, cancel, accepted)
+
+
+def open_store(directory: Path, engine: Engine, prepared_keys: PreparedKeys | None = None) -> KeyStore:
     """A key store with metrics of its own."""
-    return KeyStore(directory, engine, Metrics(CollectorRegistry()))
+    return KeyStore(directory, engine, Metrics(CollectorRegistry()), prepared_keys=prepared_keys)
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ from in_process_service import (
     Client,
     Listen,
     Serve,
+    SharedForms,
     StoreFor,
     VerifyingKeyOf,
     circuit,
@@ -30,6 +31,7 @@ from prover.http.app import Listener, create_app
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.preparation import PreparedKeys
 from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
@@ -55,9 +57,18 @@ def keys_dir(reference_keys_dir: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="session")
-def published_keys(keys_dir: Path, engine: Engine) -> Iterator[KeyStore]:
+def shared_forms(tmp_path_factory: pytest.TempPathFactory) -> PreparedKeys:
+    """Prepared forms of keys, made once in a run of tests, whatever the number of its processes."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return SharedForms(folder / "prepared-keys")
+
+
+@pytest.fixture(scope="session")
+def published_keys(keys_dir: Path, engine: Engine, shared_forms: PreparedKeys) -> Iterator[KeyStore]:
     """The 18 published keys, loaded on first use."""
-    store = open_store(keys_dir, engine)
+    store = open_store(keys_dir, engine, shared_forms)
     yield store
     store.close()
 
