@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -217,15 +218,14 @@ def report(outcome: Outcome, console: Console) -> None:
         )
 
 
-def keys_in(folder: Path, *, with_batches: bool) -> Path:
-    """A folder with the published keys and the three small batch keys, these ready to be mapped if they are used."""
+def keys_in(folder: Path, names: Iterable[str]) -> Path:
+    """A folder with the published keys and the three small batch keys, those of these circuits ready to be mapped."""
     batches = reference_batch_keys.tested_keys_dir()
     for source in (reference_fixtures.proving_keys_dir(), batches):
         for key in source.glob("*.key"):
             (folder / key.name).symlink_to(key)
-    if with_batches:
-        words = [word for name in sorted(BATCH) for word in ("--circuit", name)]
-        subprocess.run([PROVER, "keys", "prepare", "--keys-dir", folder, *words], check=True, stdout=sys.stderr)
+    words = [word for name in sorted(names) for word in ("--circuit", name)]
+    subprocess.run([PROVER, "keys", "prepare", "--keys-dir", folder, *words], check=True, stdout=sys.stderr)
     return folder
 
 
@@ -249,7 +249,8 @@ def main() -> int:
     parser.add_argument("--logs", type=Path, help="folder for logs and data that are to be kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as keys, tempfile.TemporaryDirectory() as data:
-        keys_dir = keys_in(Path(keys), with_batches=options.batch_proofs > 0)
+        batches = BATCH if options.batch_proofs else frozenset()
+        keys_dir = keys_in(Path(keys), batches | set(options.circuits.split(",")))
         folder = options.logs or Path(data)
         folder.mkdir(parents=True, exist_ok=True)
         outcome = run(options, keys_dir, folder)
