@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -142,8 +143,8 @@ async def without_length(request: web.Request, data: bytes) -> web.StreamRespons
 
 
 @contextmanager
-def running(server: KeyServer) -> Iterator[KeyServer]:
-    """Serve during the block; sets ``server.url``."""
+def running(server: KeyServer, tls: ssl.SSLContext | None = None) -> Iterator[KeyServer]:
+    """Serve during the block, over ``tls`` if that is given; sets ``server.url``."""
     loop = asyncio.new_event_loop()
     ready = threading.Event()
 
@@ -153,8 +154,8 @@ def running(server: KeyServer) -> Iterator[KeyServer]:
         app.router.add_route("*", "/keys/{name}", server.file)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/keys"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/keys"
         return runner
 
     def run() -> None:

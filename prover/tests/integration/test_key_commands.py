@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from faulty_key_server import KeyServer, running, silent, status, truncated
 from in_process_service import circuit
+from redis_server import Certificates
 
 from prover.cli.keys_verify import verify_selection
 from prover.keys.selection import CircuitSelection
@@ -76,6 +78,23 @@ def test_download__then_verify__finds_published_keys_good(prover: Prover, server
     assert found["ok"] is True
     assert [(key["circuit"], key["verdict"]) for key in found["keys"]] == [(SMALL.name, "good"), (OTHER.name, "good")]
     assert found["keys"][0]["detail"] == "SHA-256, structure, a proof"
+
+
+def test_download__over_tls__takes_keys_from_servers_that_the_certificates_of_the_system_vouch_for(
+    prover: Prover, server: KeyServer, environment: dict[str, str], tmp_path: Path
+) -> None:
+    certificates = Certificates.make(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificates.certificate, certificates.key)
+    with running(KeyServer(server.files), tls) as secure:
+        words = ("download", "--circuit", SMALL.name, "--download-url", secure.url, "--max-retries", "1")
+        refused = prover(*words)
+        assert refused.returncode == 69
+        assert "CERTIFICATE_VERIFY_FAILED" in refused.stderr
+        environment["SSL_CERT_FILE"] = str(certificates.authority)
+        answer = prover(*words)
+        assert answer.returncode == 0, answer.stderr
+    assert prover.names() == {SMALL.key_file, "CHECKSUM"}
 
 
 @pytest.mark.parametrize("command", [("download",), ("keys", "download")])

@@ -1,12 +1,30 @@
-"""What a server without a queue does not import: it starts sooner and is smaller."""
+"""What a server without a queue leaves out at its start: it is there sooner and is smaller."""
 
+import os
 import subprocess
 import sys
 
-LEFT_OUT = ("numpy", "redis", "arq")
+LEFT_OUT = ("numpy", "redis", "arq", "rich", "prover.keys.download", "prover.http.openapi", "prover.circuits.catalogue")
 
 
-def test_standalone_server__imported__leaves_out_what_only_queues_and_compilers_need() -> None:
-    code = f"import sys, prover.cli.serve; sys.exit(', '.join(m for m in {LEFT_OUT!r} if m in sys.modules) or None)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, f"imported: {result.stderr}"
+def run(code: str) -> list[str]:
+    """Import the command as its users do, then run ``code``; the words that it prints."""
+    start = "import os, sys; from prover.cli.main import cli; cli.get_command(None, 'start'); "
+    environment = os.environ | {"SSL_CERT_FILE": "/given"}
+    answer = subprocess.run([sys.executable, "-c", start + code], capture_output=True, text=True, env=environment)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.split()
+
+
+def test_standalone_server__imported__leaves_out_what_only_others_need() -> None:
+    assert run(f"print(*(name for name in {LEFT_OUT!r} if name in sys.modules))") == []
+
+
+def test_command__imported__has_read_no_certificates_and_kept_what_it_made_from_the_collector() -> None:
+    asked = "import gc; from aiohttp import connector; print(gc.get_freeze_count() > 10_000, "
+    assert run(asked + "connector._SSL_CONTEXT_VERIFIED.get_ca_certs())") == ["True", "[]"]
+
+
+def test_command__imported__leaves_collector_and_variables_as_they_were() -> None:
+    asked = "import gc; print(gc.isenabled(), os.environ['SSL_CERT_FILE'], 'PYDANTIC_DISABLE_PLUGINS' in os.environ)"
+    assert run(asked) == ["True", "/given", "False"]

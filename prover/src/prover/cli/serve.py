@@ -9,14 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prover.cli.download_display import LogLines
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.state import ServerState
 from prover.kernel.engine import Engine, kernel_version
 from prover.keys.catalogue import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
 from prover.keys.checksums import read_pinned_manifest
-from prover.keys.download import DownloadSource, download_keys
 from prover.keys.memory import key_budget_bytes
 from prover.keys.preload import Preloader
 from prover.keys.preparation import PreparedKeys
@@ -146,6 +144,9 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
     """Return how missing keys are downloaded, None if they are not. Raises SettingsInvalid."""
     if not settings.auto_download:
         return None
+    from prover.cli.download_display import LogLines
+    from prover.keys.download import DownloadSource, download_keys
+
     source = DownloadSource(
         settings.download_url,
         attempts=settings.download_max_retries,

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -162,8 +163,10 @@ class _Download:
             raise KeyDownloadFailed(self._explained(error)) from error
         timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=self._source.silence_s, total=None)
         headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{own_version()}"}
+        # aiohttp's own context may be without certificates (prover.cli.command).
+        connector = aiohttp.TCPConnector(ssl=await asyncio.to_thread(ssl.create_default_context))
         async with aiohttp.ClientSession(
-            timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
+            connector=connector, timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
         ) as session:
             known = await self._published(session, circuits) if pinned is None else pinned
             files = [file for circuit in circuits if (file := _listed(circuit, known)) is not None]
