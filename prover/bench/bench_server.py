@@ -27,6 +27,7 @@ class ServerProcess:
     """A running server: its port, and what the kernel says about its process."""
 
     port: int
+    metrics_port: int
     pid: int
 
     @property
@@ -47,6 +48,15 @@ class ServerProcess:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     @property
+    def maps(self) -> str:
+        """What is mapped where, a line each."""
+        return Path(f"/proc/{self.pid}/maps").read_text()
+
+    def is_ready(self) -> bool:
+        """Whether ours says so, on its metrics address: all keys that were to be loaded are."""
+        return _answers(self.metrics_port, "/readyz")
+
+    @property
     def open_files(self) -> int:
         """Number of open descriptors."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
@@ -59,9 +69,9 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def start_command(binary: str, keys_dir: Path, port: int, *extra: str) -> list[str]:
+def start_command(binary: str, keys_dir: Path, port: int, metrics_port: int, *extra: str) -> list[str]:
     """`start` with flags that both programs know."""
-    addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{free_port()}"]
+    addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{metrics_port}"]
     return [binary, "start", "--keys-dir", f"{keys_dir}/", *addresses, *extra]
 
 
@@ -70,20 +80,22 @@ def running(
     binary: str, keys_dir: Path, *extra: str, variables: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
     """Run ``binary start`` over a folder of keys until the block ends."""
-    port = free_port()
+    port, metrics_port = free_port(), free_port()
+    # An installed program has its bytecode; in a source tree the first start writes it, unless this forbids it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                start_command(binary, keys_dir, port, *extra),
+                start_command(binary, keys_dir, port, metrics_port, *extra),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env=os.environ | dict(variables or {}),
+                env=environment | dict(variables or {}),
             )
         try:
             _wait_until_healthy(port, process, log)
-            yield ServerProcess(port, process.pid)
+            yield ServerProcess(port, metrics_port, process.pid)
         finally:
             process.send_signal(signal.SIGINT)
             try:
@@ -96,11 +108,17 @@ def running(
 def _wait_until_healthy(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_DEADLINE_S
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-            with contextlib.closing(connection):
-                connection.request("GET", "/health")
-                if connection.getresponse().status == 200:
-                    return
+        if _answers(port, "/health"):
+            return
         time.sleep(HEALTH_EVERY_S)
     sys.exit(f"a server did not become healthy; its output ends with:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _answers(port: int, path: str) -> bool:
+    """Whether a GET is answered with 200."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+    return False

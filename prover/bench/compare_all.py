@@ -35,6 +35,7 @@ from plot_history import draw, read_history
 from rich.console import Console
 from rich.table import Table
 
+from prover.keys.key_files import installed_keys
 from prover.keys.memory import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
 from prover.processors import available_processors
@@ -140,12 +141,15 @@ def resident(bench: Bench) -> Row:
     """Resident memory, mapped pages included, once all published keys are loaded; nothing was proved yet."""
     with bench.reference() as theirs:
         reference = theirs.resident_bytes / MIB
-    with bench.ours("--preload-keys", "local-rpc") as ours:
+    circuits = ",".join(circuit.name for circuit in installed_keys(bench.keys_dir))
+    with bench.ours("--preload-circuits", circuits) as ours:
         deadline = time.monotonic() + RESIDENT_DEADLINE_S
-        while len(set(PREPARED.findall(Path(f"/proc/{ours.pid}/maps").read_text()))) < RESIDENT_KEYS:
+        while not ours.is_ready():
             if time.monotonic() > deadline:
-                sys.exit("our server did not map all keys")
+                sys.exit("our server did not load all keys")
             time.sleep(0.1)
+        if len(set(PREPARED.findall(ours.maps))) != RESIDENT_KEYS:
+            sys.exit(f"our server did not map {RESIDENT_KEYS} keys")
         return row(f"resident with {RESIDENT_KEYS} keys", "MiB", [reference], [ours.resident_bytes / MIB], SMALLER)
 
 

@@ -68,7 +68,7 @@ class Comparison:
 def reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
     """Seconds per key of one start of the reference; ends the program when it does not come up."""
     binary = str(reference_fixtures.prover_binary())
-    arguments = start_command(binary, keys_dir, free_port(), *mode)
+    arguments = start_command(binary, keys_dir, free_port(), free_port(), *mode)
     seconds: dict[str, float] = {}
     tail: list[str] = []
     deadline = time.monotonic() + START_DEADLINE_S
