@@ -18,7 +18,7 @@ from pathlib import Path
 OURS = str(Path(sys.executable).with_name("prover"))
 START_DEADLINE_S = 600.0
 STOP_DEADLINE_S = 60.0
-HEALTH_EVERY_S = 0.1
+HEALTH_EVERY_S = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
