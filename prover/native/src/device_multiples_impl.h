@@ -132,7 +132,7 @@ static g16_status C(device_write_piece)(const device_multiples *device, C(device
 static g16_status C(device_write)(const device_multiples *device, uint8_t *out, const fr *scalars, size_t count, thread_pool *pool,
                                   uint32_t *zeros, const g16_cancel *cancel, g16_error *error) {
     char message[DEVICE_ABI_MESSAGE] = "";
-    const msm_plan plan = msm_plan_for(DEVICE_CHUNK / 2); /* the weights have no second half */
+    const msm_plan plan = msm_plan_for((count < DEVICE_CHUNK ? count : DEVICE_CHUNK) / 2); /* the weights have no second half */
     C(device_room) room;
     const size_t room_bytes = C(device_place_room)(&room, arena_measure(), &plan) + ARENA_ALIGNMENT;
     g16_status status = G16_OK;

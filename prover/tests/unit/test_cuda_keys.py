@@ -222,7 +222,6 @@ def test_setup__fault_at_any_call__is_typed_and_leaves_nothing_taken(
 def test_setup__wrong_point_in_any_list__is_never_in_a_key(
     kernel: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch, fault: str, number: int
 ) -> None:
-    """The check is by chance, and passes a wrong point once in 2^16 times."""
     monkeypatch.setenv(FAULTS, f"setup={fault}@{number}")
     with Setup(kernel, chain(5), [1, 2]) as setup:
         status, message = refusal(lambda: setup.run(SECRETS, device))
