@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,12 @@ int g16_key_load(void *engine, void **key, const uint8_t *data, size_t size, con
 void g16_key_destroy(void *key);
 void g16_key_describe(void *key, g16_key_info *info);
 void *g16_key_verifying_key(void *key);
+typedef struct { uint8_t *data; size_t size; uint32_t interval_ms; } g16_fold_checkpoint;
+size_t g16_fold_checkpoint_bytes(void *key);
 size_t g16_prepared_bytes(void *key, uint64_t table_bytes, int fold);
 int g16_prepared_write(void *engine, void *key, uint8_t *out, size_t size, uint64_t table_bytes, int fold,
-                       const uint8_t *sha256, uint32_t *progress, const int32_t *cancel, g16_error *error);
+                       const uint8_t *sha256, const g16_fold_checkpoint *checkpoint, uint32_t *progress,
+                       const int32_t *cancel, g16_error *error);
 int g16_prepared_load(void *engine, void **key, const uint8_t *data, size_t size, int check_points,
                       const int32_t *cancel, g16_error *error);
 int g16_prepared_verify(const uint8_t *data, size_t size, const int32_t *cancel, g16_error *error);
@@ -242,12 +246,25 @@ class Key:
     def __init__(self, kernel: Kernel, handle: Any, memory: Any = None) -> None:
         self._kernel, self._handle, self._memory = kernel, handle, memory
 
-    def prepared(self, source_sha256: bytes = bytes(32), table_bytes: int = 0, fold: bool = False) -> bytes:
+    def fold_checkpoint(self) -> mmap.mmap:
+        """Memory in which folding is kept after every step."""
+        return mmap.mmap(-1, int(self._kernel._library.g16_fold_checkpoint_bytes(self._handle)))
+
+    def prepared(
+        self,
+        source_sha256: bytes = bytes(32),
+        table_bytes: int = 0,
+        fold: bool = False,
+        checkpoint: mmap.mmap | None = None,
+    ) -> bytes:
         """The prepared form of the key."""
-        kernel = self._kernel
+        kernel, kept, memory = self._kernel, self._kernel._ffi.NULL, None
+        if checkpoint is not None:
+            memory = kernel._ffi.from_buffer("uint8_t[]", checkpoint)
+            kept = kernel._ffi.new("g16_fold_checkpoint *", {"data": memory, "size": len(memory), "interval_ms": 0})
         size = int(kernel._library.g16_prepared_bytes(self._handle, table_bytes, fold))
         out = kernel._ffi.new("uint8_t[]", size)
-        rest = (out, size, table_bytes, fold, source_sha256, kernel._ffi.NULL, kernel._ffi.NULL)
+        rest = (out, size, table_bytes, fold, source_sha256, kept, kernel._ffi.NULL, kernel._ffi.NULL)
         outcome = kernel._call(kernel._library.g16_prepared_write, kernel._engine, self._handle, *rest)
         assert outcome.status == "ok", outcome.message
         return bytes(kernel._ffi.buffer(out))

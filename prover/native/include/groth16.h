@@ -181,12 +181,29 @@ typedef struct g16_prepared_info {
  * best that fit are made, 0 for none. fold: not 0 for folded bases, with which the quotient takes less work. */
 G16_API size_t g16_prepared_bytes(const g16_key *key, uint64_t table_bytes, int fold);
 
+/* Where g16_prepared_write() keeps how far folding came, so that it can be continued after the process or the machine has stopped: a file,
+ * mapped shared and writable, of g16_fold_checkpoint_bytes(), zeros at first. Every interval_ms (or later: keeping takes at most a
+ * twentieth of the time) the state is written and synchronised, in two places by turns. 0: after every 256 points, for tests. */
+typedef struct g16_fold_checkpoint {
+    uint8_t *data; /* at the start of a page */
+    size_t size;
+    uint32_t interval_ms;
+} g16_fold_checkpoint;
+
+/* Twice 128 bytes for each place of the domain, or 192 to 304 where padding fills it in part. */
+G16_API size_t g16_fold_checkpoint_bytes(const g16_key *key);
+
+/* Thousandths of the folding that a checkpoint has kept; -1 where it holds nothing whole of this key, source and point form. */
+G16_API int32_t g16_fold_checkpoint_permille(const g16_key *key, const uint8_t *data, size_t size, const uint8_t *source_sha256);
+
 /* Writes the prepared form, the same bytes for the same key, table_bytes and fold. source_sha256: 32 bytes, the digest of the
- * file that the key was loaded from. progress: NULL, or a cell that counts thousandths. Takes no memory but
- * for folding: 450 bytes for each place of the domain and 128 for each wire. */
+ * file that the key was loaded from. checkpoint: NULL, or from where folding is continued, if it holds something of it, and where it is
+ * kept. progress: NULL, or a cell that counts thousandths. Takes no memory but for folding: 450 bytes for each place of the domain
+ * and 128 for each wire. */
 G16_API g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                                      uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
-                                      const g16_cancel *cancel, g16_error *error);
+                                      uint64_t table_bytes, int fold, const uint8_t *source_sha256,
+                                      const g16_fold_checkpoint *checkpoint, uint32_t *progress, const g16_cancel *cancel,
+                                      g16_error *error);
 
 /* Reads header and directory. data of this and the next two: aligned to 64 bytes. */
 G16_API g16_status g16_prepared_describe(g16_prepared_info *info, const uint8_t *data, size_t size, g16_error *error);

@@ -188,11 +188,11 @@ static g16_status fold_check_key(int *holds, const struct g16_key *folded, threa
 
 /* See backend.h. What a device multiplied is checked. Where a base is infinity that may be the device's doing, too: the processor finds
  * out, to which the message sends. */
-static g16_status groth16_fold_checked(const struct g16_key *key, thread_pool *pool, const struct g16_device *device, void *k, void *t,
-                                       const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel,
-                                       g16_error *error) {
+static g16_status groth16_fold_checked(const struct g16_key *key, thread_pool *pool, const struct g16_device *device,
+                                       struct fold_checkpoint *checkpoint, void *k, void *t, const uint32_t *wires, uint32_t count,
+                                       table_progress *progress, const g16_cancel *cancel, g16_error *error) {
     int holds = 1;
-    g16_status status = groth16_fold(key, pool, device, k, t, wires, count, progress, cancel, error);
+    g16_status status = groth16_fold(key, pool, device, checkpoint, k, t, wires, count, progress, cancel, error);
     if (device && status == G16_UNSUPPORTED_KEY) return g16_device_wrong(device, "points that make no folded base", error);
     if (status != G16_OK || !device) return status;
     struct g16_key made = *key;

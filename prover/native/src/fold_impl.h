@@ -110,6 +110,7 @@ static void fold_strip(fold_job *job) {
     const uint32_t log2 = job->key->pk.domain_log2;
     const size_t n = job->n, m = job->key->cs.constraints;
     const fr scale = fold_fraction(job, 1);
+    job->live = (fold_live){.work = n};
     memcpy(job->work, job->z, n * sizeof *job->work);
     fold_forward(job, job->work, log2);
     fold_vanishing(job, 0, m);
@@ -147,8 +148,17 @@ static fr fold_denominator(const fold_job *job, uint32_t part, size_t t) {
     return r;
 }
 
-/* T of one part to `out`, and its share of sum over x of x^k T_x, times (2k + 2 - n) / n^2, added to job->sums. */
-static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
+/* What a part depends on: besides the work and sums of all, `count` points, as many of the list beside them as `others` says, and
+ * the t places of T that are made. */
+static void fold_part_depends(fold_job *job, const g1_affine *points, size_t count, size_t others, size_t t) {
+    const int swapped = points != job->spare;
+    job->live = (fold_live){.work = job->shape.points, .sums = job->n, .t = t};
+    job->live.spare = swapped ? others : count;
+    job->live.second = swapped ? count : others;
+}
+
+/* T of one part, and its share of sum over x of x^k T_x, times (2k + 2 - n) / n^2, added to job->sums. */
+static void fold_part_points(fold_job *job, uint32_t part) {
     const fold_part *own = &job->shape.parts[part];
     const size_t size = (size_t)1 << own->log2, n = job->n;
     const uint64_t base = 2 * (uint64_t)own->residue + 1;
@@ -159,6 +169,7 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
         const fold_part *factor = &job->shape.parts[i];
         if (i == part) continue;
         const size_t shift = (size_t)1 << factor->log2;
+        fold_part_depends(job, points, length, length - shift, own->first);
         length -= shift;
         fold_divide(job, other, points, fold_psi(job, (2 * (uint64_t)factor->residue + 1) << factor->log2), shift, length);
         g1_affine *const result = other;
@@ -172,12 +183,14 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
         const fr power = fold_psi(job, (2 * n - base) * k);
         fr_mul(&job->factors[k], &power, &scale);
     }
+    fold_part_depends(job, points, size, 0, own->first);
     fold_scale_list(job, points, size);
     fold_inverse(job, points, own->log2);
     for (size_t t = 0; t < size; t++) job->factors[ntt_reverse_bits(t, own->log2)] = fold_denominator(job, part, t);
     fold_invert(job->factors, job->scratch, size);
     fold_scale_list(job, points, size);
-    for (size_t t = 0; t < size; t++) out[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
+    for (size_t t = 0; t < size; t++) job->t[own->first + t] = points[ntt_reverse_bits(t, own->log2)];
+    fold_part_depends(job, points, size, 0, own->first + size);
     fold_forward(job, points, own->log2);
     fr square = fold_fraction(job, n);
     for (size_t k = 0; k < n; k++) {
@@ -190,11 +203,12 @@ static void fold_part_points(fold_job *job, uint32_t part, g1_affine *out) {
         fr_mul(&job->factors[k], &power, &weight);
         other[k] = points[k & (size - 1)];
     }
+    fold_part_depends(job, other, n, 0, own->first + size);
     fold_accumulate(job, other);
 }
 
 /* T where S is the whole coset: an inverse transform, and job->sums = Z_k / -2n. */
-static void fold_whole(fold_job *job, g1_affine *out) {
+static void fold_whole(fold_job *job) {
     const uint32_t log2 = job->key->pk.domain_log2;
     const size_t n = job->n;
     fr scale = fold_fraction(job, 2);
@@ -203,21 +217,23 @@ static void fold_whole(fold_job *job, g1_affine *out) {
         job->work[k] = job->z[ntt_reverse_bits(k, log2)];
         job->factors[k] = scale;
     }
+    job->live = (fold_live){.work = n};
     fold_scale_list(job, job->work, n);
     memcpy(job->sums, job->work, n * sizeof *job->sums);
+    job->live = (fold_live){.work = n, .sums = n};
     for (size_t k = 0; k < n; k++) job->factors[k] = fold_psi(job, (2 * n - 1) * (uint64_t)k);
     fold_scale_list(job, job->work, n);
     fold_inverse(job, job->work, log2);
-    for (size_t t = 0; t < n; t++) out[t] = job->work[ntt_reverse_bits(t, log2)];
+    for (size_t t = 0; t < n; t++) job->t[t] = job->work[ntt_reverse_bits(t, log2)];
 }
 
-static void fold_pruned(fold_job *job, g1_affine *out) {
+static void fold_pruned(fold_job *job) {
     const uint32_t log2 = job->key->pk.domain_log2;
     const size_t n = job->n;
     fold_strip(job);
     fold_vanishing(job, 1, n);
     memset(job->sums, 0, n * sizeof *job->sums);
-    for (uint32_t i = 0; i < job->shape.parts_count; i++) fold_part_points(job, i, out);
+    for (uint32_t i = 0; i < job->shape.parts_count; i++) fold_part_points(job, i);
     const fr square = fold_fraction(job, n);
     for (size_t k = 0; k < n; k++) {
         fr weight;
@@ -226,6 +242,7 @@ static void fold_pruned(fold_job *job, g1_affine *out) {
         fr_mul(&job->factors[k], &weight, &square);
         job->work[k] = job->z[ntt_reverse_bits(k, log2)];
     }
+    job->live = (fold_live){.work = n, .sums = n, .t = job->shape.points};
     fold_accumulate(job, job->work);
 }
 
@@ -318,31 +335,45 @@ static void fold_wires_points(fold_job *job, g1_affine *out, const uint32_t *wir
     free(job->wire_sums);
 }
 
-static void fold_make(fold_job *job, g1_affine *k, g1_affine *t, const uint32_t *wires, uint32_t count) {
-    const uint32_t log2 = job->key->pk.domain_log2;
+/* T, and in job->sums Y. */
+static void fold_points(fold_job *job) {
+    job->runs = 0;
+    if (job->shape.points == job->n) {
+        fold_whole(job);
+    } else {
+        fold_pruned(job);
+    }
+    job->live = (fold_live){.sums = job->n, .t = job->shape.points};
+    fold_inverse(job, job->sums, job->key->pk.domain_log2);
+}
+
+static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32_t count) {
     const proving_key *pk = &job->key->pk;
     for (uint32_t i = 0; i < pk->z_count; i++) g1_msm_leave(&job->z[i], &pk->z[i]);
     memset(&job->z[job->n - 1], 0, sizeof *job->z); /* a quotient has no coefficient n - 1 */
-    if (job->shape.points == job->n) {
-        fold_whole(job, t);
-    } else {
-        fold_pruned(job, t);
+    fold_resume(job);
+    fold_points(job);
+    if (job->resumed) { /* no run has this number: the state is not what it says */
+        job->resumed = NULL;
+        fold_points(job);
     }
-    fold_inverse(job, job->sums, log2);
+    job->checkpoint = NULL; /* sums of wires are not kept, and few of them need products */
     if (job->status == G16_OK) fold_wires_points(job, k, wires, count);
     for (uint32_t i = 0; i < job->shape.points && job->status == G16_OK; i++) {
-        if (g1_affine_is_infinity(&t[i])) job->status = G16_UNSUPPORTED_KEY;
+        if (g1_affine_is_infinity(&job->t[i])) job->status = G16_UNSUPPORTED_KEY;
     }
     if (job->status != G16_OK) return;
     g1_msm_prepare(k, count);
-    g1_msm_prepare(t, job->shape.points);
+    g1_msm_prepare(job->t, job->shape.points);
 }
 
 /* See backend.h. */
-static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, const struct g16_device *device, void *k, void *t,
-                               const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel,
-                               g16_error *error) {
+static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, const struct g16_device *device,
+                               struct fold_checkpoint *checkpoint, void *k, void *t, const uint32_t *wires, uint32_t count,
+                               table_progress *progress, const g16_cancel *cancel, g16_error *error) {
     fold_job job = {.key = key, .pool = pool, .device = device, .cancel = cancel, .progress = progress, .error = error, .status = G16_OK};
+    job.checkpoint = device ? NULL : checkpoint;
+    job.t = t;
     job.n = (size_t)1 << key->pk.domain_log2;
     job.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
     job.z = malloc(5 * job.n * sizeof *job.z);
@@ -354,7 +385,7 @@ static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, con
         job.vanishing = job.factors + 2 * job.n;
         job.scratch = job.vanishing + job.n;
         fold_device_open(&job);
-        if (job.status == G16_OK) fold_make(&job, k, t, wires, count);
+        if (job.status == G16_OK) fold_make(&job, k, wires, count);
         fold_device_close(&job);
     } else {
         job.status = G16_OUT_OF_MEMORY;

@@ -10,12 +10,15 @@
 
 #include "device_handle.h"
 #include "fold.h"
+#include "fold_checkpoint.h"
 #include "fold_scale_impl.h"
 #include "key.h"
 #include "ntt_impl.h"
 
 /* Points of a task. */
 #define FOLD_CHUNK 256
+/* Tasks per thread between two looks at the clock, where the fold is kept: a third of a second in eight lanes. */
+#define FOLD_SLICE_TASKS 64
 
 typedef struct fold_job fold_job;
 typedef void (*fold_step)(fold_job *job, size_t first, uint32_t count);
@@ -28,14 +31,19 @@ struct fold_job {
     const struct g16_device *device; /* NULL: the threads do all of it */
     void *lists;                     /* the device's handle */
     g16_error *error;                /* of the device */
+    fold_checkpoint *checkpoint;     /* NULL: nothing is kept, as with a device */
+    const fold_checkpoint_header *resumed; /* where an earlier fold came to, until this one is there: runs before it are passed over */
+    fold_live live;                  /* of the lists, what the rest depends on after the present run */
+    uint64_t runs, start;            /* runs begun; what progress counted before the first */
     fold_shape shape;
     size_t n;
-    g1_affine *z, *work, *spare, *sums; /* n each; z: bit-reversed, as the key has it */
+    g1_affine *z, *work, *spare, *sums; /* n each, spare twice as many; z: bit-reversed, as the key has it */
+    g1_affine *t;                       /* what is made, shape.points */
     fr *factors, *vanishing, *scratch;  /* n each */
     /* of the present step */
     fold_step step;
     g1_affine *points, *other;
-    size_t count, shift, weight; /* weight: of a point in the work that progress counts */
+    size_t first, end, shift, weight; /* of the present slice; weight: of a point in the work that progress counts */
     int unfit;                   /* set by any task that meets what cannot be */
     uint32_t half_log2;
     const uint32_t *wires; /* of the bases of wires */
@@ -43,21 +51,86 @@ struct fold_job {
     g16_status status;
 };
 
+/* ---- what is kept (fold_checkpoint.h) ---------------------------------------------
+ *
+ * A fold is a sequence of runs, each one step over a list, with copying and numbers in between. All of it depends on the key alone but for
+ * the points. So to go on at a place of some run, everything before is gone through with its runs left out, whatever the lists hold,
+ * and at that run they get what they held.
+ */
+
+static void fold_lists(const fold_job *job, const fold_live *live, fold_span lists[FOLD_CHECKPOINT_LISTS]) {
+    lists[0] = (fold_span){job->work, live->work * sizeof(g1_affine)};
+    lists[1] = (fold_span){job->sums, live->sums * sizeof(g1_affine)};
+    lists[2] = (fold_span){job->spare, live->spare * sizeof(g1_affine)};
+    lists[3] = (fold_span){job->spare + job->n, live->second * sizeof(g1_affine)};
+    lists[4] = (fold_span){job->t, live->t * sizeof(g1_affine)};
+}
+
+/* Takes up the state that the checkpoint has, if it has one. */
+static void fold_resume(fold_job *job) {
+    fold_span lists[FOLD_CHECKPOINT_LISTS];
+    job->start = job->progress->done;
+    if (!job->checkpoint || !job->checkpoint->found) return;
+    const fold_live *live = &job->checkpoint->found->live;
+    if (live->work > job->n || live->sums > job->n || live->spare > job->n || live->second > job->n || live->t > job->shape.points) return;
+    fold_lists(job, live, lists);
+    if (fold_checkpoint_fits(job->checkpoint, lists)) job->resumed = job->checkpoint->found;
+}
+
+/* How many points of a run an earlier fold has done; at its last run the lists get what they held. */
+static size_t fold_passed_over(fold_job *job, uint64_t run, size_t count) {
+    fold_span lists[FOLD_CHECKPOINT_LISTS];
+    const fold_checkpoint_header *const resumed = job->resumed;
+    if (!resumed) return 0;
+    if (g16_is_cancelled(job->cancel)) job->status = G16_CANCELLED;
+    if (run < resumed->place.run) return count;
+    fold_lists(job, &resumed->live, lists);
+    fold_checkpoint_restore(job->checkpoint, lists);
+    table_progress_add(job->progress, resumed->work);
+    job->resumed = NULL;
+    return resumed->place.done < count ? (size_t)resumed->place.done : count;
+}
+
+static void fold_keep(fold_job *job, fold_place place) {
+    fold_span lists[FOLD_CHECKPOINT_LISTS];
+    if (!job->checkpoint || !fold_checkpoint_is_due(job->checkpoint) || g16_is_cancelled(job->cancel)) return;
+    fold_lists(job, &job->live, lists);
+    fold_checkpoint_save(job->checkpoint, place, &job->live, lists, job->progress->done - job->start);
+}
+
+/* Points between two looks at the clock; of a fold that is always due, as few as there can be. */
+static size_t fold_slice(const fold_job *job, size_t count) {
+    if (!job->checkpoint) return count;
+    return job->checkpoint->interval_ns ? (size_t)thread_pool_threads(job->pool) * FOLD_SLICE_TASKS * FOLD_CHUNK : FOLD_CHUNK;
+}
+
+/* ---- runs -------------------------------------------------------------------------- */
+
 static void fold_task(void *argument, uint32_t index, uint32_t worker) {
     fold_job *job = argument;
-    const size_t first = (size_t)index * FOLD_CHUNK, left = job->count - first;
+    const size_t first = job->first + (size_t)index * FOLD_CHUNK, left = job->end - first;
     (void)worker;
     job->step(job, first, (uint32_t)(left < FOLD_CHUNK ? left : FOLD_CHUNK));
     table_progress_add(job->progress, (left < FOLD_CHUNK ? left : FOLD_CHUNK) * job->weight);
 }
 
+static size_t fold_smaller(size_t a, size_t b) { return a < b ? a : b; }
+
 static void fold_run_weighted(fold_job *job, fold_step step, g1_affine *points, size_t count, size_t weight) {
     if (job->status != G16_OK) return;
+    const uint64_t run = job->runs++;
+    const size_t slice = fold_slice(job, count);
+    size_t done = fold_passed_over(job, run, count);
     job->step = step;
     job->points = points;
-    job->count = count;
     job->weight = weight;
-    job->status = thread_pool_for(job->pool, (uint32_t)((count + FOLD_CHUNK - 1) / FOLD_CHUNK), fold_task, job, job->cancel);
+    while (done < count && job->status == G16_OK) {
+        job->first = done;
+        job->end = done = done + fold_smaller(slice, count - done);
+        const size_t tasks = (done - job->first + FOLD_CHUNK - 1) / FOLD_CHUNK;
+        job->status = thread_pool_for(job->pool, (uint32_t)tasks, fold_task, job, job->cancel);
+        if (job->status == G16_OK) fold_keep(job, (fold_place){run, done});
+    }
 }
 
 /* A step that multiplies points, and one that does not. */

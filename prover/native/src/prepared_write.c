@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "device_handle.h"
-#include "fold.h"
+#include "fold_checkpoint.h"
 #include "prepared_format.h"
 #include "xxh64.h"
 
@@ -23,6 +23,15 @@ typedef struct prepared_plan {
     prepared_verifying_key verifying_key;
     size_t bytes; /* of the file */
 } prepared_plan;
+
+/* What a prepared file is made from and by. */
+typedef struct prepared_source {
+    const g16_engine *engine;
+    const g16_device *device; /* NULL: none */
+    const g16_key *key;
+    const uint8_t *sha256;
+    const g16_fold_checkpoint *checkpoint; /* NULL: none */
+} prepared_source;
 
 static void fill_info(prepared_info *out, const g16_key *key) {
     const constraint_system *cs = &key->cs;
@@ -177,8 +186,10 @@ static int copy(uint8_t *out, const prepared_plan *plan, uint32_t index, uint32_
 }
 
 /* Makes the folded bases in their place, or copies the ones that the key has. */
-static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine *engine, const g16_device *device, const g16_key *key,
-                             table_progress *progress, const g16_cancel *cancel, g16_error *error) {
+static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_source *source, table_progress *progress,
+                             const g16_cancel *cancel, g16_error *error) {
+    const g16_key *const key = source->key;
+    fold_checkpoint checkpoint;
     if (!plan->folds) return G16_OK;
     void *const k = out + plan->folds[0].offset, *const t = out + plan->folds[1].offset;
     uint32_t *const wires = (void *)(out + plan->folds[2].offset);
@@ -191,8 +202,13 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine
         memcpy(t, key->pk.fold_t, plan->pk.fold_t_count * sizeof *key->pk.fold_t);
         return G16_OK;
     }
-    const g16_status status =
-        key->backend->fold(key, engine->pool, device, k, t, wires, plan->pk.fold_k_count, progress, cancel, error);
+    g16_status status = G16_OK;
+    if (source->checkpoint) {
+        status = fold_checkpoint_open(&checkpoint, key, source->checkpoint, source->sha256, error);
+        if (status != G16_OK) return status;
+    }
+    status = key->backend->fold(key, source->engine->pool, source->device, source->checkpoint ? &checkpoint : NULL, k, t, wires,
+                                plan->pk.fold_k_count, progress, cancel, error);
     if (status == G16_OK || g16_is_of_device(status)) return status;
     return g16_fail(error, status, 0, status == G16_CANCELLED       ? "cancelled while preparing a key"
                                       : status == G16_OUT_OF_MEMORY ? "no memory for folding a key"
@@ -202,22 +218,23 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const g16_engine
 }
 
 /* Makes the tables in their place. */
-static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const g16_engine *engine, const g16_key *key,
-                              table_progress *progress, const g16_cancel *cancel, g16_error *error) {
+static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const prepared_source *source, table_progress *progress,
+                              const g16_cancel *cancel, g16_error *error) {
+    const g16_key *const key = source->key;
     if (plan->tables.windows == 0) return G16_OK;
     void *tables[PREPARED_TABLES];
     for (uint32_t i = 0; i < PREPARED_TABLES; i++) tables[i] = out + plan->sections[PREPARED_SECTIONS + i].offset;
     g16_key bases = *key;
     bases.pk = plan->pk;
-    const g16_status status = key->backend->fill_tables(&bases, engine->pool, tables, &plan->tables, progress, cancel);
+    const g16_status status = key->backend->fill_tables(&bases, source->engine->pool, tables, &plan->tables, progress, cancel);
     return status == G16_OK ? status : g16_fail(error, status, 0, "cancelled while preparing a key");
 }
 
-static g16_status prepared_write_on(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out, size_t size,
-                                    uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
-                                    const g16_cancel *cancel, g16_error *error) {
+static g16_status prepared_write_on(const prepared_source *source, uint8_t *out, size_t size, uint64_t table_bytes, int fold,
+                                    uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+    const g16_key *const key = source->key;
     prepared_plan plan;
-    if (!engine || !key || !out || !source_sha256) {
+    if (!source->engine || !key || !out || !source->sha256) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
     }
     make_plan(&plan, key, table_bytes, fold);
@@ -238,8 +255,8 @@ static g16_status prepared_write_on(const g16_engine *engine, const g16_device *
         end = (size_t)(section->offset + section->count * section->element_bytes);
     }
     table_progress counter = {.permille = progress, .done = plan.sections[PREPARED_SECTIONS - 1].offset, .all = plan.work};
-    g16_status status = fill_folds(out, &plan, engine, device, key, &counter, cancel, error);
-    if (status == G16_OK) status = fill_tables(out, &plan, engine, key, &counter, cancel, error);
+    g16_status status = fill_folds(out, &plan, source, &counter, cancel, error);
+    if (status == G16_OK) status = fill_tables(out, &plan, source, &counter, cancel, error);
     if (status != G16_OK) return status;
     if (progress) __atomic_store_n(progress, 1000, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < plan.count; i++) {
@@ -259,7 +276,7 @@ static g16_status prepared_write_on(const g16_engine *engine, const g16_device *
         .source_bytes = key->info.file_bytes,
     };
     memcpy(header.magic, PREPARED_MAGIC, sizeof header.magic);
-    memcpy(header.source_sha256, source_sha256, sizeof header.source_sha256);
+    memcpy(header.source_sha256, source->sha256, sizeof header.source_sha256);
     header.checksum = xxh64(&header, offsetof(prepared_header, checksum));
     memcpy(out, &header, sizeof header);
     memcpy(out + sizeof header, plan.sections, directory_bytes);
@@ -267,14 +284,17 @@ static g16_status prepared_write_on(const g16_engine *engine, const g16_device *
 }
 
 g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                              uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
-                              const g16_cancel *cancel, g16_error *error) {
-    return prepared_write_on(engine, NULL, key, out, size, table_bytes, fold, source_sha256, progress, cancel, error);
+                              uint64_t table_bytes, int fold, const uint8_t *source_sha256,
+                              const g16_fold_checkpoint *checkpoint, uint32_t *progress, const g16_cancel *cancel,
+                              g16_error *error) {
+    const prepared_source source = {engine, NULL, key, source_sha256, checkpoint};
+    return prepared_write_on(&source, out, size, table_bytes, fold, progress, cancel, error);
 }
 
 g16_status g16_device_prepared_write(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out, size_t size,
                                      uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
                                      const g16_cancel *cancel, g16_error *error) {
     if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    return prepared_write_on(engine, device, key, out, size, table_bytes, fold, source_sha256, progress, cancel, error);
+    const prepared_source source = {engine, device, key, source_sha256, NULL};
+    return prepared_write_on(&source, out, size, table_bytes, fold, progress, cancel, error);
 }

@@ -87,7 +87,7 @@ static void write_again(const g16_engine *engine, const g16_key *key, const g16_
     uint8_t *out = aligned_alloc(PREPARED_ALIGNMENT, rounded);
     g16_prepared_info again;
     REQUIRE(out);
-    REQUIRE(g16_prepared_write(engine, key, out, size, 0, 0, info->source_sha256, NULL, NULL, NULL) == G16_OK);
+    REQUIRE(g16_prepared_write(engine, key, out, size, 0, 0, info->source_sha256, NULL, NULL, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_verify(out, size, NULL, NULL) == G16_OK);
     REQUIRE(g16_prepared_describe(&again, out, size, NULL) == G16_OK);
     REQUIRE(again.source_bytes == info->source_bytes && again.point_form == info->point_form);

@@ -37,7 +37,7 @@ static void check_folding(const setting *s, g16_device *device) {
     g16_error error;
     const double begun = now();
     must("folding on the processor",
-         g16_prepared_write(s->engine, s->key, expected, size, 0, 1, digest, NULL, NULL, &error), &error);
+         g16_prepared_write(s->engine, s->key, expected, size, 0, 1, digest, NULL, NULL, NULL, &error), &error);
     const double half = now();
     must("folding on the GPU",
          g16_device_prepared_write(s->engine, device, s->key, made, size, 0, 1, digest, NULL, NULL, &error), &error);

@@ -54,6 +54,18 @@ def test_prepared__whole_file__proves_like_its_source(kernel: Kernel, generation
     key.destroy()
 
 
+def test_prepared__folded_with_a_checkpoint_and_continued__is_the_same(kernel: Kernel) -> None:
+    _, key = kernel.load_key(tiny_key("0.14"))
+    assert key is not None
+    plain, kept = key.prepared(fold=True), key.fold_checkpoint()
+    assert key.prepared(fold=True, checkpoint=kept) == plain  # leaves its last two states
+    last = bytes(kept[: len(kept) // 2])
+    for half in (last, bytes(len(last))):
+        kept[: len(last)] = half
+        assert key.prepared(fold=True, checkpoint=kept) == plain
+    key.destroy()
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.sampled(6, checked=4)
 def test_prepared__sealed_file_with_wrong_words__is_refused_or_safe_to_prove_with(kernel: Kernel, seed: int) -> None:

@@ -122,7 +122,9 @@ def prepare(
     with --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the processor do it.
     A folded key stays folded until --force makes it anew without.
 
-    Keys that are done stay done when this is stopped.
+    Keys that are done stay done when this is stopped, and the next run goes on with folding where it was half a minute
+    before: a hidden file beside the prepared key holds that, 2 GB for append 500. On a GPU, or where the disk has no
+    room for it, folding starts again.
     """
     settings = device_settings_of(options) if fold else DeviceSettings()  # a GPU has nothing else to do
     selection = selection_from(run_mode, circuits, key_set)

@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 316), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 312), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 322), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 307), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 317), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 54), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 314), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 332), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 307), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 308), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 317), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,26 +627,26 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device const *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_engine *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_engine *
 /* 43 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // g16_setup const *
-/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 324), // uint8_t *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_setup const *
+/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // uint8_t *
 /* 46 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 324), // uint8_t const *
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // uint8_t const *
 /* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
 /* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_device_key *
+/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 319), // g16_device_key *
 /* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
 /* 56 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
 /* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 327), // void *
+/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 338), // void *
 /* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -679,7 +679,7 @@ static void *_cffi_types[] = {
 /* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
 /* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_key * *
+/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_key * *
 /* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 96 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 97 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
@@ -743,7 +743,7 @@ static void *_cffi_types[] = {
 /* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 294), // g16_setup * *
+/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 304), // g16_setup * *
 /* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 160 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 161 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
@@ -763,14 +763,14 @@ static void *_cffi_types[] = {
 /* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 176 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
 /* 177 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_vk * *
+/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 307), // g16_vk * *
 /* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 180 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
 /* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 320), // g16_vk const *
+/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 331), // g16_vk const *
 /* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 188 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
@@ -789,7 +789,7 @@ static void *_cffi_types[] = {
 /* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
 /* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 206 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
@@ -797,122 +797,133 @@ static void *_cffi_types[] = {
 /* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
 /* 210 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 212 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 215 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 217 */ _CFFI_OP(_CFFI_OP_POINTER, 317), // g16_prepared_info *
-/* 218 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 219 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 220 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 222 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
-/* 224 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 225 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 226 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 227 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 230 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 231 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 232 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 233 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION, 185), // g16_vk const *()(g16_key const *)
-/* 236 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 237 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_device const *, g16_key const *)
-/* 239 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_fold_checkpoint const *
+/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 218 */ _CFFI_OP(_CFFI_OP_POINTER, 328), // g16_prepared_info *
+/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 220 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 222 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 224 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
+/* 225 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 226 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 227 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 232 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 233 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 234 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 185), // g16_vk const *()(g16_key const *)
+/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 332), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
 /* 240 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 241 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 242 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *)
-/* 243 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 244 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_device_key const *
-/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *, size_t)
-/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 248 */ _CFFI_OP(_CFFI_OP_NOOP, 244),
-/* 249 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 250 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 251 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_key const *)
-/* 252 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 253 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 254 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_key const *, uint64_t, int)
-/* 256 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 257 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 258 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 260 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_setup const *)
-/* 261 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 263 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_vk const *, g16_encoding)
-/* 264 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
-/* 265 */ _CFFI_OP(_CFFI_OP_NOOP, 226),
-/* 266 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 267 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 268 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 242 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 243 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 244 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_device const *, g16_key const *)
+/* 246 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *)
+/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 251 */ _CFFI_OP(_CFFI_OP_POINTER, 319), // g16_device_key const *
+/* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *, size_t)
+/* 254 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 255 */ _CFFI_OP(_CFFI_OP_NOOP, 251),
+/* 256 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 257 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_key const *)
+/* 259 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_key const *)
+/* 263 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 264 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_key const *, uint64_t, int)
+/* 266 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 267 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 268 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 271 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
+/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_setup const *)
+/* 271 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
 /* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 273 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_device *)
-/* 274 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
-/* 275 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_device_key *)
-/* 277 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
-/* 278 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_device_key const *, g16_device_witness *)
-/* 280 */ _CFFI_OP(_CFFI_OP_NOOP, 244),
-/* 281 */ _CFFI_OP(_CFFI_OP_POINTER, 310), // g16_device_witness *
+/* 273 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_vk const *, g16_encoding)
+/* 274 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
+/* 275 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
+/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 277 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
+/* 278 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 280 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 281 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
 /* 282 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_engine *)
-/* 284 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device *)
+/* 284 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 285 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_key *)
-/* 287 */ _CFFI_OP(_CFFI_OP_POINTER, 314), // g16_key *
+/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device_key *)
+/* 287 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
 /* 288 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 289 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_key const *, g16_key_info *)
-/* 290 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 291 */ _CFFI_OP(_CFFI_OP_POINTER, 315), // g16_key_info *
+/* 289 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device_key const *, g16_device_witness *)
+/* 290 */ _CFFI_OP(_CFFI_OP_NOOP, 251),
+/* 291 */ _CFFI_OP(_CFFI_OP_POINTER, 320), // g16_device_witness *
 /* 292 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 293 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_setup *)
-/* 294 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // g16_setup *
+/* 293 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_engine *)
+/* 294 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
 /* 295 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 296 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // void()(g16_vk *)
-/* 297 */ _CFFI_OP(_CFFI_OP_POINTER, 320), // g16_vk *
+/* 296 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_key *)
+/* 297 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_key *
 /* 298 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 299 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 300 */ _CFFI_OP(_CFFI_OP_ARRAY, 299), // char[160]
-/* 301 */ (_cffi_opcode_t)(160),
-/* 302 */ _CFFI_OP(_CFFI_OP_ARRAY, 299), // char[256]
-/* 303 */ (_cffi_opcode_t)(256),
-/* 304 */ _CFFI_OP(_CFFI_OP_ARRAY, 299), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 305 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 306 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 307 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 308 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 309 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 310 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
-/* 311 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
-/* 312 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
-/* 313 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 314 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_key
-/* 315 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key_info
-/* 316 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 317 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_prepared_info
-/* 318 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_setup
-/* 319 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 320 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_vk
-/* 321 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 322 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 323 */ (_cffi_opcode_t)(4),
-/* 324 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 325 */ _CFFI_OP(_CFFI_OP_ARRAY, 324), // uint8_t[32]
-/* 326 */ (_cffi_opcode_t)(32),
-/* 327 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 299 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_key const *, g16_key_info *)
+/* 300 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 301 */ _CFFI_OP(_CFFI_OP_POINTER, 326), // g16_key_info *
+/* 302 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 303 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_setup *)
+/* 304 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_setup *
+/* 305 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 306 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_vk *)
+/* 307 */ _CFFI_OP(_CFFI_OP_POINTER, 331), // g16_vk *
+/* 308 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 309 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 310 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[160]
+/* 311 */ (_cffi_opcode_t)(160),
+/* 312 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[256]
+/* 313 */ (_cffi_opcode_t)(256),
+/* 314 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 315 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 316 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 317 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 318 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 319 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 320 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 321 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 322 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 323 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
+/* 324 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 325 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
+/* 326 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
+/* 327 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 328 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
+/* 329 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
+/* 330 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 331 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
+/* 332 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 333 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 334 */ (_cffi_opcode_t)(4),
+/* 335 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 336 */ _CFFI_OP(_CFFI_OP_ARRAY, 335), // uint8_t[32]
+/* 337 */ (_cffi_opcode_t)(32),
+/* 338 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1639,19 +1650,19 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(244), arg0, (char **)&x0);
+      _cffi_type(251), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(244), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(251), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(281), arg1, (char **)&x1);
+      _cffi_type(291), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(281), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(291), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2248,10 +2259,10 @@ _cffi_f_g16_device_prove_many_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(244), arg1, (char **)&x1);
+      _cffi_type(251), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(244), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(251), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2305,10 +2316,10 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(244), arg1, (char **)&x1);
+      _cffi_type(251), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(244), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(251), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2768,7 +2779,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(316));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(327));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2814,6 +2825,114 @@ _cffi_f_g16_engine_threads(PyObject *self, PyObject *arg0)
 #  define _cffi_f_g16_engine_threads _cffi_d_g16_engine_threads
 #endif
 
+static size_t _cffi_d_g16_fold_checkpoint_bytes(g16_key const * x0)
+{
+  return g16_fold_checkpoint_bytes(x0);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_fold_checkpoint_bytes(PyObject *self, PyObject *arg0)
+{
+  g16_key const * x0;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  size_t result;
+  PyObject *pyresult;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_fold_checkpoint_bytes(x0); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, size_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_fold_checkpoint_bytes _cffi_d_g16_fold_checkpoint_bytes
+#endif
+
+static int32_t _cffi_d_g16_fold_checkpoint_permille(g16_key const * x0, uint8_t const * x1, size_t x2, uint8_t const * x3)
+{
+  return g16_fold_checkpoint_permille(x0, x1, x2, x3);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
+{
+  g16_key const * x0;
+  uint8_t const * x1;
+  size_t x2;
+  uint8_t const * x3;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  int32_t result;
+  PyObject *pyresult;
+  PyObject *arg0;
+  PyObject *arg1;
+  PyObject *arg2;
+  PyObject *arg3;
+
+  if (!PyArg_UnpackTuple(args, "g16_fold_checkpoint_permille", 4, 4, &arg0, &arg1, &arg2, &arg3))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(26), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(26), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(47), arg1, (char **)&x1);
+  if (datasize != 0) {
+    x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x2 = _cffi_to_c_int(arg2, size_t);
+  if (x2 == (size_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(47), arg3, (char **)&x3);
+  if (datasize != 0) {
+    x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { result = g16_fold_checkpoint_permille(x0, x1, x2, x3); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  pyresult = _cffi_from_c_int(result, int32_t);
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  return pyresult;
+}
+#else
+#  define _cffi_f_g16_fold_checkpoint_permille _cffi_d_g16_fold_checkpoint_permille
+#endif
+
 static void _cffi_d_g16_key_describe(g16_key const * x0, g16_key_info * x1)
 {
   g16_key_describe(x0, x1);
@@ -2842,10 +2961,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(291), arg1, (char **)&x1);
+      _cffi_type(301), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(291), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(301), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2878,10 +2997,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(287), arg0, (char **)&x0);
+      _cffi_type(297), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(287), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(297), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3110,10 +3229,10 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(217), arg0, (char **)&x0);
+      _cffi_type(218), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(217), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(218), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3323,9 +3442,9 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
 #  define _cffi_f_g16_prepared_verify _cffi_d_g16_prepared_verify
 #endif
 
-static g16_status _cffi_d_g16_prepared_write(g16_engine const * x0, g16_key const * x1, uint8_t * x2, size_t x3, uint64_t x4, int x5, uint8_t const * x6, uint32_t * x7, int32_t const * x8, g16_error * x9)
+static g16_status _cffi_d_g16_prepared_write(g16_engine const * x0, g16_key const * x1, uint8_t * x2, size_t x3, uint64_t x4, int x5, uint8_t const * x6, g16_fold_checkpoint const * x7, uint32_t * x8, int32_t const * x9, g16_error * x10)
 {
-  return g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9);
+  return g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10);
 }
 #ifndef PYPY_VERSION
 static PyObject *
@@ -3338,9 +3457,10 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   uint64_t x4;
   int x5;
   uint8_t const * x6;
-  uint32_t * x7;
-  int32_t const * x8;
-  g16_error * x9;
+  g16_fold_checkpoint const * x7;
+  uint32_t * x8;
+  int32_t const * x9;
+  g16_error * x10;
   Py_ssize_t datasize;
   struct _cffi_freeme_s *large_args_free = NULL;
   g16_status result;
@@ -3355,8 +3475,9 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   PyObject *arg7;
   PyObject *arg8;
   PyObject *arg9;
+  PyObject *arg10;
 
-  if (!PyArg_UnpackTuple(args, "g16_prepared_write", 10, 10, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9))
+  if (!PyArg_UnpackTuple(args, "g16_prepared_write", 11, 11, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10))
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -3408,35 +3529,44 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(13), arg7, (char **)&x7);
+      _cffi_type(212), arg7, (char **)&x7);
   if (datasize != 0) {
-    x7 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(13), arg7, (char **)&x7,
+    x7 = ((size_t)datasize) <= 640 ? (g16_fold_checkpoint const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(212), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg8, (char **)&x8);
+      _cffi_type(13), arg8, (char **)&x8);
   if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg8, (char **)&x8,
+    x8 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(13), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg9, (char **)&x9);
+      _cffi_type(27), arg9, (char **)&x9);
   if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg9, (char **)&x9,
+    x9 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(27), arg9, (char **)&x9,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(14), arg10, (char **)&x10);
+  if (datasize != 0) {
+    x10 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(14), arg10, (char **)&x10,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   Py_BEGIN_ALLOW_THREADS
   _cffi_restore_errno();
-  { result = g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9); }
+  { result = g16_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10); }
   _cffi_save_errno();
   Py_END_ALLOW_THREADS
 
@@ -4005,10 +4135,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(294), arg0, (char **)&x0);
+      _cffi_type(304), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(294), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(304), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4530,7 +4660,7 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(226), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(227), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -4561,10 +4691,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(297), arg0, (char **)&x0);
+      _cffi_type(307), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(297), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(307), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4751,7 +4881,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(226), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(227), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -4827,6 +4957,17 @@ static void _cffi_checkfld__g16_error(g16_error *p)
   (void)((p->constraint) | 0);  /* check that 'g16_error.constraint' is an integer */
 }
 struct _cffi_align__g16_error { char x; g16_error y; };
+
+_CFFI_UNUSED_FN
+static void _cffi_checkfld__g16_fold_checkpoint(g16_fold_checkpoint *p)
+{
+  /* only to generate compile-time warnings or errors */
+  (void)p;
+  { uint8_t * *tmp = &p->data; (void)tmp; }
+  (void)((p->size) | 0);  /* check that 'g16_fold_checkpoint.size' is an integer */
+  (void)((p->interval_ms) | 0);  /* check that 'g16_fold_checkpoint.interval_ms' is an integer */
+}
+struct _cffi_align__g16_fold_checkpoint { char x; g16_fold_checkpoint y; };
 
 _CFFI_UNUSED_FN
 static void _cffi_checkfld__g16_key_info(g16_key_info *p)
@@ -4923,61 +5064,63 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 238), (void *)_cffi_d_g16_device_batch_limit },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 273), (void *)_cffi_d_g16_device_close },
+  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_batch_limit },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 283), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 238), (void *)_cffi_d_g16_device_key_bytes },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 276), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 286), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 279), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 289), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
   { "g16_device_prepared_write", (void *)_cffi_f_g16_device_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 191), (void *)_cffi_d_g16_device_prepared_write },
-  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 238), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_proof_bytes },
   { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 80), (void *)_cffi_d_g16_device_prove },
   { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 66), (void *)_cffi_d_g16_device_prove_many },
-  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 246), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 242), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 253), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 249), (void *)_cffi_d_g16_device_prove_scratch_bytes },
   { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 52), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_device_setup_run", (void *)_cffi_f_g16_device_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_setup_run },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 283), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 293), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 267), (void *)_cffi_d_g16_engine_threads },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 289), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 286), (void *)_cffi_d_g16_key_destroy },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 277), (void *)_cffi_d_g16_engine_threads },
+  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_fold_checkpoint_bytes },
+  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 239), (void *)_cffi_d_g16_fold_checkpoint_permille },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 299), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 296), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 235), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 255), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 216), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 217), (void *)_cffi_d_g16_prepared_describe },
   { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 92), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 229), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 230), (void *)_cffi_d_g16_prepared_verify },
   { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 204), (void *)_cffi_d_g16_prepared_write },
   { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 123), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 251), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 258), (void *)_cffi_d_g16_prove_scratch_bytes },
   { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 109), (void *)_cffi_d_g16_prove_with_blinding },
   { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 147), (void *)_cffi_d_g16_quotient },
   { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 156), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 293), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 260), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 303), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_key_bytes },
   { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 166), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 260), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_verifying_key_offset },
   { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 135), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
   { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 183), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 263), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 296), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 273), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 306), (void *)_cffi_d_g16_vk_destroy },
   { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 176), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 222), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 280), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 223), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 304) },
+            _CFFI_OP(_CFFI_OP_NOOP, 314) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5037,16 +5180,25 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 300) },
+              _CFFI_OP(_CFFI_OP_NOOP, 310) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 302) },
+               _CFFI_OP(_CFFI_OP_NOOP, 312) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "constraint", offsetof(g16_error, constraint),
                   sizeof(((g16_error *)0)->constraint),
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
+  { "data", offsetof(g16_fold_checkpoint, data),
+            sizeof(((g16_fold_checkpoint *)0)->data),
+            _CFFI_OP(_CFFI_OP_NOOP, 45) },
+  { "size", offsetof(g16_fold_checkpoint, size),
+            sizeof(((g16_fold_checkpoint *)0)->size),
+            _CFFI_OP(_CFFI_OP_NOOP, 46) },
+  { "interval_ms", offsetof(g16_fold_checkpoint, interval_ms),
+                   sizeof(((g16_fold_checkpoint *)0)->interval_ms),
+                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "kind", offsetof(g16_key_info, kind),
             sizeof(((g16_key_info *)0)->kind),
             _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5058,7 +5210,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 322) },
+              _CFFI_OP(_CFFI_OP_NOOP, 333) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5145,31 +5297,33 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 325) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 336) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 308, 0,
+  { "$g16_device_info", 318, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 307, _CFFI_F_OPAQUE,
+  { "g16_device", 317, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 309, _CFFI_F_OPAQUE,
+  { "g16_device_key", 319, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 310, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 320, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
-  { "g16_engine", 311, _CFFI_F_OPAQUE,
+  { "g16_engine", 321, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 312, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 322, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
-  { "g16_key", 314, _CFFI_F_OPAQUE,
+  { "g16_fold_checkpoint", 323, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 24, 3 },
+  { "g16_key", 325, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 315, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 24, 27 },
-  { "g16_prepared_info", 317, _CFFI_F_CHECK_FIELDS,
-    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 51, 6 },
-  { "g16_setup", 318, _CFFI_F_OPAQUE,
+  { "g16_key_info", 326, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 27, 27 },
+  { "g16_prepared_info", 328, _CFFI_F_CHECK_FIELDS,
+    sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 54, 6 },
+  { "g16_setup", 329, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 320, _CFFI_F_OPAQUE,
+  { "g16_vk", 331, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -5178,16 +5332,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
   { "$g16_blinding", 56, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 306, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 316, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 226, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 227, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 313, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 324, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 316, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 327, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 319, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 330, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -5199,24 +5353,25 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
   { "g16_blinding", 56 },
-  { "g16_cancel", 321 },
-  { "g16_circuit_kind", 306 },
-  { "g16_device", 307 },
-  { "g16_device_info", 308 },
-  { "g16_device_key", 309 },
-  { "g16_device_witness", 310 },
-  { "g16_encoding", 226 },
-  { "g16_engine", 311 },
-  { "g16_error", 312 },
-  { "g16_generation", 313 },
-  { "g16_key", 314 },
-  { "g16_key_info", 315 },
-  { "g16_point_form", 316 },
-  { "g16_prepared_info", 317 },
-  { "g16_setup", 318 },
-  { "g16_stage", 319 },
+  { "g16_cancel", 332 },
+  { "g16_circuit_kind", 316 },
+  { "g16_device", 317 },
+  { "g16_device_info", 318 },
+  { "g16_device_key", 319 },
+  { "g16_device_witness", 320 },
+  { "g16_encoding", 227 },
+  { "g16_engine", 321 },
+  { "g16_error", 322 },
+  { "g16_fold_checkpoint", 323 },
+  { "g16_generation", 324 },
+  { "g16_key", 325 },
+  { "g16_key_info", 326 },
+  { "g16_point_form", 327 },
+  { "g16_prepared_info", 328 },
+  { "g16_setup", 329 },
+  { "g16_stage", 330 },
   { "g16_status", 4 },
-  { "g16_vk", 320 },
+  { "g16_vk", 331 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -5226,12 +5381,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  94,  /* num_globals */
-  11,  /* num_struct_unions */
+  96,  /* num_globals */
+  12,  /* num_struct_unions */
   8,  /* num_enums */
-  20,  /* num_typenames */
+  21,  /* num_typenames */
   NULL,  /* no includes */
-  328,  /* num_types */
+  339,  /* num_types */
   0,  /* flags */
 };
 

@@ -1,5 +1,6 @@
 """Prepared keys: bytes of a file that are a loaded key as they lie there, once they are mapped."""
 
+import math
 import mmap
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +30,18 @@ class PreparedInfo:
     source_sha256: bytes
 
 
+@dataclass(frozen=True)
+class FoldCheckpoint:
+    """Where the kernel keeps how far folding came: a map that outlives the process.
+
+    ``data`` is shared, writable, of ``fold_checkpoint_bytes`` bytes, and zeros at first. At least ``interval_s``
+    seconds lie between two states; with 0 there is one after every 256 points.
+    """
+
+    data: mmap.mmap
+    interval_s: float
+
+
 class WriteProgress:
     """How much of a prepared key is written; one thread reads what another one's write counts."""
 
@@ -51,6 +64,19 @@ def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) 
         return int(lib.g16_prepared_bytes(pointer, table_bytes, fold))
 
 
+def fold_checkpoint_bytes(key: LoadedKey) -> int:
+    """Return the size of a checkpoint of folding this key."""
+    with key.handle.use() as pointer:
+        return int(lib.g16_fold_checkpoint_bytes(pointer))
+
+
+def fold_checkpoint_permille(key: LoadedKey, data: mmap.mmap, source_sha256: bytes) -> int | None:
+    """Return how many thousandths of folding a key a checkpoint has kept; None where it holds nothing whole of it."""
+    with key.handle.use() as pointer, ffi.from_buffer("uint8_t[]", data) as source:
+        permille = int(lib.g16_fold_checkpoint_permille(pointer, source, len(source), source_sha256))
+    return None if permille < 0 else permille
+
+
 def write_prepared(
     engine: Engine,
     key: LoadedKey,
@@ -62,25 +88,34 @@ def write_prepared(
     table_bytes: int = 0,
     fold: bool = False,
     device: Device | None = None,
+    checkpoint: FoldCheckpoint | None = None,
 ) -> None:
     """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
     ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
     loaded from. The engine's threads make tables and folded bases, the latter with the help of a ``device``; a key
-    that has them has them copied. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused;
-    of the device DeviceOutOfMemory or DeviceLost.
+    that has them has them copied. Without a device folding goes on from what ``checkpoint`` holds. Raises Cancelled,
+    OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused; of the device DeviceOutOfMemory or DeviceLost.
     """
     error = new_error()
     with ExitStack() as stack:
         threads = stack.enter_context(engine.handle.use())
         pointer = stack.enter_context(key.handle.use())
         target = stack.enter_context(ffi.from_buffer("uint8_t[]", out, require_writable=True))
-        rest = (pointer, target, len(target), table_bytes, fold, source_sha256, progress.cell, cancel.cell, error)
+        what = (pointer, target, len(target), table_bytes, fold, source_sha256)
+        rest = (progress.cell, cancel.cell, error)
         if device is None:
-            status = lib.g16_prepared_write(threads, *rest)
+            kept = ffi.NULL if checkpoint is None else _checkpoint_of(stack, checkpoint)
+            status = lib.g16_prepared_write(threads, *what, kept, *rest)
         else:
-            status = lib.g16_device_prepared_write(threads, stack.enter_context(device.handle.use()), *rest)
+            status = lib.g16_device_prepared_write(threads, stack.enter_context(device.handle.use()), *what, *rest)
     check(status, error)
+
+
+def _checkpoint_of(stack: ExitStack, checkpoint: FoldCheckpoint) -> Any:
+    data = stack.enter_context(ffi.from_buffer("uint8_t[]", checkpoint.data, require_writable=True))
+    interval_ms = math.ceil(1000 * checkpoint.interval_s)
+    return ffi.new("g16_fold_checkpoint *", {"data": data, "size": len(data), "interval_ms": interval_ms})
 
 
 def describe_prepared(data: mmap.mmap) -> PreparedInfo:

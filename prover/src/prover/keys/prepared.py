@@ -34,6 +34,7 @@ from prover.kernel.prepared import (
     verify_prepared,
     write_prepared,
 )
+from prover.keys import fold_checkpoint
 from prover.keys.atomic_file import atomic_file, explained, mapped
 from prover.keys.memory import require_memory_for_folding
 from prover.observability.memory import memory_limit_bytes
@@ -142,8 +143,9 @@ def prepare(
     ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
     bases, ``fold`` asks for folded bases; a prepared form with smaller tables than that gives, or without the folded
     bases, is made anew, and one that is folded stays so unless ``force`` is given. A ``device`` multiplies the points
-    of folding. When another process makes it at this moment, its result is waited for and taken. Raises SettingsInvalid
-    when the folder cannot be written or has no room, what ``load`` raises, and DeviceOutOfMemory or DeviceLost.
+    of folding; without one, folding that was stopped goes on (fold_checkpoint). When another process makes it at this
+    moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room,
+    what ``load`` raises, and DeviceOutOfMemory or DeviceLost.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -156,6 +158,8 @@ def prepare(
                 is_folded = existing.info.fold_bytes > 0
                 wanted = prepared_bytes(existing, table_bytes, fold=is_folded)
                 if (is_folded or not fold) and existing.mapped_bytes >= wanted:
+                    if is_folded:
+                        fold_checkpoint.discard(path)
                     return False
                 fold = fold or is_folded
         key, origin = load_with_origin(engine, source, flag)
@@ -247,14 +251,29 @@ def _write(
     device: Device | None = None,
 ) -> None:
     """Write a prepared file and read it back before it takes its name."""
+    is_kept = fold and device is None  # a device takes minutes
     with explained(path), atomic_file(path, force=True) as file:
-        with mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view:
+        with (
+            mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view,
+            fold_checkpoint.kept_folding(path, key, origin.sha256) if is_kept else contextlib.nullcontext() as kept,
+        ):
             write_prepared(
-                engine, key, view, origin.sha256, progress, cancel, table_bytes=table_bytes, fold=fold, device=device
+                engine,
+                key,
+                view,
+                origin.sha256,
+                progress,
+                cancel,
+                table_bytes=table_bytes,
+                fold=fold,
+                device=device,
+                checkpoint=kept,
             )
             verify_prepared(view, cancel)
         os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)
+    if fold:
+        fold_checkpoint.discard(path)
     _log.info("key_prepared", file=str(path))
 
 
