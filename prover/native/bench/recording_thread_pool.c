@@ -53,6 +53,12 @@ uint32_t thread_pool_threads(const thread_pool *pool) { return pool->threads; }
 
 uint32_t thread_pool_share(thread_pool *pool) { return pool->threads; }
 
+/* One task at a time runs anyway. */
+void thread_pool_set_active(thread_pool *pool, uint32_t tasks) {
+    (void)pool;
+    (void)tasks;
+}
+
 g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument, const g16_cancel *cancel) {
     (void)pool;
     (void)cancel;

@@ -95,6 +95,9 @@ G16_API g16_status g16_engine_create(g16_engine **engine, uint32_t threads,
 G16_API void g16_engine_destroy(g16_engine *engine);
 G16_API const char *g16_engine_backend(const g16_engine *engine);
 G16_API uint32_t g16_engine_threads(const g16_engine *engine);
+/* Lets all calls of an engine together, those that run included, use so many threads at most: what is done meanwhile goes on to
+ * the end of its task. 0: no limit, so that calls at once have a thread each beside the engine's. Results are the same. */
+G16_API void g16_engine_set_active_threads(g16_engine *engine, uint32_t threads);
 
 /* How a backend keeps the points of proving keys, x before y, limbs little-endian. Part of prepared keys, so numbers
  * are never used again for something else. */

@@ -2,6 +2,9 @@
  *
  * Tasks are coarse (tens of microseconds and up), so one mutex guards all book-keeping. A job lives
  * on its caller's stack and is linked into the pool's list while it may have work for helpers.
+ *
+ * Under a limit a task runs where there is room for it. Callers go before helpers, and among themselves in the order in which they
+ * asked; a caller goes on from task to task until its turn is over. Who leaves room behind wakes the next one.
  */
 #include "thread_pool.h"
 
@@ -9,6 +12,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* Under a limit, how long a caller runs task after task while others wait: a few tasks of a proof. */
+#define TURN_NS 10000000u
 
 typedef struct job {
     struct job *next;
@@ -25,7 +32,9 @@ typedef struct job {
     uint32_t workers_inside;
     const g16_cancel *cancel;
     int cancelled;
-    pthread_cond_t done;
+    uint64_t asked;      /* when its caller began to wait for room, by the pool's count; 0: it does not */
+    uint64_t turn_ends;  /* of its caller, in nanoseconds; 0 before the first one under a limit */
+    pthread_cond_t done; /* of all tasks, or of a group, or of waiting for room: for its caller */
 } job;
 
 /* A thread keeps its number for life, and it is inside one job at a time: so worker numbers are
@@ -43,8 +52,17 @@ struct thread_pool {
     helper *helpers;
     uint32_t started; /* helpers */
     uint32_t size;    /* with the caller */
+    uint32_t limit;   /* of tasks that run at once; 0: none */
+    uint32_t running; /* tasks */
+    uint64_t asked;   /* how often a caller had to wait for room */
     int stopping;
 };
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 /* The first entry with a task that is ready, or NULL. */
 static thread_pool_task *job_ready_entry(const job *j) {
@@ -75,12 +93,63 @@ static int64_t job_take(job *j, thread_pool_task **entry) {
     return (int64_t)(*entry)->taken++;
 }
 
-/* Runs tasks of a job until none is ready. Called and left with the mutex held. */
+static int job_has_ready_task(const job *j) {
+    return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
+}
+
+static int pool_has_room(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
+
+/* Of the jobs whose callers wait for room, the one that asked first, or NULL. */
+static job *pool_first_waiting(const thread_pool *pool) {
+    job *first = NULL;
+    for (job *j = pool->jobs; j; j = j->next) {
+        if (j->asked && (!first || j->asked < first->asked)) first = j;
+    }
+    return first;
+}
+
+/* Whether this worker may run a task of the job now. Tasks of a cancelled job are skipped, for which nobody needs room. */
+static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
+    if (pool->limit == 0 || g16_is_cancelled(j->cancel)) return 1;
+    if (!pool_has_room(pool)) return 0;
+    const job *first = pool_first_waiting(pool);
+    return !first || (worker == 0 && (first == j || (!j->asked && now_ns() < j->turn_ends)));
+}
+
+/* Wakes who may use room that is left. */
+static void pool_offer_room(thread_pool *pool) {
+    if (pool->limit == 0 || !pool_has_room(pool)) return;
+    job *first = pool_first_waiting(pool);
+    pthread_cond_signal(first ? &first->done : &pool->work);
+}
+
+/* Whether the caller of a job, or a helper, goes on: under a limit a caller that may not waits in the order of asking. */
+static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
+    if (pool->limit && job_has_ready_task(j) && !pool_admits(pool, j, worker)) {
+        if (worker == 0 && !j->asked) {
+            j->asked = ++pool->asked;
+            j->turn_ends = 0;
+        }
+        return 0;
+    }
+    if (worker == 0) {
+        if (pool->limit && !j->turn_ends) j->turn_ends = now_ns() + TURN_NS;
+        j->asked = 0;
+    }
+    return 1;
+}
+
+/* Runs tasks of a job until none is ready or, under a limit, others are to run. Called and left with the mutex held. */
 static void job_work(thread_pool *pool, job *j, uint32_t worker) {
     for (;;) {
+        const uint64_t asked = worker == 0 ? j->asked : 0;
+        if (!job_enter(pool, j, worker)) break;
         thread_pool_task *entry = NULL;
         int64_t index = job_take(j, &entry);
-        if (index < 0) return;
+        if (index < 0) break;
+        pool->running++;
+        /* While it waited, others were turned away for its sake. */
+        if (asked) pool_offer_room(pool);
         pthread_mutex_unlock(&pool->mutex);
         if (entry) {
             entry->run(entry->argument, (uint32_t)index, worker);
@@ -88,6 +157,7 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
             j->run(j->argument, (uint32_t)index, worker);
         }
         pthread_mutex_lock(&pool->mutex);
+        pool->running--;
         j->finished++;
         if (entry && --j->group_left[entry->group] == 0) {
             j->groups_done |= THREAD_POOL_AFTER(entry->group);
@@ -95,10 +165,7 @@ static void job_work(thread_pool *pool, job *j, uint32_t worker) {
             pthread_cond_broadcast(&j->done);
         }
     }
-}
-
-static int job_has_ready_task(const job *j) {
-    return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
+    pool_offer_room(pool);
 }
 
 static void *thread_main(void *argument) {
@@ -107,7 +174,7 @@ static void *thread_main(void *argument) {
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stopping) {
         job *j = pool->jobs;
-        while (j && !job_has_ready_task(j)) j = j->next;
+        while (j && !(job_has_ready_task(j) && pool_admits(pool, j, self->number))) j = j->next;
         if (!j) {
             pthread_cond_wait(&pool->work, &pool->mutex);
             continue;
@@ -166,12 +233,21 @@ void thread_pool_destroy(thread_pool *pool) {
 
 uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
 
+void thread_pool_set_active(thread_pool *pool, uint32_t tasks) {
+    pthread_mutex_lock(&pool->mutex);
+    pool->limit = tasks;
+    pthread_cond_broadcast(&pool->work);
+    for (job *j = pool->jobs; j; j = j->next) pthread_cond_signal(&j->done);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 uint32_t thread_pool_share(thread_pool *pool) {
     uint32_t jobs = 1;
     pthread_mutex_lock(&pool->mutex);
+    const uint32_t active = pool->limit && pool->limit < pool->size ? pool->limit : pool->size;
     for (const job *j = pool->jobs; j; j = j->next) jobs++;
     pthread_mutex_unlock(&pool->mutex);
-    return jobs < pool->size ? pool->size / jobs : 1;
+    return jobs < active ? active / jobs : 1;
 }
 
 static g16_status job_run(thread_pool *pool, job *j) {

@@ -33,7 +33,12 @@ g16_status thread_pool_create(thread_pool **pool, uint32_t threads);
 void thread_pool_destroy(thread_pool *pool);
 uint32_t thread_pool_threads(const thread_pool *pool);
 
-/* The threads that one more job may count on: its part of all, where others run. At least 1. */
+/* At most so many tasks run at once, those of callers included; what runs already goes on to its end. The pool's threads help where
+ * callers leave room, and callers of which there are more take turns. 0 is no limit but the threads themselves: every caller
+ * has its own beside the pool's. */
+void thread_pool_set_active(thread_pool *pool, uint32_t tasks);
+
+/* The threads that one more job may count on: its part of all that may be active, where others run. At least 1. */
 uint32_t thread_pool_share(thread_pool *pool);
 
 /* Runs run(argument, i, worker) for i = 0 .. count-1 in any order and returns when all are done. pool: NULL for the calling

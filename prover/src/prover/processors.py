@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = Path("/")
 
@@ -20,11 +22,30 @@ def available_processors(root: Path = _ROOT) -> int:
 
 def cpu_quota(root: Path = _ROOT) -> float | None:
     """Return the processors that control groups of either version grant, None without a limit."""
-    quotas = list(_quotas(root))
-    return min(quotas) if quotas else None
+    return min((quota for quota, _ in _quotas(root)), default=None)
 
 
-def _quotas(root: Path) -> Iterator[float]:
+class ProcessorPool(NamedTuple):
+    """Processors that this process may use; those of another process are comparable where the names are equal."""
+
+    name: str
+    processors: frozenset[int]
+
+
+def processor_pool(root: Path = _ROOT) -> ProcessorPool:
+    """Return the processors of the affinity mask or, where a control group grants fewer, those of the group.
+
+    The latter have made-up numbers, and the group is known by device and inode of its folder, which containers share.
+    """
+    affinity = frozenset(os.sched_getaffinity(0))
+    quota, folder = min(_quotas(root), key=itemgetter(0), default=(None, root))
+    if quota is None or ceil(quota) >= len(affinity):
+        return ProcessorPool("processors", affinity)
+    facts = folder.stat()
+    return ProcessorPool(f"quota-{facts.st_dev:x}-{facts.st_ino:x}", frozenset(range(max(1, ceil(quota)))))
+
+
+def _quotas(root: Path) -> Iterator[tuple[float, Path]]:
     try:
         groups = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -39,7 +60,7 @@ def _quotas(root: Path) -> Iterator[float]:
             continue
         folder = base / path.lstrip("/")
         while folder.is_relative_to(base):
-            yield from _quota_of(folder)
+            yield from ((quota, folder) for quota in _quota_of(folder))
             folder = folder.parent
 
 

@@ -121,6 +121,10 @@ class ProvingSettings(_Group):
 
     threads: int = Field(default=0, ge=0)
     """Kernel threads; 0 means one per processor available to this process."""
+    share_processors: bool = True
+    """Whether provers of one user that prove on this host at the same moment divide its processors among them."""
+    share_directory: Path = Path("/dev/shm")  # noqa: S108 - what is made there is checked for its owner
+    """Where the lock file lies by which they count each other: in a folder of its own, ``prover-processors-<uid>``."""
     max_concurrency: int = Field(default=0, ge=0)
     """Proofs computed at once; 0 means one per two processors, at least two."""
     waiting_limit: int = Field(default=64, ge=0)

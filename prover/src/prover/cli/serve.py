@@ -24,6 +24,7 @@ from prover.keys.selection import CircuitSelection
 from prover.keys.store import Fetch, KeyStore
 from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
+from prover.processor_locks import ProcessorLocks
 from prover.proving.device_choice import open_devices
 from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, own_version
@@ -46,7 +47,10 @@ async def run_server(settings: Settings) -> int:
     metrics = Metrics(registry)
     shutdown = Shutdown()
     shutdown.install()
-    with Engine(settings.proving.threads) as engine, closing(open_devices(settings, metrics)) as devices:
+    with (
+        Engine(settings.proving.threads, locks=_open_locks(settings), on_active=metrics.active_threads.set) as engine,
+        closing(open_devices(settings, metrics)) as devices,
+    ):
         budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
         prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
         keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted)
@@ -82,6 +86,17 @@ async def run_server(settings: Settings) -> int:
             metrics_server.close()
     _log.info("stopped")
     return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+
+
+def _open_locks(settings: Settings) -> ProcessorLocks | None:
+    """Find out who else proves on these processors, unless that is switched off or impossible."""
+    if not settings.proving.share_processors:
+        return None
+    try:
+        return ProcessorLocks(settings.proving.share_directory)
+    except OSError as error:
+        _log.warning("processors_not_shared", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
+        return None
 
 
 def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:

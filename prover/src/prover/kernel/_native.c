@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 327), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 331), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 313), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 322), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 326), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 317), // g16_device *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_device *
 /* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 54), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 332), // int32_t const *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 336), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 317), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 322), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -627,26 +627,26 @@ static void *_cffi_types[] = {
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device const *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_engine *
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_engine *
 /* 43 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_setup const *
-/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // uint8_t *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 333), // g16_setup const *
+/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 339), // uint8_t *
 /* 46 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // uint8_t const *
+/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 339), // uint8_t const *
 /* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
 /* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
 /* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 319), // g16_device_key *
+/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_device_key *
 /* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
 /* 56 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
 /* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 338), // void *
+/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 342), // void *
 /* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -679,7 +679,7 @@ static void *_cffi_types[] = {
 /* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
 /* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_key * *
+/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_key * *
 /* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 96 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 97 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
@@ -743,7 +743,7 @@ static void *_cffi_types[] = {
 /* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
 /* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 304), // g16_setup * *
+/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 308), // g16_setup * *
 /* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 160 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 161 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
@@ -763,14 +763,14 @@ static void *_cffi_types[] = {
 /* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 176 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
 /* 177 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 307), // g16_vk * *
+/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk * *
 /* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 180 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
 /* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 331), // g16_vk const *
+/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // g16_vk const *
 /* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 188 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
@@ -797,13 +797,13 @@ static void *_cffi_types[] = {
 /* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
 /* 210 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
 /* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_fold_checkpoint const *
+/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 327), // g16_fold_checkpoint const *
 /* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
 /* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
 /* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 218 */ _CFFI_OP(_CFFI_OP_POINTER, 328), // g16_prepared_info *
+/* 218 */ _CFFI_OP(_CFFI_OP_POINTER, 332), // g16_prepared_info *
 /* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 220 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
 /* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
@@ -824,7 +824,7 @@ static void *_cffi_types[] = {
 /* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 185), // g16_vk const *()(g16_key const *)
 /* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 332), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
+/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 336), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
 /* 240 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
 /* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
 /* 242 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
@@ -836,7 +836,7 @@ static void *_cffi_types[] = {
 /* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *)
 /* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 251 */ _CFFI_OP(_CFFI_OP_POINTER, 319), // g16_device_key const *
+/* 251 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_device_key const *
 /* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *, size_t)
 /* 254 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
@@ -868,62 +868,66 @@ static void *_cffi_types[] = {
 /* 280 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
 /* 281 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
 /* 282 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device *)
+/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device *)
 /* 284 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 285 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device_key *)
+/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device_key *)
 /* 287 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
 /* 288 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 289 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_device_key const *, g16_device_witness *)
+/* 289 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device_key const *, g16_device_witness *)
 /* 290 */ _CFFI_OP(_CFFI_OP_NOOP, 251),
-/* 291 */ _CFFI_OP(_CFFI_OP_POINTER, 320), // g16_device_witness *
+/* 291 */ _CFFI_OP(_CFFI_OP_POINTER, 324), // g16_device_witness *
 /* 292 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 293 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_engine *)
+/* 293 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_engine *)
 /* 294 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
 /* 295 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 296 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_key *)
-/* 297 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_key *
-/* 298 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 299 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_key const *, g16_key_info *)
-/* 300 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 301 */ _CFFI_OP(_CFFI_OP_POINTER, 326), // g16_key_info *
+/* 296 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_engine *, uint32_t)
+/* 297 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 298 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 299 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 300 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_key *)
+/* 301 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_key *
 /* 302 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 303 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_setup *)
-/* 304 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_setup *
-/* 305 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 306 */ _CFFI_OP(_CFFI_OP_FUNCTION, 338), // void()(g16_vk *)
-/* 307 */ _CFFI_OP(_CFFI_OP_POINTER, 331), // g16_vk *
-/* 308 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 309 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 310 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[160]
-/* 311 */ (_cffi_opcode_t)(160),
-/* 312 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[256]
-/* 313 */ (_cffi_opcode_t)(256),
-/* 314 */ _CFFI_OP(_CFFI_OP_ARRAY, 309), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 315 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 316 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 317 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 318 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 319 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 320 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
-/* 321 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
-/* 322 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
-/* 323 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
-/* 324 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 325 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
-/* 326 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
-/* 327 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 328 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
-/* 329 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
-/* 330 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 331 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
-/* 332 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 333 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 334 */ (_cffi_opcode_t)(4),
-/* 335 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 336 */ _CFFI_OP(_CFFI_OP_ARRAY, 335), // uint8_t[32]
-/* 337 */ (_cffi_opcode_t)(32),
-/* 338 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 303 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_key const *, g16_key_info *)
+/* 304 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 305 */ _CFFI_OP(_CFFI_OP_POINTER, 330), // g16_key_info *
+/* 306 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 307 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_setup *)
+/* 308 */ _CFFI_OP(_CFFI_OP_POINTER, 333), // g16_setup *
+/* 309 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 310 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_vk *)
+/* 311 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // g16_vk *
+/* 312 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 313 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 314 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[160]
+/* 315 */ (_cffi_opcode_t)(160),
+/* 316 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[256]
+/* 317 */ (_cffi_opcode_t)(256),
+/* 318 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 319 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 320 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 321 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 322 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 323 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 324 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 325 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 326 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 327 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
+/* 328 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 329 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
+/* 330 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
+/* 331 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 332 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
+/* 333 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
+/* 334 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 335 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
+/* 336 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 337 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 338 */ (_cffi_opcode_t)(4),
+/* 339 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 340 */ _CFFI_OP(_CFFI_OP_ARRAY, 339), // uint8_t[32]
+/* 341 */ (_cffi_opcode_t)(32),
+/* 342 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -2779,12 +2783,58 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(327));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(331));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
 #else
 #  define _cffi_f_g16_engine_point_form _cffi_d_g16_engine_point_form
+#endif
+
+static void _cffi_d_g16_engine_set_active_threads(g16_engine * x0, uint32_t x1)
+{
+  g16_engine_set_active_threads(x0, x1);
+}
+#ifndef PYPY_VERSION
+static PyObject *
+_cffi_f_g16_engine_set_active_threads(PyObject *self, PyObject *args)
+{
+  g16_engine * x0;
+  uint32_t x1;
+  Py_ssize_t datasize;
+  struct _cffi_freeme_s *large_args_free = NULL;
+  PyObject *arg0;
+  PyObject *arg1;
+
+  if (!PyArg_UnpackTuple(args, "g16_engine_set_active_threads", 2, 2, &arg0, &arg1))
+    return NULL;
+
+  datasize = _cffi_prepare_pointer_call_argument(
+      _cffi_type(42), arg0, (char **)&x0);
+  if (datasize != 0) {
+    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
+    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
+            datasize, &large_args_free) < 0)
+      return NULL;
+  }
+
+  x1 = _cffi_to_c_int(arg1, uint32_t);
+  if (x1 == (uint32_t)-1 && PyErr_Occurred())
+    return NULL;
+
+  Py_BEGIN_ALLOW_THREADS
+  _cffi_restore_errno();
+  { g16_engine_set_active_threads(x0, x1); }
+  _cffi_save_errno();
+  Py_END_ALLOW_THREADS
+
+  (void)self; /* unused */
+  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+#else
+#  define _cffi_f_g16_engine_set_active_threads _cffi_d_g16_engine_set_active_threads
 #endif
 
 static uint32_t _cffi_d_g16_engine_threads(g16_engine const * x0)
@@ -2961,10 +3011,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(301), arg1, (char **)&x1);
+      _cffi_type(305), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(301), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(305), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2997,10 +3047,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(297), arg0, (char **)&x0);
+      _cffi_type(301), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(297), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(301), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4135,10 +4185,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(304), arg0, (char **)&x0);
+      _cffi_type(308), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(304), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(308), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4691,10 +4741,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(307), arg0, (char **)&x0);
+      _cffi_type(311), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(307), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(311), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -5085,11 +5135,12 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
   { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 293), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
+  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 296), (void *)_cffi_d_g16_engine_set_active_threads },
   { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 277), (void *)_cffi_d_g16_engine_threads },
   { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_fold_checkpoint_bytes },
   { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 239), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 299), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 296), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 303), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 300), (void *)_cffi_d_g16_key_destroy },
   { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_key_load },
   { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_key_verifying_key },
   { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_prepared_bytes },
@@ -5102,7 +5153,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 109), (void *)_cffi_d_g16_prove_with_blinding },
   { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 147), (void *)_cffi_d_g16_quotient },
   { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 156), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 303), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 307), (void *)_cffi_d_g16_setup_destroy },
   { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_key_bytes },
   { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 166), (void *)_cffi_d_g16_setup_run },
   { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_verifying_key_offset },
@@ -5111,7 +5162,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 183), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
   { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 273), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 306), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 310), (void *)_cffi_d_g16_vk_destroy },
   { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 176), (void *)_cffi_d_g16_vk_load },
   { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 280), (void *)_cffi_d_g16_vk_public_inputs },
   { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 223), (void *)_cffi_d_g16_vk_write },
@@ -5120,7 +5171,7 @@ static const struct _cffi_global_s _cffi_globals[] = {
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 314) },
+            _CFFI_OP(_CFFI_OP_NOOP, 318) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5180,10 +5231,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 310) },
+              _CFFI_OP(_CFFI_OP_NOOP, 314) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 312) },
+               _CFFI_OP(_CFFI_OP_NOOP, 316) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -5210,7 +5261,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 333) },
+              _CFFI_OP(_CFFI_OP_NOOP, 337) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5297,33 +5348,33 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 336) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 340) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 318, 0,
+  { "$g16_device_info", 322, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 317, _CFFI_F_OPAQUE,
+  { "g16_device", 321, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 319, _CFFI_F_OPAQUE,
+  { "g16_device_key", 323, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 320, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 324, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
-  { "g16_engine", 321, _CFFI_F_OPAQUE,
+  { "g16_engine", 325, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 322, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 326, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
-  { "g16_fold_checkpoint", 323, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 327, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 24, 3 },
-  { "g16_key", 325, _CFFI_F_OPAQUE,
+  { "g16_key", 329, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 326, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 330, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 27, 27 },
-  { "g16_prepared_info", 328, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 332, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 54, 6 },
-  { "g16_setup", 329, _CFFI_F_OPAQUE,
+  { "g16_setup", 333, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 331, _CFFI_F_OPAQUE,
+  { "g16_vk", 335, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
@@ -5332,16 +5383,16 @@ static const struct _cffi_enum_s _cffi_enums[] = {
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
   { "$g16_blinding", 56, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 316, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 320, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
   { "$g16_encoding", 227, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 324, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 328, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 327, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 331, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 330, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 334, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -5353,25 +5404,25 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
   { "g16_blinding", 56 },
-  { "g16_cancel", 332 },
-  { "g16_circuit_kind", 316 },
-  { "g16_device", 317 },
-  { "g16_device_info", 318 },
-  { "g16_device_key", 319 },
-  { "g16_device_witness", 320 },
+  { "g16_cancel", 336 },
+  { "g16_circuit_kind", 320 },
+  { "g16_device", 321 },
+  { "g16_device_info", 322 },
+  { "g16_device_key", 323 },
+  { "g16_device_witness", 324 },
   { "g16_encoding", 227 },
-  { "g16_engine", 321 },
-  { "g16_error", 322 },
-  { "g16_fold_checkpoint", 323 },
-  { "g16_generation", 324 },
-  { "g16_key", 325 },
-  { "g16_key_info", 326 },
-  { "g16_point_form", 327 },
-  { "g16_prepared_info", 328 },
-  { "g16_setup", 329 },
-  { "g16_stage", 330 },
+  { "g16_engine", 325 },
+  { "g16_error", 326 },
+  { "g16_fold_checkpoint", 327 },
+  { "g16_generation", 328 },
+  { "g16_key", 329 },
+  { "g16_key_info", 330 },
+  { "g16_point_form", 331 },
+  { "g16_prepared_info", 332 },
+  { "g16_setup", 333 },
+  { "g16_stage", 334 },
   { "g16_status", 4 },
-  { "g16_vk", 331 },
+  { "g16_vk", 335 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -5381,12 +5432,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  96,  /* num_globals */
+  97,  /* num_globals */
   12,  /* num_struct_unions */
   8,  /* num_enums */
   21,  /* num_typenames */
   NULL,  /* no includes */
-  339,  /* num_types */
+  343,  /* num_types */
   0,  /* flags */
 };
 

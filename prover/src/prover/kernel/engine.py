@@ -7,7 +7,7 @@ the public inputs of a circuit followed by its secret inputs.
 import enum
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from prover.kernel.buffers import ScratchPool
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
+from prover.kernel.thread_share import ThreadShare
+from prover.processor_locks import ProcessorLocks
 from prover.processors import available_processors
 
 SCALAR_BYTES = 32
@@ -124,16 +126,37 @@ class ProofCalls(NamedTuple):
 _HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
+Around = Callable[[], AbstractContextManager[None]]
+"""Makes what a proof on the processor runs in."""
+
+
+def _ignore_threads(_: int) -> None:
+    """Tell nobody."""
+
+
 class Engine(Owner):
     """Threads and arithmetic shared by all calls. Close it, or use it as a context manager."""
 
-    def __init__(self, threads: int = 0, backend: Backend = Backend.AUTO) -> None:
-        """Start ``threads`` workers, 0 for one per available processor."""
+    def __init__(
+        self,
+        threads: int = 0,
+        backend: Backend = Backend.AUTO,
+        locks: ProcessorLocks | None = None,
+        on_active: Callable[[int], None] = _ignore_threads,
+    ) -> None:
+        """Start ``threads`` workers, 0 for one per available processor.
+
+        By ``locks``, which the engine closes, proofs keep to their share of the processors while other processes prove;
+        ``on_active`` is told how many threads that is, at first all.
+        """
         out = ffi.new("g16_engine **")
         error = new_error()
         check(lib.g16_engine_create(out, threads or available_processors(), backend.value, error), error)
         self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
         self._scratch = ScratchPool()
+        self._on_active = on_active
+        self._share = ThreadShare(locks, self.threads, self._set_active) if locks else None
+        on_active(self.threads)
 
     @property
     def backend(self) -> str:
@@ -146,6 +169,11 @@ class Engine(Owner):
         """Workers of one call, the calling thread included."""
         with self._handle.use() as engine:
             return int(lib.g16_engine_threads(engine))
+
+    def limit_threads(self, threads: int) -> None:
+        """Let all calls together run at most so many tasks at once, from the next task on; 0 lifts the limit."""
+        with self._handle.use() as engine:
+            lib.g16_engine_set_active_threads(engine, threads)
 
     @property
     def point_form(self) -> PointForm:
@@ -160,7 +188,8 @@ class Engine(Owner):
 
     def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
         """Give a C key that another module of this package made an owner; ``destroy`` ends it and its mapped file."""
-        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), file)
+        around = self._share.proving if self._share else nullcontext
+        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), around, file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Read a whole key file; ``data`` may be released afterwards.
@@ -183,8 +212,14 @@ class Engine(Owner):
 
     def close(self) -> None:
         """Stop the workers once running calls have returned. Keys cannot be used afterwards."""
+        if self._share:
+            self._share.close()
         self._handle.close()
         self._scratch.close()
+
+    def _set_active(self, threads: int | None) -> None:
+        self.limit_threads(threads or 0)
+        self._on_active(threads or self.threads)
 
 
 class VerifyingKey(Owner):
@@ -231,10 +266,18 @@ class VerifyingKey(Owner):
 class LoadedKey(Owner):
     """A key file in memory, ready to prove. Close it, or use it as a context manager."""
 
-    def __init__(self, engine: Handle, scratch: ScratchPool, handle: Handle, file: mmap.mmap | None = None) -> None:
+    def __init__(
+        self,
+        engine: Handle,
+        scratch: ScratchPool,
+        handle: Handle,
+        around: Around = nullcontext,
+        file: mmap.mmap | None = None,
+    ) -> None:
         self._engine = engine
         self._scratch = scratch
         self._handle = handle
+        self._around = around
         self._file = file
         with handle.use() as key:
             info = ffi.new("g16_key_info *")
@@ -294,7 +337,8 @@ class LoadedKey(Owner):
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
-        return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
+        with self._around():
+            return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
 
     def prove_by(
         self,

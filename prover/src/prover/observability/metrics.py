@@ -64,6 +64,11 @@ class Metrics:
             registry=registry,
         )
         self.active_jobs = Gauge("prover_active_jobs", "Proofs being computed now.", registry=registry)
+        self.active_threads = Gauge(
+            "prover_active_threads",
+            "Kernel threads that proofs may use at once: all, or a share while other provers use these processors.",
+            registry=registry,
+        )
         self.input_bytes = Histogram(
             "prover_circuit_input_size_bytes",
             "Size of request bodies.",

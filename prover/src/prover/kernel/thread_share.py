@@ -1,0 +1,104 @@
+"""An engine's share of the processors while other processes prove, kept up to date as long as it proves itself."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from prover.processor_locks import ProcessorLocks
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+PERIOD_S = 0.05
+"""How often the others are counted while proofs run; they are, too, when a proof begins."""
+
+
+class ThreadShare:
+    """Sets the threads of an engine: a share of the processors while others prove, else all. Close it."""
+
+    def __init__(self, locks: ProcessorLocks, threads: int, set_active: Callable[[int | None], None]) -> None:
+        """``set_active`` is given the share of an engine with so many ``threads``, or None for no limit."""
+        self._locks: ProcessorLocks | None = locks
+        self._threads = threads
+        self._set_active = set_active
+        self._changed = threading.Condition()
+        self._proofs = 0
+        self._active: int | None = None
+        self._watcher: threading.Thread | None = None
+        self._is_idle = False
+
+    @contextmanager
+    def proving(self) -> Iterator[None]:
+        """Count as proving for the block."""
+        try:
+            self._begin()
+            yield
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """Stop counting. Proofs that run go on."""
+        with self._changed:
+            self._give_up()
+            watcher, self._watcher = self._watcher, None
+        if watcher:
+            watcher.join()
+
+    def _begin(self) -> None:
+        with self._changed:
+            self._proofs += 1
+            if self._proofs == 1:
+                self._trying(lambda locks: locks.take(self._threads))
+            self._adjust()
+            if self._watcher is None:
+                self._trying(self._start_watcher)
+            elif self._is_idle:
+                self._is_idle = False
+                self._changed.notify_all()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._proofs -= 1
+            if self._proofs == 0:
+                self._trying(lambda locks: locks.give_back())
+
+    def _start_watcher(self, _: ProcessorLocks) -> None:
+        watcher = threading.Thread(target=self._watch, name="thread-share", daemon=True)
+        watcher.start()
+        self._watcher = watcher
+
+    def _watch(self) -> None:
+        with self._changed:
+            while self._locks is not None:
+                self._changed.wait(PERIOD_S)
+                if self._proofs:
+                    self._adjust()
+                    continue
+                self._apply(None)
+                self._is_idle = True
+                self._changed.wait_for(lambda: self._locks is None or not self._is_idle)
+
+    def _adjust(self) -> None:
+        self._trying(lambda locks: self._apply(locks.share()))
+
+    def _apply(self, share: int | None) -> None:
+        if share != self._active:
+            self._active = share
+            self._set_active(share)
+
+    def _trying(self, act: Callable[[ProcessorLocks], None]) -> None:
+        """Do something with the locks; where the system cannot, go on without sharing."""
+        if self._locks is None:
+            return
+        try:
+            act(self._locks)
+        except (OSError, RuntimeError) as error:  # the latter: no more threads
+            _log.warning("processors_not_shared", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if self._locks is not None:
+            self._locks.close()
+            self._locks = None
+            self._apply(None)
+            self._changed.notify_all()
