@@ -9,7 +9,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-PERIOD_S = 0.05
+PERIOD_S = 0.1
 """How often the others are counted while proofs run; they are, too, when a proof begins."""
 
 
