@@ -124,7 +124,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-circuits bench-load bench-compare bench-growth bench-schedule bench-service bench-queue
+.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-schedule bench-service bench-queue
 .PHONY: bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
@@ -135,6 +135,9 @@ bench-kernel: native ## Field products, additions, multi-scalar multiplications 
 
 bench-circuits: native reference-fixtures ## Witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
 	@$(PYTHON_BIN) prover/bench/circuits.py $(OPTIONS)
+
+bench-backends: native reference-fixtures ## Proofs by each of the kernel's backends in turn (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/backends.py $(OPTIONS)
 
 bench-load: native reference-fixtures ## Times of loading keys beside the reference: their files and prepared forms
 	@$(PYTHON_BIN) prover/bench/compare_load.py

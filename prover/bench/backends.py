@@ -1,0 +1,80 @@
+"""One proof on one thread by every backend that this processor runs, in turn: shortest processor time, and of its stages.
+
+Keys are read from their source, so each backend has the points in its own form. Prints a table; names backends and
+rounds. `make bench-backends`; a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import compare_reference  # before the fixtures: shows the way to them
+import reference_fixtures
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from prover.errors import ProverError
+from prover.kernel.engine import STAGES, Backend, Engine, LoadedKey
+from prover.keys import prepared
+from prover.proving.request import read_envelope, read_task
+
+Times = dict[str, float]
+
+
+def backends(names: Sequence[str]) -> list[Backend]:
+    """Those that run here, of the named ones."""
+    found = []
+    for backend in Backend:
+        with contextlib.suppress(ProverError), Engine(1, backend) as engine:
+            if backend is not Backend.AUTO and engine.backend in (names or [engine.backend]):
+                found.append(backend)
+    return found
+
+
+def prove(key: LoadedKey, inputs: bytes) -> Times:
+    """Milliseconds of processor time of a proof under "all", and of wall clock of its stages."""
+    start = time.thread_time()
+    proof = key.prove(inputs)
+    return {"all": (time.thread_time() - start) * 1e3} | {name: s * 1e3 for name, s in proof.stage_seconds.items()}
+
+
+def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: int) -> dict[str, Times]:
+    """The shortest of ``rounds`` proofs by each backend."""
+    body = request.read_bytes()
+    inputs = read_task(body, read_envelope(body), None).assignment.inputs
+    shortest: dict[str, Times] = {}
+    with contextlib.ExitStack() as stack:
+        engines = [stack.enter_context(Engine(1, backend)) for backend in chosen]
+        keys = [stack.enter_context(contextlib.closing(prepared.load_source(engine, key_path))) for engine in engines]
+        for _ in track(range(rounds), request.stem):
+            for engine, key in zip(engines, keys, strict=True):
+                times = prove(key, inputs)
+                known = shortest.setdefault(engine.backend, times)
+                shortest[engine.backend] = {name: min(known[name], value) for name, value in times.items()}
+    return shortest
+
+
+def main() -> None:
+    """Measure the three small circuits and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("backends", nargs="*", help="adx, avx2, …; all that run here by default")
+    parser.add_argument("--rounds", type=int, default=30, help="proofs by each (default 30)")
+    options = parser.parse_args()
+    chosen = backends(options.backends)
+    table = Table("circuit", "backend", "all, ms", *STAGES, title="One proof on one thread, shortest times")
+    for circuit, name in compare_reference.CASES.items():
+        key = reference_fixtures.proving_keys_dir() / f"{name.removeprefix('v2_')}.key"
+        found = measure(key, compare_reference.REQUESTS / f"{name}.json", chosen, options.rounds)
+        for backend, times in found.items():
+            table.add_row(circuit, backend, *(f"{times[part]:.2f}" for part in ("all", *STAGES)))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+if __name__ == "__main__":
+    main()
