@@ -1,4 +1,4 @@
-"""One proof on one thread by every backend that this processor runs, in turn: shortest processor time, and of its stages.
+"""One proof on one thread by every backend that this processor runs, in turn: processor time, and its stages, shortest.
 
 Keys are read from their source, so each backend has the points in its own form. Prints a table; names backends and
 rounds. `make bench-backends`; a minute.
@@ -29,7 +29,7 @@ Times = dict[str, float]
 
 def backends(names: Sequence[str]) -> list[Backend]:
     """Those that run here, of the named ones."""
-    found = []
+    found: list[Backend] = []
     for backend in Backend:
         with contextlib.suppress(ProverError), Engine(1, backend) as engine:
             if backend is not Backend.AUTO and engine.backend in (names or [engine.backend]):

@@ -28,7 +28,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 HISTORY = Path(__file__).with_name("kernel_history.jsonl")
-BACKENDS = ("portable", "adx", "avx512", "ifma")
+BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 COLUMNS = ("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound")
 TIMES = ("ms", "ns")
 IN_LANES = {"fp8_mul_tput": "fp_mul_tput", "fp8_sqr_tput": "fp_sqr_tput"}

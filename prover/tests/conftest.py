@@ -185,7 +185,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps only the tests of the test library when $PROVER_TESTING_LIBRARY names another build of it, and samples."""
     if CHECKED:
-        keep(config, items, [item for item in items if uses_the_library(item) and not shows_adx_alone(item)])
+        keep(config, items, [item for item in items if uses_the_library(item) and not shown_by_another(item)])
     dropped = left_out(items, config.getoption("randomly_seed", None))
     keep(config, items, [item for item in items if item not in dropped])
 
@@ -201,16 +201,18 @@ def uses_the_library(item: pytest.Item) -> bool:
     return "testing_library" in getattr(item, "fixturenames", ())
 
 
-def shows_adx_alone(item: pytest.Item) -> bool:
-    """Whether a test is of the backend with ADX where that with AVX-512 runs, which has the same scalar code in it."""
-    call = getattr(item, "callspec", None)
-    return (
-        call is not None
-        and "avx512" in BACKENDS
-        and any(isinstance(v, str) and v == "adx" for v in call.params.values())
-    )
+def shown_by_another(item: pytest.Item) -> bool:
+    """Whether a test is of a backend whose code that with AVX-512 has, too, and runs here.
+
+    All scalar code of the one with ADX; of the one with AVX2 all but the vectors, which sums and transforms show.
+    """
+    parameters = getattr(item, "callspec", None)
+    names = [value for value in parameters.params.values() if isinstance(value, str)] if parameters else []
+    shows_vectors = item.path.stem in VECTOR_TESTS
+    return "avx512" in BACKENDS and ("adx" in names or ("avx2" in names and not shows_vectors))
 
 
+VECTOR_TESTS = {"test_native_lanes", "test_native_msm", "test_native_ntt"}
 NEEDS_REFERENCE = ("needs_reference", True)
 PREFIXES = ("reference_", "redis_")
 OTHER_PROCESSOR = "does not run on this processor"

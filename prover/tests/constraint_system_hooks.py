@@ -16,7 +16,7 @@ GENERATION_08: Final = 1
 GENERATION_014: Final = 2
 IS_HINT: Final = 0x80000000
 SIDES: Final = ("left", "right", "out")
-BACKEND_CHOICES: Final = {"portable": 1, "adx": 2, "ifma": 3, "avx512": 4}
+BACKEND_CHOICES: Final = {"portable": 1, "adx": 2, "ifma": 3, "avx512": 4, "avx2": 5}
 
 _DECLARATIONS = """
 typedef struct { char message[256]; uint64_t offset; uint32_t constraint; } g16_error;

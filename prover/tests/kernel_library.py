@@ -37,6 +37,7 @@ def _backends() -> tuple[str, ...]:
     needed: dict[str, set[str]] = {
         "portable": set(),
         "adx": {"adx", "bmi2"},
+        "avx2": {"adx", "bmi2", "avx2", "fma"},
         "avx512": {"adx", "bmi2", "avx512f", "avx512dq", "avx512vl"},
         "ifma": {"adx", "bmi2", "avx512f", "avx512dq", "avx512vl", "avx512ifma"},
     }
@@ -147,7 +148,7 @@ class Kernel:
         self._ffi.cdef(_DECLARATIONS)
         self._library: Any = self._ffi.dlopen(str(library))
         engine = self._ffi.new("void **")
-        choice = {"portable": 1, "adx": 2, "ifma": 3, "avx512": 4}[backend]
+        choice = {"portable": 1, "adx": 2, "ifma": 3, "avx512": 4, "avx2": 5}[backend]
         outcome = self._call(self._library.g16_engine_create, engine, threads, choice)
         assert outcome.status == "ok", outcome.message
         self._engine = engine[0]

@@ -1,4 +1,4 @@
-/* lanes52.h - Montgomery products of eight elements at once with AVX-512: limbs of 52 bits, R = 2^260.
+/* lanes52.h - Montgomery products of eight elements at once (lanes.h): limbs of 52 bits, R = 2^260.
  *
  * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52) and raw
  * when limbs may be any signed 64-bit numbers that make up the value. Operands of products are normalised; results are
@@ -11,7 +11,7 @@
  * up to four products and of m p: less than 2^58.
  *
  * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and LANES_IFMA_EMULATED besides when it is not but
- * shall do the same. Without LANES_IFMA the halves of a product come
+ * shall do the same. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product come
  * from floating point (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point
  * arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 has the high half of a b in its mantissa; and
  * a b minus that high half, plus 2^52, has the low half. Both are added as integers with their exponents,
@@ -26,20 +26,23 @@
  *   - The last two rows add m p, as N would leave larger results. The low limb x of the column enters the quotient as 2^52 + x
  *     as well: times a number of absolute value below 2^51 it is below 2^104 in absolute value, with the low half of x times
  *     that number.
- *   - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards.
+ *   - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards: what
+ *     a sum less m d0, rounded towards zero, has lost. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
+ *   - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries need no signs.
  */
 #ifndef SHARED_LANES52_H
 #define SHARED_LANES52_H
 
-#include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "lanes.h"
 
-#define LANES 8
-#define LANES_INLINE static inline __attribute__((always_inline))
 #define LANES52_MASK 0xfffffffffffffULL
 #define LANES52_UNROLL _Pragma("GCC unroll 10")
 #define LANES52_MAX_PRODUCTS 4
+
+/* A part of five limbs, and a loop that is not unrolled: products are long. */
+#define LANES52_TAKE(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) (to)[limb] = LANES_PART((from)[limb], h)
+#define LANES52_PUT(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) LANES_PART((to)[limb], h) = (from)[limb]
+#define LANES52_EACH_PART(h) _Pragma("GCC unroll 1") for (int h = 0; h < LANES_PARTS; h++)
 
 typedef struct lanes52_modulus {
     uint64_t p[5];
@@ -47,15 +50,33 @@ typedef struct lanes52_modulus {
     uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
 } lanes52_modulus;
 
-LANES_INLINE __m512i lanes_set(uint64_t word) { return _mm512_set1_epi64((long long)word); }
-
-/* Carries signed limbs upwards; the total of each lane must be non-negative. */
-LANES_INLINE void lanes52_carry(__m512i r[5]) {
-    const __m512i mask = lanes_set(LANES52_MASK);
+LANES_INLINE void lanes52_carry_part(lanes_part r[5]) {
+    const lanes_part mask = lanes_part_set(LANES52_MASK);
     LANES52_UNROLL
     for (int i = 0; i < 4; i++) {
-        r[i + 1] = _mm512_add_epi64(r[i + 1], _mm512_srai_epi64(r[i], 52));
-        r[i] = _mm512_and_si512(r[i], mask);
+        r[i + 1] = lanes_part_add(r[i + 1], lanes_part_right_signed(r[i], 52));
+        r[i] = lanes_part_and(r[i], mask);
+    }
+}
+
+/* Carries signed limbs upwards; the total of each lane must be non-negative. */
+LANES_INLINE void lanes52_carry(lanes_u64 r[5]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part limbs[5];
+        LANES52_TAKE(limbs, r, h);
+        lanes52_carry_part(limbs);
+        LANES52_PUT(r, limbs, h);
+    }
+}
+
+/* The same for limbs that are not negative. */
+LANES_INLINE void lanes52_carry_unsigned(lanes_part r[5]) {
+    const lanes_part mask = lanes_part_set(LANES52_MASK);
+    LANES52_UNROLL
+    for (int i = 0; i < 4; i++) {
+        r[i + 1] = lanes_part_add(r[i + 1], lanes_part_right(r[i], 52));
+        r[i] = lanes_part_and(r[i], mask);
     }
 }
 
@@ -99,15 +120,15 @@ LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { retur
 
 #if defined(LANES_IFMA)
 
-typedef __m512i lanes52_factor;
+typedef lanes_part lanes52_factor;
 
-LANES_INLINE lanes52_factor lanes52_factor_of(__m512i limb) { return limb; }
+LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return limb; }
 
 LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
     return (void)products, (void)k, (void)modulus, 0;
 }
 
-LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor a, lanes52_factor b) {
+LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
     *low = lanes52_add_low(*low, a, b);
     *high = lanes52_add_high(*high, a, b);
 }
@@ -126,19 +147,18 @@ LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modul
 #error "these products need exact floating point: build without -ffast-math and -Ofast"
 #endif
 
-typedef __m512d lanes52_factor;
+typedef lanes_real lanes52_factor;
 
 /* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
 #define LANES52_BITS_52 0x4330000000000000ULL
 #define LANES52_BITS_104 0x4670000000000000ULL
+/* What columns start higher by, and the carry of that. */
+#define LANES52_LIFT ((uint64_t)1 << 60)
+#define LANES52_LIFT_CARRY ((uint64_t)1 << 8)
 /* Rows that add a multiple of N. */
 #define LANES52_SHIFTED_ROWS 3
-#define LANES52_DOWN (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
-#define LANES52_UP (_MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)
-/* Keeps the compiler from summing a column in another order, which would hold all of its terms in registers. */
-#define LANES52_IN_ORDER(a, b) __asm__("" : "+v"(a), "+v"(b))
 
-LANES_INLINE lanes52_factor lanes52_factor_of(__m512i limb) { return _mm512_cvtepu64_pd(limb); }
+LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return lanes_part_to_real(limb); }
 
 /* Digit k in [-2^51, 2^51) of p or `shifted`; the highest is what is left. */
 LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
@@ -153,57 +173,56 @@ LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
     return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
 }
 
-LANES_INLINE __m512d lanes52_high(__m512d a, __m512d b, double base) {
-    return _mm512_fmadd_round_pd(a, b, _mm512_set1_pd(base), LANES52_DOWN);
+LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, double base) {
+    return lanes_real_add_product(a, b, lanes_real_set(base));
 }
 
 /* 2^52 + low half of a b, where high = lanes52_high(a, b, base). */
-LANES_INLINE __m512d lanes52_low(__m512d a, __m512d b, __m512d high, double base) {
-    return _mm512_fmadd_round_pd(a, b, _mm512_sub_pd(_mm512_set1_pd(base + 0x1p52), high), LANES52_DOWN);
+LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, double base) {
+    return lanes_real_add_product(a, b, lanes_real_sub(lanes_real_set(base + 0x1p52), high));
 }
 
 /* 2^52 + low 52 bits */
-LANES_INLINE __m512d lanes52_low_limb(__m512i a) {
-    return _mm512_castsi512_pd(
-        _mm512_ternarylogic_epi64(a, lanes_set(LANES52_MASK), lanes_set(LANES52_BITS_52), 0xea)); /* (a & b) | c */
+LANES_INLINE lanes_real lanes52_low_limb(lanes_part a) {
+    return lanes_part_as_real(lanes_part_and_or(a, lanes_part_set(LANES52_MASK), lanes_part_set(LANES52_BITS_52)));
 }
 
-LANES_INLINE __m512i lanes52_add_bits(__m512i a, __m512d b) { return _mm512_add_epi64(a, _mm512_castpd_si512(b)); }
+LANES_INLINE lanes_part lanes52_add_bits(lanes_part a, lanes_real b) { return lanes_part_add(a, lanes_real_bits(b)); }
 
-LANES_INLINE void lanes52_accumulate_from(__m512i *low, __m512i *high, __m512d a, __m512d b, double base) {
-    const __m512d upper = lanes52_high(a, b, base);
+LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lanes_real a, lanes_real b, double base) {
+    const lanes_real upper = lanes52_high(a, b, base);
     *high = lanes52_add_bits(*high, upper);
     *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base));
-    LANES52_IN_ORDER(*low, *high);
+    LANES_IN_ORDER(*low, *high);
 }
 
-LANES_INLINE void lanes52_accumulate(__m512i *low, __m512i *high, lanes52_factor a, lanes52_factor b) {
+LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
     lanes52_accumulate_from(low, high, a, b, 0x1p104);
 }
 
 /* t[k] and t[k + 1] += m d for digits first to 4 of the limbs. */
-LANES_INLINE void lanes52_add_digits(__m512i t[6], __m512d m, const uint64_t limbs[5], int first) {
+LANES_INLINE void lanes52_add_digits(lanes_part t[6], lanes_real m, const uint64_t limbs[5], int first) {
     LANES52_UNROLL
     for (int k = first; k < 5; k++) {
         const int64_t digit = lanes52_digit(limbs, k);
-        lanes52_accumulate_from(&t[k], &t[k + 1], m, _mm512_set1_pd((double)digit), lanes52_base(digit));
+        lanes52_accumulate_from(&t[k], &t[k + 1], m, lanes_real_set((double)digit), lanes52_base(digit));
     }
 }
 
-LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
-    __m512i *u = t + row;
-    const __m512d x = lanes52_low_limb(u[0]);
-    u[1] = _mm512_add_epi64(u[1], _mm512_srai_epi64(u[0], 52));
+LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_modulus *modulus) {
+    lanes_part *u = t + row;
+    const lanes_real x = lanes52_low_limb(u[0]);
+    u[1] = lanes_part_add(u[1], lanes_part_right(u[0], 52));
     if (row < LANES52_SHIFTED_ROWS) {
         lanes52_add_digits(u + 1, x, modulus->shifted, 0);
     } else {
-        const __m512d inverse = _mm512_set1_pd((double)modulus->inverse);
+        const lanes_real inverse = lanes_real_set((double)modulus->inverse);
         const double base = lanes52_base(0);
-        const __m512d m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
+        const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
         /* The low half of the lowest digit's product has gone into the carry. */
         const int64_t lowest = lanes52_digit(modulus->p, 0);
-        const __m512d digit = _mm512_set1_pd((double)lowest);
-        u[1] = lanes52_add_bits(u[1], _mm512_fmadd_round_pd(m, digit, _mm512_set1_pd(lanes52_base(lowest)), LANES52_UP));
+        const lanes_real rest = lanes_real_sub_product(m, lanes_real_set((double)lowest), lanes_real_set(lanes52_base(-lowest)));
+        u[1] = lanes_part_sub(u[1], lanes_real_bits(rest));
         lanes52_add_digits(u, m, modulus->p, 1);
     }
 }
@@ -227,56 +246,62 @@ LANES_INLINE uint64_t lanes52_excess(int products, int row, int column, const la
     if (row < LANES52_SHIFTED_ROWS) return excess + lanes52_digits_excess(modulus->shifted, 0, column - 1);
     if (column == 1) {
         const int64_t lowest = lanes52_digit(modulus->p, 0);
-        excess += lanes52_base_bits(lowest) + (uint64_t)lowest;
+        excess += (uint64_t)lowest - lanes52_base_bits(-lowest);
     }
     return excess + lanes52_digits_excess(modulus->p, 1, column);
 }
 
 LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
-    return 0 - (lanes52_excess(products, 0, k, modulus) + lanes52_excess(products, 1, k - 1, modulus) +
-                lanes52_excess(products, 2, k - 2, modulus) + lanes52_excess(products, 3, k - 3, modulus) +
-                lanes52_excess(products, 4, k - 4, modulus));
+    const uint64_t lift = (k < 9 ? LANES52_LIFT : 0) - (k > 0 ? LANES52_LIFT_CARRY : 0);
+    return lift - (lanes52_excess(products, 0, k, modulus) + lanes52_excess(products, 1, k - 1, modulus) +
+                   lanes52_excess(products, 2, k - 2, modulus) + lanes52_excess(products, 3, k - 3, modulus) +
+                   lanes52_excess(products, 4, k - 4, modulus));
 }
 
 #endif
 
 /* ---- whole products ------------------------------------------------------------------------------ */
 
+/* The end of a product, whose columns are lifted without LANES_IFMA. */
+LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_unsigned(r); }
+
 /* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
- * raw, non-negative, or NULL. r may alias operands. */
-LANES_INLINE void lanes52_mul_sum(__m512i r[5], int products, const __m512i *const *a, const __m512i *const *b,
-                                  const __m512i *addend, const lanes52_modulus *modulus) {
-    lanes52_factor factors[LANES52_MAX_PRODUCTS][5];
-    __m512i t[10];
-    LANES52_UNROLL
-    for (int q = 0; q < products; q++) {
-        LANES52_UNROLL
-        for (int k = 0; k < 5; k++) factors[q][k] = lanes52_factor_of(a[q][k]);
-    }
-    LANES52_UNROLL
-    for (int k = 0; k < 10; k++) {
-        t[k] = lanes_set(lanes52_start(products, k, modulus));
-        if (k >= 5 && addend) t[k] = _mm512_add_epi64(t[k], addend[k - 5]);
-    }
-    LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
+ * raw with limbs from 0 to 2^62, or NULL. r may alias operands. */
+LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 *const *a, const lanes_u64 *const *b,
+                                  const lanes_u64 *addend, const lanes52_modulus *modulus) {
+    LANES_IN_REGION;
+    LANES52_EACH_PART(h) {
+        lanes52_factor factors[LANES52_MAX_PRODUCTS][5];
+        lanes_part t[10];
         LANES52_UNROLL
         for (int q = 0; q < products; q++) {
-            const lanes52_factor factor = lanes52_factor_of(b[q][i]);
             LANES52_UNROLL
-            for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
+            for (int k = 0; k < 5; k++) factors[q][k] = lanes52_factor_of(LANES_PART(a[q][k], h));
         }
-        lanes52_finish_row(t, i, modulus);
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            t[k] = lanes_part_set(lanes52_start(products, k, modulus));
+            if (k >= 5 && addend) t[k] = lanes_part_add(t[k], LANES_PART(addend[k - 5], h));
+        }
+        LANES52_UNROLL
+        for (int i = 0; i < 5; i++) {
+            LANES52_UNROLL
+            for (int q = 0; q < products; q++) {
+                const lanes52_factor factor = lanes52_factor_of(LANES_PART(b[q][i], h));
+                LANES52_UNROLL
+                for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
+            }
+            lanes52_finish_row(t, i, modulus);
+        }
+        lanes52_finish(t + 5);
+        LANES52_PUT(r, t + 5, h);
     }
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
-    lanes52_carry(r);
 }
 
 /* r = a b / R + addend. */
-LANES_INLINE void lanes52_mul_add(__m512i r[5], const __m512i a[5], const __m512i b[5], const __m512i *addend,
+LANES_INLINE void lanes52_mul_add(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes_u64 *addend,
                                   const lanes52_modulus *modulus) {
-    const __m512i *const left[1] = {a}, *const right[1] = {b};
+    const lanes_u64 *const left[1] = {a}, *const right[1] = {b};
     lanes52_mul_sum(r, 1, left, right, addend, modulus);
 }
 
@@ -336,34 +361,36 @@ LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_mo
 
 #else
 
-LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[5], const lanes52_modulus *modulus) {
+LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes52_modulus *modulus) {
     lanes52_mul_add(r, a, b, NULL, modulus);
 }
 
 /* Column by column, so that quotients, which wait for each other, overlap with products. */
-LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
-    lanes52_factor factors[5];
-    __m512i t[10], cross[10];
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a[k]);
-    LANES52_UNROLL
-    for (int k = 0; k < 10; k++) {
-        t[k] = lanes_set(lanes52_start(1, k, modulus));
-        cross[k] = _mm512_setzero_si512();
-    }
-    LANES52_UNROLL
-    for (int k = 0; k < 9; k++) {
+LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes52_modulus *modulus) {
+    LANES_IN_REGION;
+    LANES52_EACH_PART(h) {
+        lanes52_factor factors[5];
+        lanes_part t[10], cross[10];
         LANES52_UNROLL
-        for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) {
-            lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
+        for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[k], h));
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            t[k] = lanes_part_set(lanes52_start(1, k, modulus));
+            cross[k] = lanes_part_set(0);
         }
-        if (k > 0) t[k] = _mm512_add_epi64(t[k], _mm512_add_epi64(cross[k], cross[k]));
-        if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
-        if (k < 5) lanes52_finish_row(t, k, modulus);
+        LANES52_UNROLL
+        for (int k = 0; k < 9; k++) {
+            LANES52_UNROLL
+            for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) {
+                lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
+            }
+            if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
+            if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
+            if (k < 5) lanes52_finish_row(t, k, modulus);
+        }
+        lanes52_finish(t + 5);
+        LANES52_PUT(r, t + 5, h);
     }
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
-    lanes52_carry(r);
 }
 
 #endif

@@ -26,7 +26,7 @@ static const uint64_t POSEIDON_LANES_ONE[5] = {1, 0, 0, 0, 0};
 static const uint64_t POSEIDON_LANES_ZERO[5] = {0, 0, 0, 0, 0};
 
 typedef struct fr8 {
-    __m512i v[5];
+    lanes_u64 v[5];
 } fr8;
 
 typedef struct poseidon_lane_parameters {
@@ -42,7 +42,7 @@ LANES_INLINE void fr8_set(fr8 *r, const uint64_t limbs[5]) {
 }
 
 LANES_INLINE void fr8_add(fr8 *r, const fr8 *a, const uint64_t limbs[5]) {
-    for (int i = 0; i < 5; i++) r->v[i] = _mm512_add_epi64(a->v[i], lanes_set(limbs[i]));
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], lanes_set(limbs[i]));
 }
 
 /* Functions of their own: inlined, a round would not fit the processor's cache of decoded instructions. */
@@ -57,7 +57,7 @@ FR8_FUNCTION fr8_mul_add(fr8 *r, const fr8 *a, const fr8 *b, const fr8 *addend) 
 /* out = row[0] * state[0] + ... + addend with one reduction. */
 LANES_INLINE void fr8_dot_of(fr8 *out, const uint64_t (*row)[5], const fr8 *state, int count, const fr8 *addend) {
     fr8 factors[LANES52_MAX_PRODUCTS];
-    const __m512i *left[LANES52_MAX_PRODUCTS], *right[LANES52_MAX_PRODUCTS];
+    const lanes_u64 *left[LANES52_MAX_PRODUCTS], *right[LANES52_MAX_PRODUCTS];
     LANES52_UNROLL
     for (int i = 0; i < count; i++) {
         fr8_set(&factors[i], row[i]);
@@ -164,12 +164,12 @@ static void fr8_from_words(fr8 *r, const uint64_t words[LANES][4]) {
         limbs[3][i] = (w[2] >> 28 | w[3] << 36) & LANES52_MASK;
         limbs[4][i] = w[3] >> 16;
     }
-    for (int k = 0; k < 5; k++) r->v[k] = _mm512_loadu_si512(limbs[k]);
+    for (int k = 0; k < 5; k++) r->v[k] = lanes_load(limbs[k]);
 }
 
 static void fr8_to_words(uint64_t words[LANES][4], const fr8 *a) {
     uint64_t limbs[5][LANES];
-    for (int k = 0; k < 5; k++) _mm512_storeu_si512(limbs[k], a->v[k]);
+    for (int k = 0; k < 5; k++) lanes_store(limbs[k], a->v[k]);
     for (int i = 0; i < LANES; i++) {
         words[i][0] = limbs[0][i] | limbs[1][i] << 52;
         words[i][1] = limbs[1][i] >> 12 | limbs[2][i] << 40;
@@ -188,6 +188,7 @@ static void poseidon_lanes_hash(uint8_t *out, const uint8_t *inputs, uint32_t wi
         }
         fr8_from_words(&elements[j], (const uint64_t(*)[4])words);
     }
+    LANES_REGION;
     if (width == 1) {
         poseidon_lanes_hash1(&result, elements);
     } else if (width == 2) {

@@ -306,6 +306,7 @@ int main(int count, char **arguments) {
     while (fgets(line, sizeof line, stdin)) {
         const bench_products scalar = bench_field_scalar();
 #if defined(G16_LANES)
+        LANES_REGION;
         const bench_products buckets = bench_field_lanes();
 #else
         const bench_products buckets = scalar;

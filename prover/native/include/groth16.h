@@ -85,7 +85,8 @@ typedef enum g16_backend_choice {
     G16_BACKEND_PORTABLE = 1, /* plain C */
     G16_BACKEND_ADX = 2,      /* x86-64 with mulx, adcx, adox */
     G16_BACKEND_IFMA = 3,     /* the same with AVX-512 IFMA for the multi-scalar multiplications */
-    G16_BACKEND_AVX512 = 4    /* the same with AVX-512 F, DQ and VL, where IFMA is missing */
+    G16_BACKEND_AVX512 = 4,   /* the same with AVX-512 F, DQ and VL, where IFMA is missing */
+    G16_BACKEND_AVX2 = 5      /* the same with AVX2 and FMA */
 } g16_backend_choice;
 
 /* threads: workers used by one call, the calling thread included; 0 = one per processor

@@ -45,6 +45,8 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
 #endif
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;
+    const int avx2 = adx && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if ((any || choice == G16_BACKEND_AVX2) && avx2) return &g16_backend_avx2;
 #endif
     if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;
 #endif

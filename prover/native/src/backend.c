@@ -1,6 +1,6 @@
 /* backend.c - one backend: every file with field arithmetic in one unit, so that all of it is
  * compiled for the same processor and inlined. Compiled with G16_COMPILE_PORTABLE,
- * G16_COMPILE_ADX, G16_COMPILE_AVX512 or G16_COMPILE_IFMA; only the table at the end leaves the unit. */
+ * G16_COMPILE_ADX, G16_COMPILE_AVX2, G16_COMPILE_AVX512 or G16_COMPILE_IFMA; only the table at the end leaves the unit. */
 #if defined(G16_COMPILE_IFMA)
 #define MONT256_ADX 1
 #define G16_LANES 1
@@ -14,6 +14,13 @@
 #define G16_BACKEND_TABLE g16_backend_avx512
 #define G16_BACKEND_NAME "avx512"
 #define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
+#elif defined(G16_COMPILE_AVX2)
+#define MONT256_ADX 1
+#define G16_LANES 1
+#define LANES_AVX2 1
+#define G16_BACKEND_TABLE g16_backend_avx2
+#define G16_BACKEND_NAME "avx2"
+#define G16_BACKEND_POINT_FORM G16_POINTS_R260_LOOSE
 #elif defined(G16_COMPILE_ADX)
 #define MONT256_ADX 1
 #define G16_BACKEND_TABLE g16_backend_adx
@@ -24,7 +31,7 @@
 #define G16_BACKEND_NAME "portable"
 #define G16_BACKEND_POINT_FORM G16_POINTS_R256
 #else
-#error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX, -DG16_COMPILE_AVX512 or -DG16_COMPILE_IFMA"
+#error "compile with -DG16_COMPILE_PORTABLE, -DG16_COMPILE_ADX, -DG16_COMPILE_AVX2, -DG16_COMPILE_AVX512 or -DG16_COMPILE_IFMA"
 #endif
 
 #include "key.h"

@@ -136,6 +136,7 @@ typedef struct g16_backend {
 extern const g16_backend g16_backend_portable;
 #if defined(__x86_64__)
 extern const g16_backend g16_backend_adx;
+extern const g16_backend g16_backend_avx2;
 extern const g16_backend g16_backend_avx512;
 extern const g16_backend g16_backend_ifma;
 #endif

@@ -48,11 +48,10 @@ typedef struct fold_jacobian {
 /* A raw value below 12p becomes one below 4p + 2^213. */
 static inline void fold_lower(fp8 *r) {
     for (int twice = 1; twice >= 0; twice--) {
-        const __mmask8 above =
-            _mm512_cmpgt_epi64_mask(r->v[4], _mm512_set1_epi64((long long)((FP8_4P[4] << twice) + 16)));
+        const lanes_choice above = lanes_above(r->v[4], lanes_set((FP8_4P[4] << twice) + 16));
         for (int i = 0; i < 5; i++) {
-            const __m512i multiple = _mm512_set1_epi64((long long)(FP8_4P[i] << twice));
-            r->v[i] = _mm512_mask_sub_epi64(r->v[i], above, r->v[i], multiple);
+            const lanes_u64 multiple = lanes_set(FP8_4P[i] << twice);
+            r->v[i] = lanes_sub_where(above, r->v[i], multiple);
         }
     }
     fp8_carry(r);
@@ -62,9 +61,9 @@ static inline void fold_lower(fp8 *r) {
 static inline __attribute__((always_inline)) void fold_combine(fp8 *r, const fp8 *a, int shift, const fp8 *b, int back,
                                                                int multiple) {
     for (int i = 0; i < 5; i++) {
-        const __m512i offset = _mm512_set1_epi64((long long)(FP8_2P[i] * (uint64_t)multiple));
-        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(_mm512_slli_epi64(a->v[i], (unsigned)shift), offset),
-                                   _mm512_slli_epi64(b->v[i], (unsigned)back));
+        const lanes_u64 offset = lanes_set(FP8_2P[i] * (uint64_t)multiple);
+        r->v[i] = lanes_sub(lanes_add(lanes_left(a->v[i], (unsigned)shift), offset),
+                                   lanes_left(b->v[i], (unsigned)back));
     }
 }
 
@@ -106,7 +105,7 @@ static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, c
     fp8_mul(&hh, &p->y, &hhh);          /* < 1.1 */
     fp8_mul(&t, &r, &r);                /* < 1.6 */
     fold_combine(&t, &t, 0, &v, 1, 3);
-    for (int i = 0; i < 5; i++) sum->x.v[i] = _mm512_sub_epi64(t.v[i], hhh.v[i]);
+    for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]);
     fold_lower(&sum->x);
     fold_combine(&t, &v, 0, &sum->x, 0, 3); /* < 7.1 */
     fp8_carry(&t);
@@ -115,8 +114,9 @@ static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, c
     fp8_carry(&sum->y);
 }
 
-static inline void fold_select(fp8 *r, __mmask8 lanes, const fp8 *other) {
-    for (int i = 0; i < 5; i++) r->v[i] = _mm512_mask_mov_epi64(r->v[i], lanes, other->v[i]);
+static inline void fold_select(fp8 *r, uint8_t lanes, const fp8 *other) {
+    const lanes_choice chosen = lanes_choice_of(lanes);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_choose(chosen, other->v[i], r->v[i]);
 }
 
 /* 1/z^2 and 1/z^3 applied. */
@@ -158,7 +158,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     g1_affine stored[FP8_LANES];
     const g1_affine *at[FP8_LANES];
     fp8 x[2][FOLD_MULTIPLES], y[FOLD_MULTIPLES], beta, inverse;
-    __mmask8 started = 0, infinite = 0;
+    uint8_t started = 0, infinite = 0;
     fold_jacobian sum, next;
     for (int i = 0; i < FP8_LANES; i++) {
         uint64_t limbs[4];
@@ -168,7 +168,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
         for (int half = 0; half < 2; half++) glv_digits(digits + half * FP8_LANES + i, 2 * FP8_LANES, &halves[half], &plan);
         stored[i] = points[i];
         if (g1_affine_is_infinity(&points[i])) { /* the generator in its place */
-            infinite |= (__mmask8)(1u << i);
+            infinite |= (uint8_t)(1u << i);
             stored[i].x = FP_ONE;
             fp_double(&stored[i].y, &FP_ONE);
         }
@@ -186,19 +186,19 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
         for (uint32_t i = 0; started && i < msm_window_bits(&plan, w); i++) fold_double(&sum);
         for (int half = 0; half < 2; half++) {
             const int16_t *own = digits + ((size_t)w * 2 + (size_t)half) * FP8_LANES;
-            const __m512i digit = _mm512_cvtepi16_epi64(_mm_loadu_si128((const void *)own));
-            const __mmask8 used = _mm512_test_epi64_mask(digit, digit);
-            const __mmask8 negative = _mm512_cmplt_epi64_mask(digit, _mm512_setzero_si512());
-            const __m512i entry = _mm512_sub_epi64(_mm512_abs_epi64(digit), _mm512_set1_epi64(1));
-            const __m512i lane = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-            __m512i place = _mm512_add_epi64(_mm512_mullo_epi64(entry, _mm512_set1_epi64(5 * FP8_LANES)), lane);
+            const lanes_u64 digit = lanes_from_i16(own);
+            const uint8_t used = (uint8_t)~lanes_bits(lanes_equal(digit, lanes_zero()));
+            const uint8_t negative = lanes_bits(lanes_negative(digit));
+            const lanes_u64 entry = lanes_sub(lanes_abs(digit), lanes_set(1));
+            const lanes_u64 lane = lanes_count_up();
+            lanes_u64 place = lanes_add(lanes_mul_small(entry, lanes_set(5 * FP8_LANES)), lane);
             fp8 px, py, one;
             if (!used) continue;
-            place = _mm512_mask_mov_epi64(lane, used, place);
+            place = lanes_choose(lanes_choice_of(used), place, lane);
             for (int i = 0; i < 5; i++) {
-                const __m512i word = _mm512_add_epi64(place, _mm512_set1_epi64(i * FP8_LANES));
-                px.v[i] = _mm512_i64gather_epi64(word, (const void *)x[half], 8);
-                py.v[i] = _mm512_i64gather_epi64(word, (const void *)y, 8);
+                const lanes_u64 word = lanes_add(place, lanes_set(i * FP8_LANES));
+                px.v[i] = lanes_gather(x[half], word);
+                py.v[i] = lanes_gather(y, word);
             }
             fp8_negate_lanes(&py, negative);
             fold_add(&next, &sum, &px, &py);
@@ -206,7 +206,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
             fold_select(&sum.y, used & started, &next.y);
             fold_select(&sum.z, used & started, &next.z);
             fp8_set(&one, FP8_ONE);
-            const __mmask8 first = used & (__mmask8)~started;
+            const uint8_t first = used & (uint8_t)~started;
             fold_select(&sum.x, first, &px);
             fold_select(&sum.y, first, &py);
             fold_select(&sum.z, first, &one);
@@ -215,8 +215,8 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     }
     fp8 one;
     fp8_set(&one, FP8_ONE);
-    fold_select(&sum.z, (__mmask8)~started, &one); /* lanes whose scalar is zero were doubled for nothing */
-    infinite |= (__mmask8)~started;
+    fold_select(&sum.z, (uint8_t)~started, &one); /* lanes whose scalar is zero were doubled for nothing */
+    infinite |= (uint8_t)~started;
     if (!whole || !fp8_inv(&inverse, &sum.z)) { /* equal or opposite points met */
         for (int i = 0; i < FP8_LANES; i++) fold_scale_one(&points[i], &scalars[i]);
         return;
@@ -232,6 +232,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
 }
 
 static void fold_scale(g1_affine *points, const fr *scalars, uint32_t count) {
+    LANES_REGION;
     uint32_t i = 0;
     for (; i + FP8_LANES <= count; i += FP8_LANES) fold_scale_lanes(points + i, scalars + i);
     for (; i < count; i++) fold_scale_one(&points[i], &scalars[i]);

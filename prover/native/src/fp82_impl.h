@@ -1,4 +1,4 @@
-/* fp82_impl.h - eight elements of Fp2 at once; included by the backends with AVX-512 only. See fp8_impl.h.
+/* fp82_impl.h - eight elements of Fp2 at once; included by the backends with lanes only. See fp8_impl.h.
  *
  * Bounds: a "wide" element has components below 7.4p. Products of a wide element with one below 6.1p are wide.
  */
@@ -14,7 +14,7 @@ typedef struct fp82 {
 
 static inline void fp82_set_one(fp82 *r) {
     fp8_set(&r->c0, FP8_ONE);
-    for (int i = 0; i < 5; i++) r->c1.v[i] = _mm512_setzero_si512();
+    for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_zero();
 }
 
 static inline void fp82_sub(fp82 *r, const fp82 *a, const fp82 *b) {
@@ -51,66 +51,75 @@ static inline __attribute__((always_inline)) void fp82_mul(fp82 *r, const fp82 *
     fp8 low, high, mid;
     fp82_products(&low, &high, &mid, a, b);
     fp8_sub(&r->c0, &low, &high);
-    for (int i = 0; i < 5; i++) high.v[i] = _mm512_add_epi64(high.v[i], low.v[i]);
+    for (int i = 0; i < 5; i++) high.v[i] = lanes_add(high.v[i], low.v[i]);
     fp8_sub(&r->c1, &mid, &high);
 }
 
 #else
 
-/* t += a b, where a has been made factors. */
-static inline __attribute__((always_inline)) void fp82_add_product(__m512i t[10], const lanes52_factor a[5], const fp8 *b) {
+/* t += a b for one part, where a has been made factors. */
+static inline __attribute__((always_inline)) void fp82_add_product(lanes_part t[10], const lanes52_factor a[5], const lanes_part b[5]) {
     LANES52_UNROLL
     for (int i = 0; i < 5; i++) {
-        const lanes52_factor factor = lanes52_factor_of(b->v[i]);
+        const lanes52_factor factor = lanes52_factor_of(b[i]);
         LANES52_UNROLL
         for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], a[k], factor);
     }
 }
 
-static inline __attribute__((always_inline)) void fp82_factors(lanes52_factor factors[5], const fp8 *a) {
+static inline __attribute__((always_inline)) void fp82_factors(lanes52_factor factors[5], const lanes_part a[5]) {
     LANES52_UNROLL
-    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a->v[k]);
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(a[k]);
+}
+
+static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5], const fp82 *a, int h) {
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
+    lanes52_carry_unsigned(sum);
 }
 
 /* r = a b: Karatsuba's three products and two reductions. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
-    lanes52_factor factors[5];
-    __m512i low[10], high[10], mid[10];
-    fp8 sum;
-    /* low = a0 b0 + p R, which is more than high = a1 b1. low - high has what no product adds to columns beyond its halves
-     * (lanes52_start), mid - low - high the opposite of what one adds. */
-    LANES52_UNROLL
-    for (int k = 0; k < 10; k++) {
-        const uint64_t none = lanes52_start(0, k, &FP8_MODULUS), start = none + (k < 5 ? 0 : FP8_P[k < 5 ? 0 : k - 5]);
-        low[k] = lanes_set(start);
-        high[k] = _mm512_setzero_si512();
-        mid[k] = lanes_set(2 * none - lanes52_start(1, k, &FP8_MODULUS) + start);
+    LANES_IN_REGION;
+    LANES52_EACH_PART(h) {
+        lanes52_factor factors[5];
+        lanes_part low[10], high[10], mid[10], limbs[5];
+        /* low = a0 b0 + p R, which is more than high = a1 b1. low - high has what no product adds to columns beyond its halves
+         * (lanes52_start), mid - low - high the opposite of what one adds. */
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            const uint64_t none = lanes52_start(0, k, &FP8_MODULUS), start = none + (k < 5 ? 0 : FP8_P[k < 5 ? 0 : k - 5]);
+            low[k] = lanes_part_set(start);
+            high[k] = lanes_part_set(0);
+            mid[k] = lanes_part_set(2 * none - lanes52_start(1, k, &FP8_MODULUS) + start);
+        }
+        LANES52_TAKE(limbs, a->c0.v, h);
+        fp82_factors(factors, limbs);
+        LANES52_TAKE(limbs, b->c0.v, h);
+        fp82_add_product(low, factors, limbs);
+        LANES52_TAKE(limbs, a->c1.v, h);
+        fp82_factors(factors, limbs);
+        LANES52_TAKE(limbs, b->c1.v, h);
+        fp82_add_product(high, factors, limbs);
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            mid[k] = lanes_part_sub(mid[k], lanes_part_add(low[k], high[k]));
+            low[k] = lanes_part_sub(low[k], high[k]);
+        }
+        fp82_sum_part(limbs, a, h);
+        fp82_factors(factors, limbs);
+        fp82_sum_part(limbs, b, h);
+        fp82_add_product(mid, factors, limbs);
+        LANES52_UNROLL
+        for (int i = 0; i < 5; i++) {
+            lanes52_finish_row(low, i, &FP8_MODULUS);
+            lanes52_finish_row(mid, i, &FP8_MODULUS);
+        }
+        lanes52_finish(low + 5);
+        lanes52_finish(mid + 5);
+        LANES52_PUT(r->c0.v, low + 5, h);
+        LANES52_PUT(r->c1.v, mid + 5, h);
     }
-    fp82_factors(factors, &a->c0);
-    fp82_add_product(low, factors, &b->c0);
-    fp82_factors(factors, &a->c1);
-    fp82_add_product(high, factors, &b->c1);
-    LANES52_UNROLL
-    for (int k = 0; k < 10; k++) {
-        mid[k] = _mm512_sub_epi64(mid[k], _mm512_add_epi64(low[k], high[k]));
-        low[k] = _mm512_sub_epi64(low[k], high[k]);
-    }
-    fp8_add(&sum, &a->c0, &a->c1);
-    fp82_factors(factors, &sum);
-    fp8_add(&sum, &b->c0, &b->c1);
-    fp82_add_product(mid, factors, &sum);
-    LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
-        lanes52_finish_row(low, i, &FP8_MODULUS);
-        lanes52_finish_row(mid, i, &FP8_MODULUS);
-    }
-    LANES52_UNROLL
-    for (int k = 0; k < 5; k++) {
-        r->c0.v[k] = low[5 + k];
-        r->c1.v[k] = mid[5 + k];
-    }
-    fp8_carry(&r->c0);
-    fp8_carry(&r->c1);
 }
 
 #endif
@@ -134,7 +143,7 @@ static inline int fp82_inv(fp82 *r, const fp82 *a) {
     if (!fp8_inv(&norm, &norm)) return 0;
     fp8_mul(&r->c0, &a->c0, &norm);
     fp8_mul(&square, &a->c1, &norm);
-    for (int i = 0; i < 5; i++) r->c1.v[i] = _mm512_setzero_si512();
+    for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_zero();
     fp8_sub(&r->c1, &r->c1, &square);
     return 1;
 }

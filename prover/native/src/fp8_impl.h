@@ -1,5 +1,5 @@
-/* fp8_impl.h - eight elements of Fp at once; included by the backends with AVX-512, "ifma" and "avx512", which differ
- * in the product of limbs only (lanes52.h).
+/* fp8_impl.h - eight elements of Fp at once; included by the backends with lanes, "ifma", "avx512" and "avx2", which differ
+ * in the vectors (lanes.h) and in the product of limbs (lanes52.h).
  *
  * Layout: five vectors of 52-bit limbs, lane i belongs to element i. Montgomery form with R = 2^260, so a value
  * differs from the scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced.
@@ -11,13 +11,11 @@
 #ifndef G16_FP8_IMPL_H
 #define G16_FP8_IMPL_H
 
-#include <immintrin.h>
-
 #include "fp.h"
 #include "lanes52.h"
 
 typedef struct fp8 {
-    __m512i v[5];
+    lanes_u64 v[5];
 } fp8;
 
 #define FP8_LANES LANES
@@ -45,7 +43,7 @@ static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a4
 static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
 static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
 
-static inline __m512i fp8_limb(const uint64_t limbs[5], int i) { return _mm512_set1_epi64((long long)limbs[i]); }
+static inline lanes_u64 fp8_limb(const uint64_t limbs[5], int i) { return lanes_set(limbs[i]); }
 
 static inline void fp8_set(fp8 *r, const uint64_t limbs[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
@@ -63,14 +61,14 @@ FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS
 
 /* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
 FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
-    const __m512i *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
+    const lanes_u64 *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
     lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
 }
 
 /* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
 static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) {
-        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], fp8_limb(FP8_4P, i)), b->v[i]);
+        r->v[i] = lanes_sub(lanes_add(a->v[i], fp8_limb(FP8_4P, i)), b->v[i]);
     }
     fp8_carry(r);
 }
@@ -78,124 +76,85 @@ static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
 /* r = a - b + 8p, for b < 8p. */
 static inline void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) {
-        const __m512i four = fp8_limb(FP8_4P, i);
-        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], _mm512_add_epi64(four, four)), b->v[i]);
+        const lanes_u64 four = fp8_limb(FP8_4P, i);
+        r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_add(four, four)), b->v[i]);
     }
     fp8_carry(r);
 }
 
 /* r = a + b; bounds add up. */
 static inline void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
-    for (int i = 0; i < 5; i++) r->v[i] = _mm512_add_epi64(a->v[i], b->v[i]);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], b->v[i]);
     fp8_carry(r);
 }
 
 /* Takes limbs that need not be normalised, of a value in [0, 2p * (passes + 1)), to a normalised value below
  * 2p + 2^212. The top limb decides: it is at most a few units away from the true quotient by 2^208. */
 static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
-    const __m512i limit = _mm512_set1_epi64((long long)(FP8_2P[4] + 4));
+    const lanes_u64 limit = lanes_set(FP8_2P[4] + 4);
     for (int pass = 0; pass < passes; pass++) {
-        const __mmask8 above = _mm512_cmpgt_epi64_mask(r->v[4], limit);
-        for (int i = 0; i < 5; i++) r->v[i] = _mm512_mask_sub_epi64(r->v[i], above, r->v[i], fp8_limb(FP8_2P, i));
+        const lanes_choice above = lanes_above(r->v[4], limit);
+        for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_where(above, r->v[i], fp8_limb(FP8_2P, i));
     }
     fp8_carry(r);
 }
 
 /* Negates the lanes whose bit is set; the value is below 2p + 2^212 before and after. */
-static inline void fp8_negate_lanes(fp8 *r, __mmask8 lanes) {
-    for (int i = 0; i < 5; i++) r->v[i] = _mm512_mask_sub_epi64(r->v[i], lanes, fp8_limb(FP8_4P, i), r->v[i]);
+static inline void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
+    const lanes_choice chosen = lanes_choice_of(lanes);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_from_where(chosen, r->v[i], fp8_limb(FP8_4P, i));
     fp8_fit(r, 1);
 }
 
 /* ---- memory ------------------------------------------------------------------- */
 
-/* Eight rows of eight words -> eight columns. */
-static inline __attribute__((always_inline)) void fp8_transpose(__m512i m[8]) {
-    __m512i a[8], b[8];
-    for (int i = 0; i < 4; i++) {
-        a[2 * i] = _mm512_unpacklo_epi64(m[2 * i], m[2 * i + 1]);
-        a[2 * i + 1] = _mm512_unpackhi_epi64(m[2 * i], m[2 * i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        b[4 * i] = _mm512_shuffle_i64x2(a[4 * i], a[4 * i + 2], 0x88);
-        b[4 * i + 1] = _mm512_shuffle_i64x2(a[4 * i + 1], a[4 * i + 3], 0x88);
-        b[4 * i + 2] = _mm512_shuffle_i64x2(a[4 * i], a[4 * i + 2], 0xdd);
-        b[4 * i + 3] = _mm512_shuffle_i64x2(a[4 * i + 1], a[4 * i + 3], 0xdd);
-    }
-    for (int i = 0; i < 4; i++) {
-        m[i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0x88);
-        m[4 + i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0xdd);
-    }
-}
-
 /* Four packed limbs -> five limbs of 52 bits. */
-static inline void fp8_unpack(fp8 *r, const __m512i l[4]) {
-    const __m512i mask = _mm512_set1_epi64((long long)FP8_MASK);
-    r->v[0] = _mm512_and_si512(l[0], mask);
-    r->v[1] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[0], 52), _mm512_slli_epi64(l[1], 12)), mask);
-    r->v[2] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[1], 40), _mm512_slli_epi64(l[2], 24)), mask);
-    r->v[3] = _mm512_and_si512(_mm512_or_si512(_mm512_srli_epi64(l[2], 28), _mm512_slli_epi64(l[3], 36)), mask);
-    r->v[4] = _mm512_srli_epi64(l[3], 16);
+static inline void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
+    const lanes_u64 mask = lanes_set(FP8_MASK);
+    r->v[0] = lanes_and(l[0], mask);
+    r->v[1] = lanes_and(lanes_or(lanes_right(l[0], 52), lanes_left(l[1], 12)), mask);
+    r->v[2] = lanes_and(lanes_or(lanes_right(l[1], 40), lanes_left(l[2], 24)), mask);
+    r->v[3] = lanes_and(lanes_or(lanes_right(l[2], 28), lanes_left(l[3], 36)), mask);
+    r->v[4] = lanes_right(l[3], 16);
 }
 
-static inline void fp8_pack(__m512i l[4], const fp8 *a) {
-    l[0] = _mm512_or_si512(a->v[0], _mm512_slli_epi64(a->v[1], 52));
-    l[1] = _mm512_or_si512(_mm512_srli_epi64(a->v[1], 12), _mm512_slli_epi64(a->v[2], 40));
-    l[2] = _mm512_or_si512(_mm512_srli_epi64(a->v[2], 24), _mm512_slli_epi64(a->v[3], 28));
-    l[3] = _mm512_or_si512(_mm512_srli_epi64(a->v[3], 36), _mm512_slli_epi64(a->v[4], 16));
-}
-
-/* The columns of eight rows of four words; rows are read in halves, which saves a third of the shuffles. */
-static inline __attribute__((always_inline)) void fp8_load_columns(__m512i columns[4], const void *const at[8],
-                                                                   size_t offset) {
-    __m512i rows[4]; /* rows 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
-    for (int i = 0; i < 4; i++) {
-        const int row = i < 2 ? i : i + 2;
-        const __m256i low = _mm256_loadu_si256((const __m256i *)((const char *)at[row] + offset));
-        const __m256i high = _mm256_loadu_si256((const __m256i *)((const char *)at[row + 2] + offset));
-        rows[i] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-    }
-    const __m512i even = _mm512_unpacklo_epi64(rows[0], rows[1]), odd = _mm512_unpackhi_epi64(rows[0], rows[1]);
-    const __m512i even_above = _mm512_unpacklo_epi64(rows[2], rows[3]);
-    const __m512i odd_above = _mm512_unpackhi_epi64(rows[2], rows[3]);
-    columns[0] = _mm512_shuffle_i64x2(even, even_above, 0x88);
-    columns[1] = _mm512_shuffle_i64x2(odd, odd_above, 0x88);
-    columns[2] = _mm512_shuffle_i64x2(even, even_above, 0xdd);
-    columns[3] = _mm512_shuffle_i64x2(odd, odd_above, 0xdd);
+static inline void fp8_pack(lanes_u64 l[4], const fp8 *a) {
+    l[0] = lanes_or(a->v[0], lanes_left(a->v[1], 52));
+    l[1] = lanes_or(lanes_right(a->v[1], 12), lanes_left(a->v[2], 40));
+    l[2] = lanes_or(lanes_right(a->v[2], 24), lanes_left(a->v[3], 28));
+    l[3] = lanes_or(lanes_right(a->v[3], 36), lanes_left(a->v[4], 16));
 }
 
 /* Eight records of 64 bytes at `at[i]`, each two packed elements. */
 static inline void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
-    __m512i m[4];
-    fp8_load_columns(m, at, 0);
+    lanes_u64 m[4];
+    lanes_load_columns(m, at, 0);
     fp8_unpack(first, m);
-    fp8_load_columns(m, at, 32);
+    lanes_load_columns(m, at, 32);
     fp8_unpack(second, m);
 }
 
 static inline void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {
-    __m512i m[8];
+    lanes_u64 m[8];
     fp8_pack(m, first);
     fp8_pack(m + 4, second);
-    fp8_transpose(m);
-    for (int i = 0; i < 8; i++) _mm512_storeu_si512(at[i], m[i]);
+    lanes_transpose(m);
+    for (int i = 0; i < 8; i++) lanes_store(at[i], m[i]);
 }
 
 /* Lane i takes the value of lane (i + shift) mod 8. */
 static inline void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
-    const __m512i base = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m512i places = _mm512_and_si512(_mm512_add_epi64(base, _mm512_set1_epi64(shift)), _mm512_set1_epi64(7));
-    for (int i = 0; i < 5; i++) r->v[i] = _mm512_permutexvar_epi64(places, a->v[i]);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_rotate(a->v[i], shift);
 }
 
 /* One lane as a canonical scalar element (R = 2^256). */
 static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
     uint64_t words[4][8];
-    __m512i l[4];
+    lanes_u64 l[4];
     fp packed;
     fp8_pack(l, a);
     for (int i = 0; i < 4; i++) {
-        _mm512_storeu_si512(words[i], l[i]);
+        lanes_store(words[i], l[i]);
         packed.v[i] = words[i][lane];
     }
     fp_mul(r, &packed, &FP8_LEAVE);
@@ -204,9 +163,9 @@ static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
 /* All lanes from one scalar element. */
 static inline void fp8_broadcast(fp8 *r, const fp *a) {
     fp entered;
-    __m512i l[4];
+    lanes_u64 l[4];
     fp_mul(&entered, a, &FP8_ENTER);
-    for (int i = 0; i < 4; i++) l[i] = _mm512_set1_epi64((long long)entered.v[i]);
+    for (int i = 0; i < 4; i++) l[i] = lanes_set(entered.v[i]);
     fp8_unpack(r, l);
 }
 

@@ -1,4 +1,4 @@
-/* g2_subgroup_vector_impl.h - the test of g2_subgroup_impl.h, eight points at once with AVX-512.
+/* g2_subgroup_vector_impl.h - the test of g2_subgroup_impl.h, eight points at once.
  *
  * Jacobian coordinates without exceptional cases: where a sum meets equal or opposite points or infinity its z becomes
  * zero and stays zero. That happens to no point of order r, because the multiples that meet are fixed
@@ -18,10 +18,10 @@
 /* Raw value v in [0, 16p), its limbs non-negative or v above p/2, to [0, 1.1p). The top limb gives a quotient that is
  * never too large and at most 1.09 below v / p: u = floor(v / 2^250), and 5416/2^16 = (1 - 0.0002) 2^250/p. */
 static inline __attribute__((always_inline)) void fp8_settle(fp8 *r) {
-    const __m512i u = _mm512_srai_epi64(r->v[4], 42);
-    const __m512i quotient = _mm512_srli_epi64(_mm512_mul_epu32(u, _mm512_set1_epi64(5416)), 16);
+    const lanes_u64 u = lanes_right_signed(r->v[4], 42);
+    const lanes_u64 quotient = lanes_right(lanes_mul_u32(u, lanes_set(5416)), 16);
     for (int i = 0; i < 5; i++) {
-        r->v[i] = _mm512_sub_epi64(r->v[i], _mm512_mullo_epi64(quotient, fp8_limb(FP8_P, i)));
+        r->v[i] = lanes_sub(r->v[i], lanes_mul_small(quotient, fp8_limb(FP8_P, i)));
     }
     fp8_carry(r);
 }
@@ -35,11 +35,11 @@ static inline void fp82_settle(fp82 *r) {
 static inline __attribute__((always_inline)) void fp82_combine(fp82 *r, const fp82 *a, int scale_a, const fp82 *b,
                                                                int scale_b, int multiple) {
     for (int i = 0; i < 5; i++) {
-        const __m512i offset = _mm512_set1_epi64((long long)(FP8_4P[i] * (uint64_t)multiple));
-        r->c0.v[i] = _mm512_sub_epi64(_mm512_add_epi64(_mm512_slli_epi64(a->c0.v[i], (unsigned)scale_a), offset),
-                                      _mm512_slli_epi64(b->c0.v[i], (unsigned)scale_b));
-        r->c1.v[i] = _mm512_sub_epi64(_mm512_add_epi64(_mm512_slli_epi64(a->c1.v[i], (unsigned)scale_a), offset),
-                                      _mm512_slli_epi64(b->c1.v[i], (unsigned)scale_b));
+        const lanes_u64 offset = lanes_set(FP8_4P[i] * (uint64_t)multiple);
+        r->c0.v[i] = lanes_sub(lanes_add(lanes_left(a->c0.v[i], (unsigned)scale_a), offset),
+                                      lanes_left(b->c0.v[i], (unsigned)scale_b));
+        r->c1.v[i] = lanes_sub(lanes_add(lanes_left(a->c1.v[i], (unsigned)scale_a), offset),
+                                      lanes_left(b->c1.v[i], (unsigned)scale_b));
     }
 }
 
@@ -47,7 +47,7 @@ static inline __attribute__((always_inline)) void fp82_combine(fp82 *r, const fp
  * b below 8p; for a < 3p, b < 6p the result is below 1.6p. r may alias a or b. */
 static inline void fp82_mul_tight(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8 negative, c0;
-    for (int i = 0; i < 5; i++) negative.v[i] = _mm512_sub_epi64(fp8_limb(FP8_4P, i), a->c1.v[i]);
+    for (int i = 0; i < 5; i++) negative.v[i] = lanes_sub(fp8_limb(FP8_4P, i), a->c1.v[i]);
     fp8_carry(&negative);
     fp8_mul_sum(&c0, &a->c0, &b->c0, &negative, &b->c1);
     fp8_mul_sum(&r->c1, &a->c0, &b->c1, &a->c1, &b->c0);
@@ -65,19 +65,19 @@ static inline void fp82_sqr_tight(fp82 *r, const fp82 *a) {
 }
 
 /* Lanes where a = b modulo p, for a and b below 4p. */
-static inline __mmask8 fp8_equal_lanes(const fp8 *a, const fp8 *b) {
+static inline uint8_t fp8_equal_lanes(const fp8 *a, const fp8 *b) {
     fp8 d;
-    __mmask8 zero = 0xff, modulus = 0xff;
+    uint8_t zero = 0xff, modulus = 0xff;
     fp8_sub(&d, a, b);
     fp8_settle(&d);
     for (int i = 0; i < 5; i++) {
-        zero &= _mm512_cmpeq_epi64_mask(d.v[i], _mm512_setzero_si512());
-        modulus &= _mm512_cmpeq_epi64_mask(d.v[i], fp8_limb(FP8_P, i));
+        zero &= lanes_bits(lanes_equal(d.v[i], lanes_zero()));
+        modulus &= lanes_bits(lanes_equal(d.v[i], fp8_limb(FP8_P, i)));
     }
     return zero | modulus;
 }
 
-static inline __mmask8 fp82_equal_lanes(const fp82 *a, const fp82 *b) {
+static inline uint8_t fp82_equal_lanes(const fp82 *a, const fp82 *b) {
     return fp8_equal_lanes(&a->c0, &b->c0) & fp8_equal_lanes(&a->c1, &b->c1);
 }
 
@@ -164,7 +164,7 @@ static void g2_lanes_add(g2_lanes *p, const g2_lanes *q) {
 
 static inline void fp82_conj_lanes(fp82 *r, const fp82 *a) {
     r->c0 = a->c0;
-    for (int i = 0; i < 5; i++) r->c1.v[i] = _mm512_sub_epi64(fp8_limb(FP8_4P, i), a->c1.v[i]);
+    for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_sub(fp8_limb(FP8_4P, i), a->c1.v[i]);
     fp8_carry(&r->c1);
 }
 
@@ -184,13 +184,13 @@ static void g2_lanes_psi(g2_lanes *p) {
 }
 
 /* Lanes where p and q are the same point other than infinity. */
-static __mmask8 g2_lanes_equal(const g2_lanes *p, const g2_lanes *q) {
+static uint8_t g2_lanes_equal(const g2_lanes *p, const g2_lanes *q) {
     fp82 zz, qq, a, b, zero;
     fp82_sqr_tight(&zz, &p->z);
     fp82_sqr_tight(&qq, &q->z);
     fp82_mul_tight(&a, &p->x, &qq);
     fp82_mul_tight(&b, &q->x, &zz);
-    __mmask8 equal = fp82_equal_lanes(&a, &b);
+    uint8_t equal = fp82_equal_lanes(&a, &b);
     fp82_mul_tight(&a, &p->y, &qq);
     fp82_mul_tight(&a, &a, &q->z);
     fp82_mul_tight(&b, &q->y, &zz);
@@ -198,7 +198,7 @@ static __mmask8 g2_lanes_equal(const g2_lanes *p, const g2_lanes *q) {
     equal &= fp82_equal_lanes(&a, &b);
     memset(&zero, 0, sizeof zero);
     fp82_mul_tight(&a, &p->z, &q->z);
-    return equal & (__mmask8)~fp82_equal_lanes(&a, &zero);
+    return equal & (uint8_t)~fp82_equal_lanes(&a, &zero);
 }
 
 static void g2_lanes_load_scalars(fp82 *x, fp82 *y, const g2_affine *const points[8]) {
@@ -217,7 +217,7 @@ static void g2_lanes_load_scalars(fp82 *x, fp82 *y, const g2_affine *const point
     fp8_mul(&y->c1, &y->c1, &factor);
 }
 
-static __mmask8 g2_lanes_in_subgroup(const g2_affine *const points[8]) {
+static uint8_t g2_lanes_in_subgroup(const g2_affine *const points[8]) {
     fp82 x, y, negative;
     g2_lanes q, left;
     g2_lanes_load_scalars(&x, &y, points);
@@ -245,6 +245,7 @@ static __mmask8 g2_lanes_in_subgroup(const g2_affine *const points[8]) {
 
 /* inside[i] = 1 when *points[i] has order r, for i < count. */
 static void g2_in_subgroup_many(uint8_t *inside, const g2_affine *const *points, uint32_t count) {
+    LANES_REGION;
     for (uint32_t first = 0; first < count; first += FP8_LANES) {
         const g2_affine *at[FP8_LANES];
         /* Places without a point repeat the first. */

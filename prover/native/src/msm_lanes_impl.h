@@ -1,4 +1,4 @@
-/* msm_lanes_impl.h - loads, stores and the end of an addition for eight points of G1 and G2; backends with AVX-512 only.
+/* msm_lanes_impl.h - loads, stores and the end of an addition for eight points of G1 and G2; backends with lanes only.
  *
  * Bounds follow fp8_impl.h: packed coordinates are below 2p + 2^212, and so below 2.1p.
  */
@@ -12,10 +12,7 @@
 /* Bit i: owners[i] and owners[i + 1] are the same. Reads 65 places. */
 static inline uint64_t msm_same_owners(const uint32_t *owners) {
     uint64_t same = 0;
-    for (int i = 0; i < 64; i += 16) {
-        const __m512i these = _mm512_loadu_si512(owners + i), next = _mm512_loadu_si512(owners + i + 1);
-        same |= (uint64_t)_mm512_cmpeq_epi32_mask(these, next) << i;
-    }
+    for (int i = 0; i < 64; i += 16) same |= (uint64_t)lanes_equal_u32(owners + i, owners + i + 1) << i;
     return same;
 }
 
@@ -34,7 +31,7 @@ static inline uint64_t msm_first_of_pairs(uint64_t same, uint32_t halved) {
 
 /* px, py: eight affine points; the y of the lanes in `negate` changes sign. */
 static inline __attribute__((always_inline)) void g1_lanes_load(fp8 *x, fp8 *y, const g1_affine *const at[8],
-                                                                __mmask8 negate) {
+                                                                uint8_t negate) {
     fp8_load2(x, y, (const void *const *)at);
     if (negate) fp8_negate_lanes(y, negate);
 }
@@ -44,7 +41,7 @@ static inline __attribute__((always_inline)) void g1_lanes_store(g1_affine *cons
 }
 
 static inline __attribute__((always_inline)) void g2_lanes_load(fp82 *x, fp82 *y, const g2_affine *const at[8],
-                                                                __mmask8 negate) {
+                                                                uint8_t negate) {
     const void *at_x[8], *at_y[8];
     for (int i = 0; i < 8; i++) {
         at_x[i] = &at[i]->x;
@@ -71,17 +68,17 @@ static inline __attribute__((always_inline)) void g2_lanes_store(g2_affine *cons
 /* r = a - b + 2p * multiple as unnormalised limbs. */
 static inline void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple) {
     for (int i = 0; i < 5; i++) {
-        const __m512i offset = _mm512_set1_epi64((long long)(FP8_2P[i] * (uint64_t)multiple));
-        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], offset), b->v[i]);
+        const lanes_u64 offset = lanes_set(FP8_2P[i] * (uint64_t)multiple);
+        r->v[i] = lanes_sub(lanes_add(a->v[i], offset), b->v[i]);
     }
 }
 
 /* r = a - (px + qx) + 6p as unnormalised limbs, from px and difference = qx - px + 4p. */
 static inline void fp8_sub_both_raw(fp8 *r, const fp8 *a, const fp8 *px, const fp8 *difference) {
     for (int i = 0; i < 5; i++) {
-        const __m512i offset = _mm512_set1_epi64((long long)(FP8_2P[i] * 5));
-        const __m512i both = _mm512_add_epi64(_mm512_add_epi64(px->v[i], px->v[i]), difference->v[i]);
-        r->v[i] = _mm512_sub_epi64(_mm512_add_epi64(a->v[i], offset), both);
+        const lanes_u64 offset = lanes_set(FP8_2P[i] * 5);
+        const lanes_u64 both = lanes_add(lanes_add(px->v[i], px->v[i]), difference->v[i]);
+        r->v[i] = lanes_sub(lanes_add(a->v[i], offset), both);
     }
 }
 
@@ -111,9 +108,9 @@ static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y,
     fp8 low, high, mid;
     fp82_products(&low, &high, &mid, slope, &t); /* < 1.6p, < 1.6p, < 3.2p */
     for (int i = 0; i < 5; i++) {
-        mid.v[i] = _mm512_sub_epi64(mid.v[i], low.v[i]);
-        low.v[i] = _mm512_sub_epi64(low.v[i], high.v[i]);
-        mid.v[i] = _mm512_sub_epi64(mid.v[i], high.v[i]);
+        mid.v[i] = lanes_sub(mid.v[i], low.v[i]);
+        low.v[i] = lanes_sub(low.v[i], high.v[i]);
+        mid.v[i] = lanes_sub(mid.v[i], high.v[i]);
     }
     fp8_sub_raw(&y->c0, &low, &py->c0, 2); /* in (0.2p, 5.6p) */
     fp8_sub_raw(&y->c1, &mid, &py->c1, 3); /* in (0.6p, 9.2p) */

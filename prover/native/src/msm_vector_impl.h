@@ -1,4 +1,4 @@
-/* msm_vector_impl.h - how AVX-512 adds pairs of points, eight at a time; included once per group.
+/* msm_vector_impl.h - how backends with lanes add pairs of points, eight at a time; included once per group.
  *
  * Points are stored packed (fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
  * formula does not cover (equal x, infinity) are rare: they make the shared product zero or were announced by
@@ -29,6 +29,7 @@ static void C(msm_prepare)(AFFINE *points, size_t count) {
 static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP8_LEAVE); }
 
 static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
+    LANES_REGION;
     fp8 beta;
     uint32_t done = 0;
     fp8_broadcast(&beta, &MSM_BETA);
@@ -70,7 +71,7 @@ static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm
 /* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
  * partner, to s->operands. Returns the number of summands that are left. 64 summands at a time, whatever the lengths of sums. */
 static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
-    const __m512i step = _mm512_mullo_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(sizeof *sums));
+    const lanes_u64 step = lanes_mul_small(lanes_count_up(), lanes_set(sizeof *sums));
     uint32_t left = 0, firsts = 0, seconds = 0, halved = 0;
     s->owners[count] = UINT32_MAX;
     for (uint32_t at = 0; at < count; at += 64) {
@@ -79,17 +80,16 @@ static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *
         const uint64_t second = first << 1 | halved;
         halved = (uint32_t)(first >> 63);
         for (uint32_t i = 0; i < 64 && at + i < count; i += FP8_LANES) {
-            const __mmask8 is_first = (__mmask8)(first >> i), is_second = (__mmask8)(second >> i);
-            const __mmask8 stays = (__mmask8)((~second & wanted) >> i);
+            const uint8_t is_first = (uint8_t)(first >> i), is_second = (uint8_t)(second >> i);
+            const uint8_t stays = (uint8_t)((~second & wanted) >> i);
             /* Whole vectors are stored, over what has been read. */
-            const __m512i operands = _mm512_loadu_si512(s->operands + at + i);
-            const __m256i owners = _mm256_loadu_si256((const void *)(s->owners + at + i));
-            const __m512i sum = _mm512_add_epi64(_mm512_set1_epi64((long long)(uintptr_t)(sums + firsts)), step);
-            const __m512i next = _mm512_mask_expand_epi64(operands, is_first, sum);
-            _mm512_storeu_si512(s->p + firsts, _mm512_maskz_compress_epi64(is_first, operands));
-            _mm512_storeu_si512(s->q + seconds, _mm512_maskz_compress_epi64(is_second, operands));
-            _mm512_storeu_si512(s->operands + left, _mm512_maskz_compress_epi64(stays, next));
-            _mm256_storeu_si256((void *)(s->owners + left), _mm256_maskz_compress_epi32(stays, owners));
+            const lanes_u64 operands = lanes_load(s->operands + at + i);
+            const lanes_u64 sum = lanes_add(lanes_set((uint64_t)(uintptr_t)(sums + firsts)), step);
+            const lanes_u64 next = lanes_spread(is_first, sum, operands);
+            lanes_store_where(s->p + firsts, is_first, operands);
+            lanes_store_where(s->q + seconds, is_second, operands);
+            lanes_store_where(s->operands + left, stays, next);
+            lanes_store_where_u32(s->owners + left, stays, s->owners + at + i);
             firsts += (uint32_t)__builtin_popcount(is_first);
             seconds += (uint32_t)__builtin_popcount(is_second);
             left += (uint32_t)__builtin_popcount(stays);
@@ -102,9 +102,9 @@ static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *
 /* Eight operands. */
 static inline __attribute__((always_inline)) void C(msm_load_operands)(VE *x, VE *y, const C(msm_operand) *operands) {
     const AFFINE *at[FP8_LANES];
-    const __m512i words = _mm512_loadu_si512(operands);
+    const lanes_u64 words = lanes_load(operands);
     for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = C(msm_point)(operands[i]);
-    C(lanes_load)(x, y, at, _mm512_test_epi64_mask(words, _mm512_set1_epi64(1)));
+    C(lanes_load)(x, y, at, lanes_odd(words));
 }
 
 static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const C(msm_operand) *operands) {
@@ -115,6 +115,7 @@ static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const
  * places of sums, at_p and at_q past the last pair. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
                              uint32_t count) {
+    LANES_REGION;
     MSM_COUNT(count);
     if (s->seen_infinity) {
         C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);

@@ -27,6 +27,7 @@ static inline void ntt_forward_rows(fr *a, size_t quarter, size_t width, size_t 
 
 /* Columns 0 .. width - 1 (a multiple of 8) of rows `stride` elements apart. */
 static inline void ntt_inverse_columns(fr *a, size_t stride, uint32_t passes, size_t width, const fr *table) {
+    NTT_REGION;
     size_t blocks = 1;
     for (size_t rows = (size_t)1 << 2 * passes; rows > 1; rows /= 4, blocks *= 4) {
         for (size_t b = 0; b < blocks; b++) {
@@ -38,6 +39,7 @@ static inline void ntt_inverse_columns(fr *a, size_t stride, uint32_t passes, si
 }
 
 static inline void ntt_forward_columns(fr *a, size_t stride, uint32_t passes, size_t width, const fr *table) {
+    NTT_REGION;
     size_t blocks = (size_t)1 << 2 * passes;
     for (size_t rows = 4; blocks > 1; rows *= 4) {
         blocks /= 4;

@@ -205,6 +205,9 @@ static void ntt_forward_stages(fr *a, uint32_t log2, size_t block, const fr *tab
 
 #if defined(G16_LANES)
 #include "ntt_lanes_impl.h"
+#define NTT_REGION LANES_REGION
+#else
+#define NTT_REGION ((void)0)
 #endif
 
 /* The rest works on values that are loose where the backend has lanes (fr8_impl.h) and 2^log2, or count, is at least 64; reduced
@@ -222,6 +225,7 @@ static inline void ntt_reduce(fr *a, uint32_t log2) {
 static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
+        LANES_REGION;
         ntt_lanes_inverse_stages(a, log2, block, table);
         return;
     }
@@ -232,6 +236,7 @@ static inline void ntt_inverse_block_stages(fr *a, uint32_t log2, size_t block, 
 static inline void ntt_forward_block_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
 #if defined(G16_LANES)
     if (log2 >= NTT_LANES_MIN_LOG2) {
+        LANES_REGION;
         ntt_lanes_forward_stages(a, log2, block, table);
         return;
     }
@@ -250,6 +255,7 @@ static inline void ntt_forward(fr *a, uint32_t log2, const fr *table) { ntt_forw
 static inline void ntt_scale(fr *a, const fr *factors, size_t count) {
 #if defined(G16_LANES)
     if (count >= NTT_LANES_MIN) {
+        LANES_REGION;
         ntt_lanes_multiply(a, factors, count);
         return;
     }
@@ -261,6 +267,7 @@ static inline void ntt_scale(fr *a, const fr *factors, size_t count) {
 static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, size_t count) {
 #if defined(G16_LANES)
     if (count >= NTT_LANES_MIN) {
+        LANES_REGION;
         ntt_lanes_multiply_scaled(a, b, factor, count);
         return;
     }
@@ -276,6 +283,7 @@ static inline void ntt_multiply(fr *a, const fr *b, const fr *factor, size_t cou
 static inline void ntt_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
 #if defined(G16_LANES)
     if (half >= NTT_LANES_MIN) {
+        LANES_REGION;
         ntt_lanes_split(even, odd, from, half, table);
         return;
     }
@@ -292,6 +300,7 @@ static inline void ntt_split(fr *even, fr *odd, const fr *from, size_t half, con
 /* a[i] *= b[i], reduced; count is a multiple of 64. */
 static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
 #if defined(G16_LANES)
+    LANES_REGION;
     ntt_lanes_multiply(a, b, count);
     ntt_lanes_reduce(a, count);
 #else
@@ -303,6 +312,7 @@ static inline void ntt_multiply_reduced(fr *a, const fr *b, size_t count) {
 static inline void ntt_leave_coset(fr *a, fr *c, size_t first, size_t end, const fr *table) {
 #if defined(G16_LANES)
     if (end - first >= NTT_LANES_MIN) {
+        LANES_REGION;
         const size_t lanes_first = first ? first : 2 * FP8_LANES;
         ntt_lanes_leave_coset(a, c, lanes_first, end, table);
         if (first) return;

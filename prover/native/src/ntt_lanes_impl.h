@@ -1,4 +1,4 @@
-/* ntt_lanes_impl.h - the transforms of ntt_impl.h in eight lanes; backends with AVX-512 only.
+/* ntt_lanes_impl.h - the transforms of ntt_impl.h in eight lanes; backends with lanes only.
  *
  * Passes over blocks of at least 16 elements take eight neighbours at once, which share their twiddle factors. The three
  * stages of blocks of 8 elements take eight blocks at once, one per lane. Between passes values are loose (fr8_impl.h);
@@ -322,10 +322,10 @@ static void ntt_lanes_multiply_scaled(fr *a, const fr *b, const fr *factor, size
 static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
     static const uint8_t order[FP8_LANES] = {0, 2, 1, 3, 4, 6, 5, 7}; /* of fr8_load */
     for (size_t i = 0; i < half; i += FP8_LANES) {
-        __m512i m[8];
+        lanes_u64 m[8];
         fr8 u, v, w, difference;
-        for (int k = 0; k < FP8_LANES; k++) m[k] = _mm512_loadu_si512(from + 2 * (i + order[k]));
-        fp8_transpose(m);
+        for (int k = 0; k < FP8_LANES; k++) m[k] = lanes_load(from + 2 * (i + order[k]));
+        lanes_transpose(m);
         fp8_unpack(&u, m);
         fp8_unpack(&v, m + 4);
         fr8_sub_raw(&difference, &u, &v, FR8_4R);

@@ -1,4 +1,4 @@
-/* point_roots_vector_impl.h - the exponentiation of point_roots_impl.h, sixteen values at once with AVX-512.
+/* point_roots_vector_impl.h - the exponentiation of point_roots_impl.h, sixteen values at once in lanes.
  *
  * Two vectors of eight: one waits for its operands while the other multiplies. Bounds as in fp8_impl.h: a product of
  * values below 2p is below 1.1p.
@@ -42,6 +42,7 @@ static inline void fp8_store_scalars(fp r[16], const fp8 *first, const fp8 *seco
 /* r = a^2 / R, bounds as for fp8_mul. */
 /* r[i] = a[i]^((p-3)/4); r may alias a. */
 static void fp_pow_p_minus_3_over_4(fp r[POINT_LANES], const fp a[POINT_LANES]) {
+    LANES_REGION;
     fp8 table[16][2], square[2], result[2];
     fp8_load_scalars(&table[0][0], &table[0][1], a);
     for (int j = 0; j < 2; j++) fp8_sqr(&square[j], &table[0][j]);

@@ -123,6 +123,7 @@ const g16_backend *t_cs_backend(uint32_t choice);
 const g16_backend *t_cs_backend(uint32_t choice) {
 #if defined(__x86_64__)
     if (choice == G16_BACKEND_ADX) return &g16_backend_adx;
+    if (choice == G16_BACKEND_AVX2) return &g16_backend_avx2;
     if (choice == G16_BACKEND_AVX512) return &g16_backend_avx512;
 #if !defined(G16_WITHOUT_IFMA)
     if (choice == G16_BACKEND_IFMA) return &g16_backend_ifma;

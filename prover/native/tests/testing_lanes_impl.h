@@ -1,4 +1,4 @@
-/* testing_lanes_impl.h - hooks over eight elements at once, compiled by the backends with AVX-512; included after
+/* testing_lanes_impl.h - hooks over eight elements at once, compiled by the backends with lanes; included after
  * testing_field_impl.h. Operands are limbs as the lanes hold them: per element five words, little-endian, lane after lane;
  * the results too. */
 #include "fp82_impl.h"
@@ -11,14 +11,14 @@ static void fp8_read_limbs(fp8 *r, const uint8_t *in) {
     memcpy(words, in, sizeof words);
     for (int k = 0; k < 5; k++) {
         for (int i = 0; i < FP8_LANES; i++) limbs[i] = words[5 * i + k];
-        r->v[k] = _mm512_loadu_si512(limbs);
+        r->v[k] = lanes_load(limbs);
     }
 }
 
 static void fp8_write_limbs(uint8_t *out, const fp8 *a) {
     uint64_t words[T_LANES_WORDS], limbs[FP8_LANES];
     for (int k = 0; k < 5; k++) {
-        _mm512_storeu_si512(limbs, a->v[k]);
+        lanes_store(limbs, a->v[k]);
         for (int i = 0; i < FP8_LANES; i++) words[5 * i + k] = limbs[i];
     }
     memcpy(out, words, sizeof words);
@@ -29,6 +29,7 @@ T_HOOK(t_lanes, products) {
     fp8 operands[4], result;
     const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
     if (in_size != 4 * bytes) return T_BAD_SIZE;
+    LANES_REGION;
     for (int i = 0; i < 4; i++) fp8_read_limbs(&operands[i], in + i * bytes);
     fp8_mul(&result, &operands[0], &operands[1]);
     fp8_write_limbs(out, &result);
@@ -44,6 +45,7 @@ T_HOOK(t_lanes, fp2_products) {
     fp82 operands[2], product, square;
     const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
     if (in_size != 4 * bytes) return T_BAD_SIZE;
+    LANES_REGION;
     for (int i = 0; i < 2; i++) {
         fp8_read_limbs(&operands[i].c0, in + 2 * i * bytes);
         fp8_read_limbs(&operands[i].c1, in + (2 * i + 1) * bytes);

@@ -10,6 +10,7 @@ int32_t t_processor_runs(const char *backend) {
         g16_backend_choice choice;
     } choices[] = {
         {"portable", G16_BACKEND_PORTABLE}, {"adx", G16_BACKEND_ADX}, {"avx512", G16_BACKEND_AVX512},
+        {"avx2", G16_BACKEND_AVX2},
         {"ifma", G16_BACKEND_IFMA}};
     for (unsigned i = 0; i < sizeof choices / sizeof *choices; i++) {
         g16_engine *engine = NULL;

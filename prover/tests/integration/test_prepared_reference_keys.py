@@ -24,7 +24,7 @@ from prover.observability.metrics import Metrics
 
 PROVER = Path(sys.executable).with_name("prover")
 GOLDEN = ("inclusion_32_1", "mainnet_inclusion_26_1", "non-inclusion_40_1")
-BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX512, Backend.IFMA]
+BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA]
 BATCH = "prover/batch_append_32_10"
 BLINDING = (bytes(31) + b"\x11", bytes(31) + b"\x07")
 DEADLINE_S = 120

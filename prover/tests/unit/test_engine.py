@@ -1,6 +1,7 @@
 """The kernel's Python objects on the tiny key: answers, failures, and lifetimes under threads."""
 
 import contextlib
+import ctypes
 import gc
 import threading
 import time
@@ -44,6 +45,8 @@ def points(proof: dict[str, Any]) -> bytes:
     return scalars([*proof["ar"], *proof["bs"][0], *proof["bs"][1], *proof["krs"]])
 
 
+TO_NEAREST = 0
+"""FE_TONEAREST of <fenv.h>."""
 Z0, Z6 = TINY["cases"]["z0"], TINY["cases"]["z6"]
 
 
@@ -73,12 +76,21 @@ def test_engine__of_each_backend__says_its_name_and_threads() -> None:
 
 def test_engine__automatic_backend__is_the_fastest_that_runs_here() -> None:
     runnable = []
-    for backend in (Backend.IFMA, Backend.AVX512, Backend.ADX, Backend.PORTABLE):
+    for backend in (Backend.IFMA, Backend.AVX512, Backend.AVX2, Backend.ADX, Backend.PORTABLE):
         with contextlib.suppress(KernelMisused), Engine(threads=1, backend=backend) as engine:
             assert engine.backend == backend.name.lower()
             runnable.append(engine.backend)
     with Engine(threads=1) as engine:
         assert engine.backend == runnable[0]
+
+
+def test_prove__by_backends_that_round_in_their_own_way__leaves_the_rounding_of_the_caller() -> None:
+    rounding = ctypes.CDLL(None).fegetround
+    for backend in (Backend.AVX512, Backend.AVX2):
+        with contextlib.suppress(KernelMisused), Engine(threads=1, backend=backend) as engine:
+            with engine.load_key(KEY) as loaded:
+                loaded.prove(inputs(Z0))
+            assert rounding() == TO_NEAREST
 
 
 @pytest.mark.parametrize("case", [Z0, Z6], ids=["z0", "z6"])

@@ -34,7 +34,7 @@ def coefficients(bound: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.one_of(st.sampled_from(edges), st.integers(0, bound - 1)), min_size=LANES, max_size=LANES)
 
 
-@pytest.fixture(scope="module", params=["avx512", "ifma"])
+@pytest.fixture(scope="module", params=["avx2", "avx512", "ifma"])
 def arithmetic(request: pytest.FixtureRequest, testing_library: Path) -> Arithmetic:
     if not runs(testing_library, request.param):
         pytest.skip(f"the {request.param} backend does not run on this processor")

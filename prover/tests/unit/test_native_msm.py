@@ -14,7 +14,7 @@ from sampling import examples
 
 R = bn128.curve_order
 LAMBDA = 0x30644E72E131A029048B6E193FD84104CC37A73FEC2BC5E9B8CA0B2D36636F23
-BACKENDS = ("portable", "adx", "avx512", "ifma")
+BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 DECLARATIONS = """
 void t_glv_split_{b}(uint64_t *magnitudes, int32_t *negative, const uint8_t *scalar);
 uint32_t t_digits_{b}(int16_t *digits, uint32_t *bits, const uint8_t *scalar, uint32_t window_bits);

@@ -9,7 +9,7 @@ import cffi
 import pytest
 
 R = 21888242871839275222246405745257275088548364400416034343698204186575808495617
-BACKENDS = ("portable", "adx", "avx512", "ifma")
+BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 WHOLE, CUT = 1, 3  # threads
 
 ffi = cffi.FFI()

@@ -28,7 +28,7 @@ CORPUS = Path(__file__).resolve().parents[2] / "native/tests/corpus/prepared"
 TINY = load("gnark/tiny.json")
 KEYS = {name: bytes.fromhex(TINY[f"key_v{name.replace('.', '_')}_hex"]) for name in ("0.8", "0.14")}
 PLENTY = 2**20
-BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX512, Backend.IFMA]
+BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA]
 BLINDING = (bytes(31) + b"\7", bytes(31) + b"\5")
 
 

@@ -187,7 +187,7 @@ def test_key__opened_from_its_prepared_form__describes_itself_alike(
 @pytest.mark.parametrize("form", list(BlindingForm))
 @pytest.mark.parametrize("generation", list(KEYS))
 @pytest.mark.parametrize(
-    "backend", [Backend.PORTABLE, Backend.ADX, Backend.AVX512, Backend.IFMA], ids=lambda b: b.name.lower()
+    "backend", [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA], ids=lambda b: b.name.lower()
 )
 def test_prove__prepared__equals_the_proof_of_the_source(backend: Backend, generation: str, form: BlindingForm) -> None:
     blinding = (bytes(31) + b"\7", bytes(31) + b"\5")

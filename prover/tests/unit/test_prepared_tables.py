@@ -26,7 +26,7 @@ PLENTY = 2**20
 WRONG_BITS = (0, 1, 7, 17, 2**32 + 8, 2**63)
 WRONG_SETS = (0, 9, 2**32 + 1, 2**64 - 1)
 SCARCE = 22000
-BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX512, Backend.IFMA]
+BACKENDS = [Backend.PORTABLE, Backend.ADX, Backend.AVX2, Backend.AVX512, Backend.IFMA]
 
 
 def scalars(texts: list[str]) -> bytes:

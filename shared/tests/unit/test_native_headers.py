@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 NATIVE = Path(__file__).resolve().parents[2] / "native"
-HEADERS = sorted(NATIVE.glob("*.h"))
+PARTS = {"lanes_avx2.h", "lanes_avx512.h"}
+"""What lanes.h chooses from."""
+HEADERS = sorted(header for header in NATIVE.glob("*.h") if header.name not in PARTS)
 LANES = ["-DMONT256_ADX=1", "-mavx512f", "-mavx512dq", "-mavx512vl", "-mbmi2"]
 OPTIONS = {
     "portable": [],
     "adx": ["-DMONT256_ADX=1"],
+    "avx2": ["-DMONT256_ADX=1", "-DLANES_AVX2=1", "-mavx2", "-mfma", "-mbmi2", "-frounding-math"],
     "avx512": LANES,
     "ifma": [*LANES, "-mavx512ifma", "-DLANES_IFMA=1"],
 }
@@ -25,12 +28,12 @@ def test_native_folder__always__has_the_field_header() -> None:
 
 
 def cases() -> list[tuple[Path, str]]:
-    """Every header with every backend that it serves: lanes need AVX-512."""
+    """Every header with every backend that it serves: lanes need AVX2 or AVX-512."""
     return [
         (header, backend)
         for header in HEADERS
         for backend, options in OPTIONS.items()
-        if "lanes" not in header.name or "-mavx512f" in options
+        if "lanes" not in header.name or "-mavx512f" in options or "-mavx2" in options
     ]
 
 

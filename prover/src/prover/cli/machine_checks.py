@@ -38,6 +38,7 @@ _VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
 _BACKENDS = {
     "ifma": "AVX-512 IFMA, the fastest arithmetic",
     "avx512": "AVX-512 without IFMA; with it (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
+    "avx2": "AVX2 and FMA; with AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
     "adx": "ADX and BMI2; AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) would be faster",
     "portable": "portable C, several times slower than on x86-64 with ADX and BMI2",
 }

@@ -965,6 +965,13 @@ static int _cffi_const_G16_BACKEND_AVX512(unsigned long long *o)
   return n;
 }
 
+static int _cffi_const_G16_BACKEND_AVX2(unsigned long long *o)
+{
+  int n = (G16_BACKEND_AVX2) <= 0;
+  *o = (unsigned long long)((G16_BACKEND_AVX2) | 0);  /* check that G16_BACKEND_AVX2 is an integer */
+  return n;
+}
+
 static int _cffi_const_G16_BLINDING_CLASSICAL(unsigned long long *o)
 {
   int n = (G16_BLINDING_CLASSICAL) <= 0;
@@ -5071,6 +5078,7 @@ struct _cffi_align__g16_prepared_info { char x; g16_prepared_info y; };
 static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_BACKEND_ADX", (void *)_cffi_const_G16_BACKEND_ADX, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_AUTO", (void *)_cffi_const_G16_BACKEND_AUTO, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
+  { "G16_BACKEND_AVX2", (void *)_cffi_const_G16_BACKEND_AVX2, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_AVX512", (void *)_cffi_const_G16_BACKEND_AVX512, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_IFMA", (void *)_cffi_const_G16_BACKEND_IFMA, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_BACKEND_PORTABLE", (void *)_cffi_const_G16_BACKEND_PORTABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
@@ -5380,7 +5388,7 @@ static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
 
 static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
-    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512" },
+    "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2" },
   { "$g16_blinding", 56, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
   { "$g16_circuit_kind", 320, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),

@@ -38,6 +38,7 @@ class Backend(enum.Enum):
     ADX = lib.G16_BACKEND_ADX
     IFMA = lib.G16_BACKEND_IFMA
     AVX512 = lib.G16_BACKEND_AVX512
+    AVX2 = lib.G16_BACKEND_AVX2
 
 
 class Encoding(enum.Enum):

@@ -1,0 +1,10 @@
+/* testing_arithmetic_avx2.c - the arithmetic hooks of the backend with AVX2. */
+#if defined(__x86_64__)
+#define G16_LANES 1
+#define LANES_AVX2 1
+#define MONT256_ADX 1
+#define T_BACKEND avx2
+#include "testing_field_impl.h"
+#include "testing_pairing_impl.h"
+#include "testing_lanes_impl.h"
+#endif
