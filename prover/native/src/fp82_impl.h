@@ -73,6 +73,7 @@ static inline __attribute__((always_inline)) void fp82_factors(lanes52_factor fa
 }
 
 static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5], const fp82 *a, int h) {
+    (void)h; /* there may be one part only */
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
     lanes52_carry_unsigned(sum);
