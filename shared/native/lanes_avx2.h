@@ -29,7 +29,7 @@ LANES_INLINE unsigned lanes_enter_region(void) {
     return before;
 }
 LANES_INLINE void lanes_leave_region(const unsigned *before) { _mm_setcsr(*before); }
-#define LANES_REGION const unsigned lanes_region __attribute__((cleanup(lanes_leave_region))) = lanes_enter_region()
+#define LANES_REGION const unsigned lanes_region __attribute__((cleanup(lanes_leave_region), unused)) = lanes_enter_region()
 
 /* The checked build stops where a product stands in no region. */
 #if defined(G16_CHECKED)

@@ -5440,7 +5440,7 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  97,  /* num_globals */
+  98,  /* num_globals */
   12,  /* num_struct_unions */
   8,  /* num_enums */
   21,  /* num_typenames */
