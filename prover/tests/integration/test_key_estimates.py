@@ -8,13 +8,11 @@ import pytest
 from in_process_service import circuit
 
 from prover.errors import MemoryBudgetExceeded
-from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys import prepared
 from prover.keys.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
 from prover.keys.key_files import find_key
 from prover.keys.memory import folding_bytes
-from prover.keys.store import KeyStore
 
 SOME = (
     "v1_inclusion_26_2",
@@ -27,12 +25,13 @@ SOME = (
 
 
 def test_estimates__of_published_keys__are_exact_in_constraints_and_no_less_than_what_they_take(
-    published_keys: KeyStore, reference_keys_dir: Path
+    reference_keys_dir: Path,
 ) -> None:
     for wanted in map(circuit, SOME):
-        with published_keys.lease(wanted, CancelFlag()) as key:
+        source = find_key(reference_keys_dir, wanted)
+        with Engine(2) as engine, prepared.load_source(engine, source) as key:
             assert constraints_of(wanted) == key.info.constraints
-            size = find_key(reference_keys_dir, wanted).stat().st_size
+            size = source.stat().st_size
             assert size <= file_bytes(wanted) <= 1.3 * size
             assert key.info.resident_bytes <= resident_bytes(wanted) <= 1.3 * key.info.resident_bytes
             assert key.scratch_bytes <= scratch_bytes(wanted) <= 3 * key.scratch_bytes
