@@ -69,7 +69,7 @@ def main() -> None:
     chosen = backends(options.backends)
     table = Table("circuit", "backend", "all, ms", *STAGES, title="One proof on one thread, shortest times")
     for circuit, name in compare_reference.CASES.items():
-        key = reference_fixtures.proving_keys_dir() / f"{name.removeprefix('v2_')}.key"
+        key = compare_reference.key_of(reference_fixtures.proving_keys_dir(), name)
         found = measure(key, compare_reference.REQUESTS / f"{name}.json", chosen, options.rounds)
         for backend, times in found.items():
             table.add_row(circuit, backend, *(f"{times[part]:.2f}" for part in ("all", *STAGES)))

@@ -89,11 +89,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for cases, keys in sources:
             for name in track(cases.values(), "circuits", console=Console(stderr=True)):
-                key = keys / f"{name.removeprefix('v2_').replace('batch_', '')}.key"
+                key = compare_reference.key_of(keys, name)
                 with Engine() as engine:
                     prepared.prepare(engine, key, Path(folder), table_bytes=options.table_memory * MIB)
                 request = compare_reference.REQUESTS / f"{name}.json"
-                circuit = key.stem.replace("-", "_")
+                circuit = name.removeprefix("v2_").replace("-", "_")
                 found[circuit] = [measure(key, Path(folder), request, count, options.rounds) for count in cores]
     show(found)
     results = [record for circuit, runs in found.items() for record in records(circuit, runs)]

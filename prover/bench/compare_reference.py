@@ -28,6 +28,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from prover.keys.key_files import find_key
+from shared.circuit_id import CircuitId
+
 PROVER_ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROVER_ROOT / "scripts"))
 
@@ -124,6 +127,14 @@ def show(results: list[Comparison]) -> None:
         bar = "█" * round(8 * r.ratio)
         table.add_row(r.circuit, f"{r.reference_median_s:.3f}", f"{r.ours_median_s:.3f}", f"{r.ratio:.2f}", bar)
     Console().print(table)
+
+
+def key_of(folder: Path, name: str) -> Path:
+    """The key of a circuit under whichever of its names the folder has it; raises KeyUnavailable."""
+    circuit = CircuitId.from_key_file(f"{name}.key")
+    if circuit is None:
+        raise ValueError(f"no circuit is called {name}")
+    return find_key(folder, circuit)
 
 
 def prepare(cases: dict[str, str], keys_dir: Path, folder: Path, *options: str) -> int:
