@@ -50,11 +50,12 @@ typedef struct lanes52_modulus {
     uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
 } lanes52_modulus;
 
-LANES_INLINE void lanes52_carry_part(lanes_part r[5]) {
+/* Carries limbs upwards, which may be negative where `is_signed`. */
+LANES_INLINE void lanes52_carry_part(lanes_part r[5], int is_signed) {
     const lanes_part mask = lanes_part_set(LANES52_MASK);
     LANES52_UNROLL
     for (int i = 0; i < 4; i++) {
-        r[i + 1] = lanes_part_add(r[i + 1], lanes_part_right_signed(r[i], 52));
+        r[i + 1] = lanes_part_add(r[i + 1], is_signed ? lanes_part_right_signed(r[i], 52) : lanes_part_right(r[i], 52));
         r[i] = lanes_part_and(r[i], mask);
     }
 }
@@ -65,18 +66,8 @@ LANES_INLINE void lanes52_carry(lanes_u64 r[5]) {
     for (int h = 0; h < LANES_PARTS; h++) {
         lanes_part limbs[5];
         LANES52_TAKE(limbs, r, h);
-        lanes52_carry_part(limbs);
+        lanes52_carry_part(limbs, 1);
         LANES52_PUT(r, limbs, h);
-    }
-}
-
-/* The same for limbs that are not negative. */
-LANES_INLINE void lanes52_carry_unsigned(lanes_part r[5]) {
-    const lanes_part mask = lanes_part_set(LANES52_MASK);
-    LANES52_UNROLL
-    for (int i = 0; i < 4; i++) {
-        r[i + 1] = lanes_part_add(r[i + 1], lanes_part_right(r[i], 52));
-        r[i] = lanes_part_and(r[i], mask);
     }
 }
 
@@ -263,7 +254,7 @@ LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *
 /* ---- whole products ------------------------------------------------------------------------------ */
 
 /* The end of a product, whose columns are lifted without LANES_IFMA. */
-LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_unsigned(r); }
+LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
 
 /* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
  * raw with limbs from 0 to 2^62, or NULL. r may alias operands. */

@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5
     (void)h; /* there may be one part only */
     LANES52_UNROLL
     for (int k = 0; k < 5; k++) sum[k] = lanes_part_add(LANES_PART(a->c0.v[k], h), LANES_PART(a->c1.v[k], h));
-    lanes52_carry_unsigned(sum);
+    lanes52_carry_part(sum, 0);
 }
 
 /* r = a b: Karatsuba's three products and two reductions. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
