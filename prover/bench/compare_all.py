@@ -35,10 +35,12 @@ from plot_history import draw, read_history
 from rich.console import Console
 from rich.table import Table
 
+from prover.cli.gen_test_params import MadeUpRequests
 from prover.keys.key_files import installed_keys
 from prover.keys.memory import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
 from prover.processors import available_processors
+from shared.proof_wire import encode_request
 
 CLIENTS = 4
 PARTS = ("latency", "throughput", "start", "setup")
@@ -123,24 +125,34 @@ def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Ro
             yield row(f"{CLIENTS} clients: {circuit}", "proofs/s", rates[0], rates[1], FASTER, larger=True)
 
 
-def first_proofs(bench: Bench) -> Row:
-    """Seconds from the start of the process to the first answer; keys on disk, page cache warm."""
+def first_proofs(bench: Bench) -> Iterator[Row]:
+    """Seconds from the start of the process to the first answer; keys on disk, page cache warm.
+
+    Before its first proof the reference has loaded all its keys, which is when its memory is read.
+    """
     body = (compare_reference.REQUESTS / f"{CASES[FIRST_PROOF]}.json").read_bytes()
     seconds: list[list[float]] = [[], []]
+    reference_mib: list[float] = []
     ways: tuple[Callable[[], contextlib.AbstractContextManager[ServerProcess]], ...] = (bench.reference, bench.ours)
     for _ in range(bench.rounds):
         for start, found in zip(ways, seconds, strict=True):
             begun = time.perf_counter()
             with start() as server:
+                if start == bench.reference:
+                    reference_mib.append(server.resident_bytes / MIB)
                 timed(server.port, body)
                 found.append(time.perf_counter() - begun)
-    return row(f"first proof after start: {FIRST_PROOF}", "s", seconds[0], seconds[1], FIRST)
+    yield row(f"first proof after start: {FIRST_PROOF}", "s", seconds[0], seconds[1], FIRST)
+    ours_mib = []
+    for _ in range(bench.rounds):
+        with preloaded(bench) as server:
+            ours_mib.append(server.resident_bytes / MIB)
+    yield row(f"resident with {RESIDENT_KEYS} keys", "MiB", reference_mib, ours_mib, SMALLER)
 
 
-def resident(bench: Bench) -> Row:
-    """Resident memory, mapped pages included, once all published keys are loaded; nothing was proved yet."""
-    with bench.reference() as theirs:
-        reference = theirs.resident_bytes / MIB
+@contextlib.contextmanager
+def preloaded(bench: Bench) -> Iterator[ServerProcess]:
+    """Our server once all published keys are loaded; nothing was proved yet."""
     circuits = ",".join(circuit.name for circuit in installed_keys(bench.keys_dir))
     with bench.ours("--preload-circuits", circuits) as ours:
         deadline = time.monotonic() + RESIDENT_DEADLINE_S
@@ -150,7 +162,19 @@ def resident(bench: Bench) -> Row:
             time.sleep(0.1)
         if len(set(PREPARED.findall(ours.maps))) != RESIDENT_KEYS:
             sys.exit(f"our server did not map {RESIDENT_KEYS} keys")
-        return row(f"resident with {RESIDENT_KEYS} keys", "MiB", [reference], [ours.resident_bytes / MIB], SMALLER)
+        yield ours
+
+
+def resident_in_use(bench: Bench) -> Row:
+    """Resident memory, mapped pages included, after a proof under each of the published keys."""
+    made_up = MadeUpRequests("resident")
+    bodies_of_all = [encode_request(made_up.make(circuit)) for circuit in installed_keys(bench.keys_dir)]
+    with bench.reference() as theirs, preloaded(bench) as ours:
+        for server in (theirs, ours):
+            for body in bodies_of_all:
+                timed(server.port, body)
+        sizes = [theirs.resident_bytes / MIB, ours.resident_bytes / MIB]
+    return row(f"resident after a proof by each of {RESIDENT_KEYS} keys", "MiB", sizes[:1], sizes[1:], SMALLER)
 
 
 def setup(rounds: int) -> Row:
@@ -268,7 +292,7 @@ def main() -> int:
         compare_reference.prepare_all(bench.keys_dir, small, *room)
         found.measure(bench, CASES, options.proofs, options.only)
         if "start" in options.only:
-            found.rows += [first_proofs(bench), resident(bench)]
+            found.rows += [*first_proofs(bench), resident_in_use(bench)]
         if not options.small and {"latency", "throughput"} & set(options.only):
             bench = Bench(binary, reference_batch_keys.batch_keys_dir(), BATCH_MODE, batch, options.rounds)
             compare_reference.prepare(BATCH_CASES, bench.keys_dir, batch, *room)
