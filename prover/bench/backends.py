@@ -1,7 +1,8 @@
 """One proof on one thread by every backend that this processor runs, in turn: processor time, and its stages, shortest.
 
 Keys are read from their source, so each backend has the points in its own form. Prints a table; names backends and
-rounds. `make bench-backends`; a minute.
+rounds, and a line of JSON with machine and commit is appended to a history. `make bench-backends`; two minutes on an
+otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import compare_reference  # before the fixtures: shows the way to them
 import reference_fixtures
+from machine import keep, machine_facts
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -23,6 +25,8 @@ from prover.errors import ProverError
 from prover.kernel.engine import STAGES, Backend, Engine, LoadedKey
 from prover.keys import prepared
 from prover.proving.request import read_envelope, read_task
+
+HISTORY = Path(__file__).with_name("backends_history.jsonl")
 
 Times = dict[str, float]
 
@@ -65,15 +69,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("backends", nargs="*", help="adx, avx2, …; all that run here by default")
     parser.add_argument("--rounds", type=int, default=30, help="proofs by each (default 30)")
+    parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
+    facts = machine_facts()
     chosen = backends(options.backends)
     table = Table("circuit", "backend", "all, ms", *STAGES, title="One proof on one thread, shortest times")
+    results = []
     for circuit, name in compare_reference.CASES.items():
         key = compare_reference.key_of(reference_fixtures.proving_keys_dir(), name)
         found = measure(key, compare_reference.REQUESTS / f"{name}.json", chosen, options.rounds)
         for backend, times in found.items():
+            results.append({"circuit": circuit, "backend": backend, "ms": times})
             table.add_row(circuit, backend, *(f"{times[part]:.2f}" for part in ("all", *STAGES)))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
+    keep(options.history, {**facts, "rounds": options.rounds, "results": results})
 
 
 if __name__ == "__main__":
