@@ -94,7 +94,7 @@ def check_arithmetic() -> Check:
         backend = engine.backend
     detail = _BACKENDS.get(backend, backend)
     if backend == "portable":
-        return Check("arithmetic", Status.WARNING, detail, "use a processor with AVX-512 IFMA, or at least AVX2 and ADX")
+        return Check("arithmetic", Status.WARNING, detail, "use a processor with AVX-512 IFMA, or AVX2 and ADX")
     return Check("arithmetic", Status.OK, detail)
 
 
