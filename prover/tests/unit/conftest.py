@@ -26,7 +26,7 @@ def hooks(testing_library: Path, request: pytest.FixtureRequest) -> Any:
     return request.module.ffi.dlopen(str(testing_library))
 
 
-@pytest.fixture(params=["portable", "adx", "avx512", "ifma"])
+@pytest.fixture(params=["portable", "adx", "avx2", "avx512", "ifma"])
 def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
     """A backend that the test library runs here, IFMA in emulation too."""
     name = str(request.param)
