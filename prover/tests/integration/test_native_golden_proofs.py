@@ -61,6 +61,15 @@ def golden_points(proof: dict[str, Any]) -> bytes:
     return scalars([int(text, 16) for text in numbers])
 
 
+def inclusion(keys_dir: Path) -> tuple[bytes, bytes, tuple[bytes, bytes], bytes]:
+    """A published key, inputs, the blinding values of the golden proof, and its points."""
+    vector = load("gnark/inclusion_32_1.json")
+    proof = vector["proof"]
+    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
+    data = (keys_dir / "inclusion_32_1.key").read_bytes()
+    return data, scalars(circuit_inputs(vector["request"])), blinding, golden_points(proof)
+
+
 def engine_of(backend: Backend, threads: int = 0) -> Engine:
     try:
         return Engine(threads=threads, backend=backend)
@@ -150,22 +159,14 @@ def test_prove__other_thread_counts__give_the_same_proof_and_quotient(
 
 def test_prove__many_at_once_on_many_threads__give_the_same_proof(reference_keys_dir: Path) -> None:
     """Proofs that start beside others count on a part of the threads, and are cut for it."""
-    vector = load("gnark/inclusion_32_1.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
-    inputs = scalars(circuit_inputs(vector["request"]))
+    data, inputs, blinding, expected = inclusion(reference_keys_dir)
     with Engine(threads=16) as engine, engine.load_key(data) as key, ThreadPoolExecutor(5) as callers:
         made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(10)]
-        assert {one.result().points for one in made} == {golden_points(proof)}
+        assert {one.result().points for one in made} == {expected}
 
 
 def test_prove__with_a_limit_that_changes_all_the_time__gives_the_same_proof(reference_keys_dir: Path) -> None:
-    vector = load("gnark/inclusion_32_1.json")
-    proof = vector["proof"]
-    blinding = (int(proof["r"], 16).to_bytes(32, "big"), int(proof["s"], 16).to_bytes(32, "big"))
-    data = (reference_keys_dir / "inclusion_32_1.key").read_bytes()
-    inputs = scalars(circuit_inputs(vector["request"]))
+    data, inputs, blinding, expected = inclusion(reference_keys_dir)
     with Engine(threads=8) as engine, engine.load_key(data) as key, ThreadPoolExecutor(3) as callers:
         engine.limit_threads(1)
         made = [callers.submit(key.prove, inputs, blinding=blinding) for _ in range(9)]
@@ -173,7 +174,7 @@ def test_prove__with_a_limit_that_changes_all_the_time__gives_the_same_proof(ref
         while any(not one.done() for one in made):
             engine.limit_threads(next(limits))
             wait(made, timeout=0.002)
-        assert {one.result().points for one in made} == {golden_points(proof)}
+        assert {one.result().points for one in made} == {expected}
 
 
 def peak_while_loading(path: Path) -> dict[str, int]:
