@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from device_library import Device
+from golden_vectors import load
 from kernel_library import Kernel, runs
 
 from prover.kernel.engine import Engine
+from prover.keys import prepared
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +20,20 @@ def engine() -> Iterator[Engine]:
     """An engine with one thread; modules that need another have their own."""
     with Engine(threads=1) as engine:
         yield engine
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The file of the tiny key."""
+    path = tmp_path / "tiny.key"
+    path.write_bytes(bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"]))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where its prepared forms go."""
+    return tmp_path / prepared.FOLDER
 
 
 @pytest.fixture(scope="module")

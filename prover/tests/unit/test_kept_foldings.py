@@ -57,18 +57,6 @@ def _always_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_checkpoint, "_INTERVAL_S", 0)
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.key"
-    path.write_bytes(KEY)
-    return path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / prepared.FOLDER
-
-
 @pytest.fixture(scope="module")
 def expected(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The prepared form, folded without a stop."""

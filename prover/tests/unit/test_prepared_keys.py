@@ -64,18 +64,6 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "tiny.key"
-    path.write_bytes(KEY)
-    return path
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / prepared.FOLDER
-
-
 def another_process(mode: str, source: Path, folder: Path) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     words = [sys.executable, "-c", IN_ANOTHER_PROCESS, mode, str(source), str(folder)]
