@@ -4,8 +4,9 @@ Builds native/bench/kernel_bench.c for the backend that this processor runs (or 
 --rounds rounds in processor time, as a table and as one line of JSON with machine and commit, which is appended to a
 history. Additions are counted, and "of bound" says which part of the time their field products would take alone. The
 columns "peer" and "ratio" (peer / ours) hold gnark-crypto's rates as kernel-performance.md gives them, of one core of a
-Zen 3 at 3.2 GHz. With --peer they hold those of a program that is run here, round by round in turn; to make that of
-gnark-crypto: `cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. Names and units:
+Zen 3 at 3.2 GHz, "rapidsnark" that prover's of the same core. With --peer the first two hold those of a program that is
+run here, round by round in turn; to make that of gnark-crypto:
+`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. Names and units:
 kernel-performance.md section 5. `make bench-kernel`; minutes on an otherwise idle machine.
 """
 
@@ -46,6 +47,8 @@ PUBLISHED = {
     "ntt_18": 58.2,
 }
 """The same as our records have it: nanoseconds of fields, milliseconds of sums and transforms (1.2, 1.4)."""
+RAPIDSNARK = {"msm_g1_16": 425.0, "msm_g1_17": 804.0, "msm_g2_16": 1689.0, "ntt_16": 21.6, "ntt_17": 35.1}
+"""rapidsnark's, milliseconds (1.2)."""
 
 Round = dict[str, dict[str, float]]
 
@@ -109,6 +112,8 @@ def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
     for name, numbers in ours.items():
         theirs = peer.get(IN_LANES.get(name, name))
         beside = {"peer": theirs, "ratio": round(theirs / time_of(numbers), 2)} if theirs else {}
+        if name in RAPIDSNARK:
+            beside["rapidsnark"] = RAPIDSNARK[name]
         records.append({"name": name, **numbers, **beside})
     return records
 
@@ -116,10 +121,11 @@ def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
 def show(results: list[dict[str, float | str]], title: str) -> None:
     """Print the records as a table."""
     table = Table(title=title)
-    for column in (*COLUMNS, "peer", "ratio"):
+    columns = (*COLUMNS, "peer", "ratio", "rapidsnark")
+    for column in columns:
         table.add_column(column, justify="left" if column == "name" else "right")
     for result in results:
-        cells = (result.get(column, "") for column in (*COLUMNS, "peer", "ratio"))
+        cells = (result.get(column, "") for column in columns)
         table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) and cell < 10_000 else str(cell) for cell in cells))
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
