@@ -256,11 +256,33 @@ LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *
 /* The end of a product, whose columns are lifted without LANES_IFMA. */
 LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
 
+/* Quotients of rows wait for each other. With one part the rows of the products go between them; with several that is slower than
+ * all products of one part after the other, and then the ends of rows of all parts in turn. */
+#define LANES52_ROWS_IN_TURN (LANES_PARTS > 1)
+
+LANES_INLINE void lanes52_finish_rows(lanes_part t[LANES_PARTS][10], const lanes52_modulus *modulus) {
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int h = 0; h < LANES_PARTS; h++) lanes52_finish_row(t[h], i, modulus);
+    }
+}
+
+/* r: the upper halves of the columns. */
+LANES_INLINE void lanes52_finish_parts(lanes_u64 r[5], lanes_part t[LANES_PARTS][10]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes52_finish(t[h] + 5);
+        LANES52_PUT(r, t[h] + 5, h);
+    }
+}
+
 /* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
  * raw with limbs from 0 to 2^62, or NULL. r may alias operands. */
 LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 *const *a, const lanes_u64 *const *b,
                                   const lanes_u64 *addend, const lanes52_modulus *modulus) {
     LANES_IN_REGION;
+    lanes_part sums[LANES_PARTS][10];
     LANES52_EACH_PART(h) {
         lanes52_factor factors[LANES52_MAX_PRODUCTS][5];
         lanes_part t[10];
@@ -282,12 +304,46 @@ LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 
                 LANES52_UNROLL
                 for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
             }
-            lanes52_finish_row(t, i, modulus);
+            if (!LANES52_ROWS_IN_TURN) lanes52_finish_row(t, i, modulus);
         }
-        lanes52_finish(t + 5);
-        LANES52_PUT(r, t + 5, h);
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) sums[h][k] = t[k];
     }
+    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    lanes52_finish_parts(r, sums);
 }
+
+#if LANES_PARTS > 1
+/* r[0] = a[0] b[0] / R and r[1] = a[1] b[1] / R: their rows take turns, too. r may alias operands. */
+LANES_INLINE void lanes52_mul_two(lanes_u64 *const r[2], const lanes_u64 *const a[2], const lanes_u64 *const b[2],
+                                  const lanes52_modulus *modulus) {
+    LANES_IN_REGION;
+    lanes_part sums[2 * LANES_PARTS][10];
+    _Pragma("GCC unroll 1") for (int j = 0; j < 2 * LANES_PARTS; j++) {
+        lanes52_factor factors[5];
+        lanes_part t[10];
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[j / LANES_PARTS][k], j % LANES_PARTS));
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) t[k] = lanes_part_set(lanes52_start(1, k, modulus));
+        LANES52_UNROLL
+        for (int i = 0; i < 5; i++) {
+            const lanes52_factor factor = lanes52_factor_of(LANES_PART(b[j / LANES_PARTS][i], j % LANES_PARTS));
+            LANES52_UNROLL
+            for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[k], factor);
+        }
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) sums[j][k] = t[k];
+    }
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int j = 0; j < 2 * LANES_PARTS; j++) lanes52_finish_row(sums[j], i, modulus);
+    }
+    lanes52_finish_parts(r[0], sums);
+    lanes52_finish_parts(r[1], sums + LANES_PARTS);
+}
+#endif
 
 /* r = a b / R + addend. */
 LANES_INLINE void lanes52_mul_add(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes_u64 *addend,
@@ -356,9 +412,10 @@ LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_
     lanes52_mul_add(r, a, b, NULL, modulus);
 }
 
-/* Column by column, so that quotients, which wait for each other, overlap with products. */
+/* Column by column, so that quotients overlap with products where rows do not take turns. */
 LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes52_modulus *modulus) {
     LANES_IN_REGION;
+    lanes_part sums[LANES_PARTS][10];
     LANES52_EACH_PART(h) {
         lanes52_factor factors[5];
         lanes_part t[10], cross[10];
@@ -377,11 +434,13 @@ LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes5
             }
             if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
             if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
-            if (k < 5) lanes52_finish_row(t, k, modulus);
+            if (!LANES52_ROWS_IN_TURN && k < 5) lanes52_finish_row(t, k, modulus);
         }
-        lanes52_finish(t + 5);
-        LANES52_PUT(r, t + 5, h);
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) sums[h][k] = t[k];
     }
+    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    lanes52_finish_parts(r, sums);
 }
 
 #endif

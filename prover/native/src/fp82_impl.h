@@ -12,22 +12,22 @@ typedef struct fp82 {
     fp8 c0, c1;
 } fp82;
 
-static inline void fp82_set_one(fp82 *r) {
+FP8_INLINE void fp82_set_one(fp82 *r) {
     fp8_set(&r->c0, FP8_ONE);
     for (int i = 0; i < 5; i++) r->c1.v[i] = lanes_zero();
 }
 
-static inline void fp82_sub(fp82 *r, const fp82 *a, const fp82 *b) {
+FP8_INLINE void fp82_sub(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_sub(&r->c0, &a->c0, &b->c0);
     fp8_sub(&r->c1, &a->c1, &b->c1);
 }
 
-static inline void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
+FP8_INLINE void fp82_add(fp82 *r, const fp82 *a, const fp82 *b) {
     fp8_add(&r->c0, &a->c0, &b->c0);
     fp8_add(&r->c1, &a->c1, &b->c1);
 }
 
-static inline void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
+FP8_INLINE void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
     fp8_mul(&r->c0, &a->c0, b);
     fp8_mul(&r->c1, &a->c1, b);
 }
@@ -124,6 +124,12 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
 }
 
 #endif
+
+/* Two products, which need not be one: each has reductions enough that take turns. */
+FP8_INLINE void fp82_mul_two(fp82 *r0, const fp82 *a0, const fp82 *b0, fp82 *r1, const fp82 *a1, const fp82 *b1) {
+    fp82_mul(r0, a0, b0);
+    fp82_mul(r1, a1, b1);
+}
 
 /* r = a^2, components below 3.4p for wide a. */
 static inline __attribute__((always_inline)) void fp82_sqr(fp82 *r, const fp82 *a) {

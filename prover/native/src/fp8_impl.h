@@ -28,6 +28,13 @@ typedef struct fp8 {
 #define FP8_PRODUCT static __attribute__((noinline)) void
 #endif
 
+/* What goes between products; values of two registers a limb would pass through memory at each call. */
+#if LANES_PARTS > 1
+#define FP8_INLINE static inline __attribute__((always_inline))
+#else
+#define FP8_INLINE static inline
+#endif
+
 static const lanes52_modulus FP8_MODULUS = {
     {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131},
     0x20782e4866389,
@@ -43,21 +50,35 @@ static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a4
 static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
 static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
 
-static inline lanes_u64 fp8_limb(const uint64_t limbs[5], int i) { return lanes_set(limbs[i]); }
+FP8_INLINE lanes_u64 fp8_limb(const uint64_t limbs[5], int i) { return lanes_set(limbs[i]); }
 
-static inline void fp8_set(fp8 *r, const uint64_t limbs[5]) {
+FP8_INLINE void fp8_set(fp8 *r, const uint64_t limbs[5]) {
     for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
 }
 
-static inline void fp8_carry(fp8 *r) { lanes52_carry(r->v); }
+FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry(r->v); }
 
 /* r = a * b / R, below p + a * b / R. */
 FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
 
-static inline void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b); }
+FP8_INLINE void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b); }
 
 /* r = a^2 / R, bounded as fp8_mul. */
 FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
+
+/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, where doing them at once is faster. */
+#if LANES_PARTS > 1
+FP8_PRODUCT fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+    lanes_u64 *const results[2] = {r0->v, r1->v};
+    const lanes_u64 *const left[2] = {a0->v, a1->v}, *const right[2] = {b0->v, b1->v};
+    lanes52_mul_two(results, left, right, &FP8_MODULUS);
+}
+#else
+FP8_INLINE void fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+    fp8_mul(r0, a0, b0);
+    fp8_mul(r1, a1, b1);
+}
+#endif
 
 /* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
 FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
@@ -66,7 +87,7 @@ FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const 
 }
 
 /* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
-static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
+FP8_INLINE void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) {
         r->v[i] = lanes_sub(lanes_add(a->v[i], fp8_limb(FP8_4P, i)), b->v[i]);
     }
@@ -74,7 +95,7 @@ static inline void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
 }
 
 /* r = a - b + 8p, for b < 8p. */
-static inline void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
+FP8_INLINE void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) {
         const lanes_u64 four = fp8_limb(FP8_4P, i);
         r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_add(four, four)), b->v[i]);
@@ -83,7 +104,7 @@ static inline void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
 }
 
 /* r = a + b; bounds add up. */
-static inline void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
+FP8_INLINE void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], b->v[i]);
     fp8_carry(r);
 }
@@ -100,7 +121,7 @@ static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
 }
 
 /* Negates the lanes whose bit is set; the value is below 2p + 2^212 before and after. */
-static inline void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
+FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
     const lanes_choice chosen = lanes_choice_of(lanes);
     for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_from_where(chosen, r->v[i], fp8_limb(FP8_4P, i));
     fp8_fit(r, 1);
@@ -109,7 +130,7 @@ static inline void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
 /* ---- memory ------------------------------------------------------------------- */
 
 /* Four packed limbs -> five limbs of 52 bits. */
-static inline void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
+FP8_INLINE void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
     const lanes_u64 mask = lanes_set(FP8_MASK);
     r->v[0] = lanes_and(l[0], mask);
     r->v[1] = lanes_and(lanes_or(lanes_right(l[0], 52), lanes_left(l[1], 12)), mask);
@@ -118,7 +139,7 @@ static inline void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
     r->v[4] = lanes_right(l[3], 16);
 }
 
-static inline void fp8_pack(lanes_u64 l[4], const fp8 *a) {
+FP8_INLINE void fp8_pack(lanes_u64 l[4], const fp8 *a) {
     l[0] = lanes_or(a->v[0], lanes_left(a->v[1], 52));
     l[1] = lanes_or(lanes_right(a->v[1], 12), lanes_left(a->v[2], 40));
     l[2] = lanes_or(lanes_right(a->v[2], 24), lanes_left(a->v[3], 28));
@@ -126,7 +147,7 @@ static inline void fp8_pack(lanes_u64 l[4], const fp8 *a) {
 }
 
 /* Eight records of 64 bytes at `at[i]`, each two packed elements. */
-static inline void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
+FP8_INLINE void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
     lanes_u64 m[4];
     lanes_load_columns(m, at, 0);
     fp8_unpack(first, m);
@@ -134,7 +155,7 @@ static inline void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
     fp8_unpack(second, m);
 }
 
-static inline void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {
+FP8_INLINE void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {
     lanes_u64 m[8];
     fp8_pack(m, first);
     fp8_pack(m + 4, second);
@@ -143,7 +164,7 @@ static inline void fp8_store2(void *const at[8], const fp8 *first, const fp8 *se
 }
 
 /* Lane i takes the value of lane (i + shift) mod 8. */
-static inline void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
+FP8_INLINE void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
     for (int i = 0; i < 5; i++) r->v[i] = lanes_rotate(a->v[i], shift);
 }
 

@@ -7,10 +7,13 @@
 
 #include "fp82_impl.h"
 
+/* Blocks whose sums are ended at once: with two registers a limb their products take turns (lanes52.h). */
+#define MSM_BLOCKS_AT_ONCE (LANES_PARTS > 1 ? 2 : 1)
+
 /* ---- pairs of summands ------------------------------------------------------------------------------ */
 
 /* Bit i: owners[i] and owners[i + 1] are the same. Reads 65 places. */
-static inline uint64_t msm_same_owners(const uint32_t *owners) {
+FP8_INLINE uint64_t msm_same_owners(const uint32_t *owners) {
     uint64_t same = 0;
     for (int i = 0; i < 64; i += 16) same |= (uint64_t)lanes_equal_u32(owners + i, owners + i + 1) << i;
     return same;
@@ -18,7 +21,7 @@ static inline uint64_t msm_same_owners(const uint32_t *owners) {
 
 /* Every other bit of each run of ones, from the first on, or from the second on in a run that starts at bit 0 where `halved`
  * is 1. */
-static inline uint64_t msm_first_of_pairs(uint64_t same, uint32_t halved) {
+FP8_INLINE uint64_t msm_first_of_pairs(uint64_t same, uint32_t halved) {
     const uint64_t even = 0x5555555555555555u;
     const uint64_t starts = same & ~(same << 1);
     /* Adding the start of a run to it clears the run and sets the bit after it, which was zero. */
@@ -66,7 +69,7 @@ static inline __attribute__((always_inline)) void g2_lanes_store(g2_affine *cons
 }
 
 /* r = a - b + 2p * multiple as unnormalised limbs. */
-static inline void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple) {
+FP8_INLINE void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple) {
     for (int i = 0; i < 5; i++) {
         const lanes_u64 offset = lanes_set(FP8_2P[i] * (uint64_t)multiple);
         r->v[i] = lanes_sub(lanes_add(a->v[i], offset), b->v[i]);
@@ -74,7 +77,7 @@ static inline void fp8_sub_raw(fp8 *r, const fp8 *a, const fp8 *b, int multiple)
 }
 
 /* r = a - (px + qx) + 6p as unnormalised limbs, from px and difference = qx - px + 4p. */
-static inline void fp8_sub_both_raw(fp8 *r, const fp8 *a, const fp8 *px, const fp8 *difference) {
+FP8_INLINE void fp8_sub_both_raw(fp8 *r, const fp8 *a, const fp8 *px, const fp8 *difference) {
     for (int i = 0; i < 5; i++) {
         const lanes_u64 offset = lanes_set(FP8_2P[i] * 5);
         const lanes_u64 both = lanes_add(lanes_add(px->v[i], px->v[i]), difference->v[i]);
@@ -93,6 +96,19 @@ static inline __attribute__((always_inline)) void g1_lanes_sum(fp8 *x, fp8 *y, c
     fp8_mul(&t, slope, &t);          /* < 1.6p */
     fp8_sub_raw(y, &t, py, 2);       /* in (1.9p, 5.6p) */
     fp8_fit(y, 2);
+}
+
+/* Two of them at once. */
+static inline __attribute__((always_inline)) void g1_lanes_sum_two(fp8 x[2], fp8 y[2], const fp8 slope[2], const fp8 *const px[2],
+                                                                   const fp8 *const py[2], const fp8 *const difference[2]) {
+    fp8 t[2];
+    for (int i = 0; i < 2; i++) fp8_sqr(&t[i], &slope[i]);
+    for (int i = 0; i < 2; i++) fp8_sub_both_raw(&x[i], &t[i], px[i], difference[i]);
+    for (int i = 0; i < 2; i++) fp8_fit(&x[i], 3);
+    for (int i = 0; i < 2; i++) fp8_sub(&t[i], px[i], &x[i]);
+    fp8_mul_two(&t[0], &slope[0], &t[0], &t[1], &slope[1], &t[1]);
+    for (int i = 0; i < 2; i++) fp8_sub_raw(&y[i], &t[i], py[i], 2);
+    for (int i = 0; i < 2; i++) fp8_fit(&y[i], 2);
 }
 
 static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y, const fp82 *slope, const fp82 *px,
@@ -123,6 +139,11 @@ static inline __attribute__((always_inline)) void g2_lanes_sum(fp82 *x, fp82 *y,
     fp8_fit(&y->c0, 3);
     fp8_fit(&y->c1, 3);
 #endif
+}
+
+static inline __attribute__((always_inline)) void g2_lanes_sum_two(fp82 x[2], fp82 y[2], const fp82 slope[2], const fp82 *const px[2],
+                                                                   const fp82 *const py[2], const fp82 *const difference[2]) {
+    for (int i = 0; i < 2; i++) g2_lanes_sum(&x[i], &y[i], &slope[i], px[i], py[i], difference[i]);
 }
 
 #endif

@@ -111,6 +111,43 @@ static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const
     for (uint32_t i = 0; i < FP8_LANES; i++) C(msm_prefetch)(C(msm_point)(operands[i]));
 }
 
+/* What a block of pairs needs later, but for `prefix`. */
+FP8_INLINE void C(msm_begin_block)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q) {
+    VE qx, qy;
+    C(msm_load_operands)(&shared->px, &shared->py, at_p);
+    C(msm_load_operands)(&qx, &qy, at_q);
+    V(sub)(&shared->difference_x, &qx, &shared->px);
+    V(sub)(&shared->difference_y, &qy, &shared->py);
+}
+
+FP8_INLINE void C(msm_store_block)(AFFINE *sums, const VE *x, const VE *y) {
+    AFFINE *at[FP8_LANES];
+    for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = sums + i;
+    C(lanes_store)(at, x, y);
+}
+
+/* The sums of a block, where `inverse` is that of the products up to it; afterwards that of the products before it. */
+FP8_INLINE void C(msm_end_block)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse) {
+    VE slope, x, y;
+    V(mul)(&slope, inverse, &shared->prefix);
+    V(mul)(inverse, inverse, &shared->difference_x);
+    V(mul)(&slope, &slope, &shared->difference_y);
+    C(lanes_sum)(&x, &y, &slope, &shared->px, &shared->py, &shared->difference_x);
+    C(msm_store_block)(sums, &x, &y);
+}
+
+/* The same of two neighbours, each with an inverse of its own. */
+FP8_INLINE void C(msm_end_two_blocks)(const C(msm_shared) shared[2], AFFINE *sums, VE inverse[2]) {
+    VE slope[2], x[2], y[2];
+    const VE *const px[2] = {&shared[0].px, &shared[1].px}, *const py[2] = {&shared[0].py, &shared[1].py};
+    const VE *const difference[2] = {&shared[0].difference_x, &shared[1].difference_x};
+    V(mul_two)(&slope[0], &inverse[0], &shared[0].prefix, &slope[1], &inverse[1], &shared[1].prefix);
+    V(mul_two)(&inverse[0], &inverse[0], difference[0], &inverse[1], &inverse[1], difference[1]);
+    V(mul_two)(&slope[0], &slope[0], &shared[0].difference_y, &slope[1], &slope[1], &shared[1].difference_y);
+    C(lanes_sum_two)(x, y, slope, px, py, difference);
+    for (uint32_t i = 0; i < 2; i++) C(msm_store_block)(sums + i * FP8_LANES, &x[i], &y[i]);
+}
+
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
  * places of sums, at_p and at_q past the last pair. */
 static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
@@ -130,18 +167,15 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     VE product[2];
     VE_ONE(&product[0]);
     VE_ONE(&product[1]);
+    /* Even and odd blocks have products of their own, which do not wait for each other. */
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
-        VE qx, qy;
-        const uint32_t ahead = block * FP8_LANES + MSM_PREFETCH_PAIRS;
+        const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
         if (ahead < count) {
             C(msm_prefetch_operands)(at_p + ahead);
             C(msm_prefetch_operands)(at_q + ahead);
         }
-        C(msm_load_operands)(&shared->px, &shared->py, at_p + block * FP8_LANES);
-        C(msm_load_operands)(&qx, &qy, at_q + block * FP8_LANES);
-        V(sub)(&shared->difference_x, &qx, &shared->px);
-        V(sub)(&shared->difference_y, &qy, &shared->py);
+        C(msm_begin_block)(shared, at_p + first, at_q + first);
         shared->prefix = product[block & 1];
         V(mul)(&product[block & 1], &product[block & 1], &shared->difference_x);
     }
@@ -153,15 +187,14 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
     }
     V(mul)(&inverse[0], &product[1], &all);
     V(mul)(&inverse[1], &product[0], &all);
-    for (uint32_t block = blocks; block-- > 0;) {
+    for (uint32_t block = blocks; block > 0;) {
+        const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
+        block -= ended;
         const C(msm_shared) *shared = &s->shared[block];
-        AFFINE *at[FP8_LANES];
-        for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = sums + block * FP8_LANES + i;
-        VE slope, x, y;
-        V(mul)(&slope, &inverse[block & 1], &shared->prefix);
-        V(mul)(&inverse[block & 1], &inverse[block & 1], &shared->difference_x);
-        V(mul)(&slope, &slope, &shared->difference_y);
-        C(lanes_sum)(&x, &y, &slope, &shared->px, &shared->py, &shared->difference_x);
-        C(lanes_store)(at, &x, &y);
+        if (ended == 2) {
+            C(msm_end_two_blocks)(shared, sums + block * FP8_LANES, inverse);
+        } else {
+            C(msm_end_block)(shared, sums + block * FP8_LANES, &inverse[block & 1]);
+        }
     }
 }
