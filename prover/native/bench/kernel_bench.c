@@ -302,7 +302,7 @@ int main(int count, char **arguments) {
     const uint32_t g2_log2 = bench_argument(count, arguments, 2, 18, BENCH_LEAST_MAX_LOG2, BENCH_MAX_LOG2);
     const uint32_t transform_log2 = bench_argument(count, arguments, 3, 20, BENCH_MIN_LOG2, BENCH_MAX_TRANSFORM_LOG2);
     const uint32_t table_log2 = bench_argument(count, arguments, 4, 13, 0, g1_log2 < g2_log2 ? g1_log2 : g2_log2);
-    const uint32_t factor = bench_argument(count, arguments, 5, 16, 1, UINT16_MAX);
+    const uint32_t factor = bench_argument(count, arguments, 5, 20, 1, UINT16_MAX);
     bench_g1 g1;
     bench_g2 g2;
     bench_tables_g1 tables_g1;
