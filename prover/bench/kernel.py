@@ -154,7 +154,7 @@ def main() -> int:
     parser.add_argument(
         "--tables", type=int, default=13, metavar="LOG2", help="a sum over tables; 0: none (default: 13)"
     )
-    parser.add_argument("--factor", type=int, default=20, help="of its tables' memory over its bases', at most (default: 20)")
+    parser.add_argument("--factor", type=int, default=20, help="at most, of its tables (default: 20)")
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds, after one that is not (default: 10)")
     parser.add_argument("--peer", type=Path, metavar="PROGRAM", help="of bench/peers, or an earlier build: in turn")
     parser.add_argument(
