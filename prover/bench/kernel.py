@@ -6,8 +6,11 @@ history. Additions are counted, and "of bound" says which part of the time their
 columns "peer" and "ratio" (peer / ours) hold gnark-crypto's rates as kernel-performance.md gives them, of one core of a
 Zen 3 at 3.2 GHz, "rapidsnark" that prover's of the same core. With --peer the first two hold those of a program that is
 run here, round by round in turn; to make that of gnark-crypto:
-`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. Names and units:
-kernel-performance.md section 5. `make bench-kernel`; minutes on an otherwise idle machine.
+`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. It may be an earlier build of
+native/bench, too (`prover/scripts/native bench BACKEND` tells its path); --gate PERCENT then fails when a median is
+longer by more than that. Sums over tables of precomputed bases have `_f` and the factor in their names, how many times
+as much memory as the bases they take. Names and units: kernel-performance.md section 5. `make bench-kernel`; minutes on
+an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -34,6 +38,10 @@ COLUMNS = ("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", 
 TIMES = ("ms", "ns")
 IN_LANES = {"fp8_mul_tput": "fp_mul_tput", "fp8_sqr_tput": "fp_sqr_tput"}
 """What a peer without lanes has in their place."""
+OF_THE_MACHINE = ("clock", "fp_mul_bound")
+"""Neither program's."""
+FACTOR = re.compile(r"_f\d+$")
+"""Of a sum over tables; a peer without tables has the plain one."""
 G1_US = {10: 10.4, 12: 8.7, 14: 6.0, 15: 5.4, 16: 4.9, 18: 4.3}
 G2_US = {10: 24.7, 12: 20.6, 14: 12.6, 15: 11.7, 16: 11.0, 18: 10.9}
 """gnark-crypto, microseconds per point by the logarithm of their number (kernel-performance.md 1.4)."""
@@ -64,9 +72,9 @@ def build(backend: str) -> Path:
 class Program:
     """One of the programs: measures everything once for every line that it gets."""
 
-    def __init__(self, path: Path, logs: Sequence[int]) -> None:
+    def __init__(self, path: Path, sizes: Sequence[int]) -> None:
         self._process = subprocess.Popen(
-            [str(path), *map(str, logs)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [str(path), *map(str, sizes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def measure(self) -> Round:
@@ -106,11 +114,22 @@ def time_of(record: dict[str, float]) -> float:
     return next(record[column] for column in TIMES if column in record)
 
 
+def time_beside(peer: dict[str, float], name: str) -> float | None:
+    """The peer's time of a measurement, or of what it has in its place."""
+    return peer.get(name) or peer.get(IN_LANES.get(name, FACTOR.sub("", name)))
+
+
+def slower(ours: Round, peer: dict[str, float], percent: float) -> list[str]:
+    """Measurements of which ours takes longer than the peer's by more than so many percent."""
+    both = {name: peer[name] for name in ours if name in peer and name not in OF_THE_MACHINE}
+    return [name for name, theirs in both.items() if time_of(ours[name]) > theirs * (1 + percent / 100)]
+
+
 def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
     """One record per measurement, with the peer's time and how many times as long that is."""
     records: list[dict[str, float | str]] = []
     for name, numbers in ours.items():
-        theirs = peer.get(IN_LANES.get(name, name))
+        theirs = time_beside(peer, name)
         beside = {"peer": theirs, "ratio": round(theirs / time_of(numbers), 2)} if theirs else {}
         if name in RAPIDSNARK:
             beside["rapidsnark"] = RAPIDSNARK[name]
@@ -134,19 +153,29 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", choices=BACKENDS, help="default: the one that this processor runs")
+    parser.add_argument("--program", type=Path, help="kernel_bench as built before, in place of building it")
     parser.add_argument("--g1", type=int, default=18, metavar="LOG2", help="points of the largest sum (default: 18)")
     parser.add_argument("--g2", type=int, default=18, metavar="LOG2", help="the same in G2 (default: 18)")
     parser.add_argument("--ntt", type=int, default=20, metavar="LOG2", help="the largest transform (default: 20)")
+    parser.add_argument(
+        "--tables", type=int, default=13, metavar="LOG2", help="a sum over tables; 0: none (default: 13)"
+    )
+    parser.add_argument("--factor", type=int, default=20, help="at most, of its tables (default: 20)")
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds, after one that is not (default: 10)")
-    parser.add_argument("--peer", type=Path, metavar="PROGRAM", help="of bench/peers: measured in turn")
+    parser.add_argument("--peer", type=Path, metavar="PROGRAM", help="of bench/peers, or an earlier build: in turn")
+    parser.add_argument(
+        "--gate", type=float, metavar="PERCENT", help="fail when a median is longer than --peer's by more"
+    )
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
+    if options.gate is not None and options.peer is None:
+        parser.error("--gate needs --peer")
     facts = machine_facts()
     backend = options.backend or str(facts["backend"])
-    logs = (options.g1, options.g2, options.ntt)
+    sizes = (options.g1, options.g2, options.ntt, options.tables, options.factor)
     with contextlib.ExitStack() as stack:
-        programs = [build(backend), *([options.peer.resolve()] if options.peer else [])]
-        processes = [stack.enter_context(contextlib.closing(Program(path, logs))) for path in programs]
+        programs = [options.program or build(backend), *([options.peer.resolve()] if options.peer else [])]
+        processes = [stack.enter_context(contextlib.closing(Program(path, sizes))) for path in programs]
         found: list[list[Round]] = [[] for _ in processes]
         for number in track(range(options.rounds + 1), "rounds", console=Console(stderr=True)):
             for process, rounds in zip(processes, found, strict=True):
@@ -154,7 +183,8 @@ def main() -> int:
                 if number:
                     rounds.append(measured)
     peer = {name: time_of(record) for name, record in medians(found[1]).items()} if len(found) > 1 else PUBLISHED
-    results = joined(medians(found[0]), peer)
+    ours = medians(found[0])
+    results = joined(ours, peer)
     beside = (
         f"{options.peer.resolve().parent.name}, in turn" if len(found) > 1 else "gnark-crypto on a Zen 3, published"
     )
@@ -162,7 +192,10 @@ def main() -> int:
     record = {**facts, "backend": backend, "rounds": options.rounds, "peer": beside, "results": results}
     print(json.dumps(record))
     keep(options.history, record)
-    return 0
+    worse = slower(ours, peer, options.gate) if options.gate is not None else []
+    if worse:
+        print(f"longer than before by more than {options.gate:g} %: {', '.join(worse)}", file=sys.stderr)
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":

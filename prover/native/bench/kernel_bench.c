@@ -6,7 +6,7 @@
  * Additions of buckets are counted by the kernel itself; `of_bound` is the time that the field products of what was counted take
  * alone, as measured in the same round, over the time of all: five products and a square an addition of buckets, eight and two
  * squares an addition to XYZZ coordinates, a product a butterfly. Names: kernel-performance.md section 5.
- * Usage: kernel_bench [largest log2 of G1 [of G2 [of a transform]]]
+ * Usage: kernel_bench [largest log2 of G1 [of G2 [of a transform [of a sum over tables, 0 for none [times the memory of its bases]]]]]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,6 +28,7 @@ static uint64_t bench_additions;
 #define BENCH_MIN_LOG2 10
 #define BENCH_LEAST_MAX_LOG2 13 /* additions of buckets take MSM_SLAB bases */
 #define BENCH_MAX_LOG2 22
+#define BENCH_MAX_TRANSFORM_LOG2 24
 #define BENCH_VALUES 16
 
 static double bench_now_ns(void) {
@@ -256,6 +257,8 @@ static size_t bench_most_digits(uint32_t max_log2) {
 BENCH_GROUP(g1, G1_GENERATOR)
 BENCH_GROUP(g2, G2_GENERATOR)
 
+#include "kernel_bench_tables.h"
+
 typedef struct bench_vectors {
     fr *values, *table;
 } bench_vectors;
@@ -280,10 +283,11 @@ static void bench_transforms(const bench_vectors *b, uint32_t max_log2, double p
     }
 }
 
-static uint32_t bench_log2(int count, char **arguments, int place, uint32_t otherwise) {
+/* An argument, or `otherwise` where there is none; exits when it is not in the range. */
+static uint32_t bench_argument(int count, char **arguments, int place, uint32_t otherwise, uint32_t least, uint32_t most) {
     const long value = count > place ? strtol(arguments[place], NULL, 10) : (long)otherwise;
-    if (value < BENCH_LEAST_MAX_LOG2 || value > BENCH_MAX_LOG2) {
-        fprintf(stderr, "log2 %ld is not in %d to %d\n", value, BENCH_LEAST_MAX_LOG2, BENCH_MAX_LOG2);
+    if (value < (long)least || value > (long)most) {
+        fprintf(stderr, "argument %d is %ld, not %" PRIu32 " to %" PRIu32 "\n", place, value, least, most);
         exit(2);
     }
     return (uint32_t)value;
@@ -294,14 +298,21 @@ static double bench_addition(double mul, double sqr) { return 5 * mul + sqr; }
 static double bench_mixed_addition(double mul, double sqr) { return 8 * mul + 2 * sqr; }
 
 int main(int count, char **arguments) {
-    const uint32_t g1_log2 = bench_log2(count, arguments, 1, 18), g2_log2 = bench_log2(count, arguments, 2, 18);
-    const uint32_t transform_log2 = bench_log2(count, arguments, 3, 20);
+    const uint32_t g1_log2 = bench_argument(count, arguments, 1, 18, BENCH_LEAST_MAX_LOG2, BENCH_MAX_LOG2);
+    const uint32_t g2_log2 = bench_argument(count, arguments, 2, 18, BENCH_LEAST_MAX_LOG2, BENCH_MAX_LOG2);
+    const uint32_t transform_log2 = bench_argument(count, arguments, 3, 20, BENCH_MIN_LOG2, BENCH_MAX_TRANSFORM_LOG2);
+    const uint32_t table_log2 = bench_argument(count, arguments, 4, 13, 0, g1_log2 < g2_log2 ? g1_log2 : g2_log2);
+    const uint32_t factor = bench_argument(count, arguments, 5, 20, 1, UINT16_MAX);
     bench_g1 g1;
     bench_g2 g2;
+    bench_tables_g1 tables_g1;
+    bench_tables_g2 tables_g2;
     bench_vectors vectors;
     char line[16];
     bench_make_g1(&g1, g1_log2);
     bench_make_g2(&g2, g2_log2);
+    bench_make_tables_g1(&tables_g1, &g1, table_log2, factor);
+    bench_make_tables_g2(&tables_g2, &g2, table_log2, factor);
     bench_make_vectors(&vectors, transform_log2);
     while (fgets(line, sizeof line, stdin)) {
         const bench_products scalar = bench_field_scalar();
@@ -311,7 +322,7 @@ int main(int count, char **arguments) {
 #else
         const bench_products buckets = scalar;
 #endif
-    const double clock = bench_clock_ns();
+        const double clock = bench_clock_ns();
         if (clock > 0) {
             printf("{\"name\": \"clock\", \"ns\": %.4f}\n", clock);
 #if defined(MONT256_ADX)
@@ -320,12 +331,16 @@ int main(int count, char **arguments) {
 #endif
         }
         bench_inverse();
-        bench_round_g1(&g1, g1_log2, bench_addition(buckets.mul, buckets.sqr), bench_mixed_addition(scalar.mul, scalar.sqr));
-        bench_round_g2(&g2, g2_log2, bench_addition(buckets.mul2, buckets.sqr2), bench_mixed_addition(scalar.mul2, scalar.sqr2));
+        const double bound_g1 = bench_addition(buckets.mul, buckets.sqr), bound_g2 = bench_addition(buckets.mul2, buckets.sqr2);
+        bench_round_g1(&g1, g1_log2, bound_g1, bench_mixed_addition(scalar.mul, scalar.sqr));
+        bench_round_g2(&g2, g2_log2, bound_g2, bench_mixed_addition(scalar.mul2, scalar.sqr2));
+        bench_sum_tables_g1(&tables_g1, &g1, bound_g1);
+        bench_sum_tables_g2(&tables_g2, &g2, bound_g2);
         bench_transforms(&vectors, transform_log2, buckets.mul);
         puts("");
         fflush(stdout);
     }
+    bench_free_tables_g1(&tables_g1), bench_free_tables_g2(&tables_g2);
     bench_free_g1(&g1), bench_free_g2(&g2);
     free(vectors.values), free(vectors.table);
     return 0;

@@ -49,6 +49,7 @@ static inline int quotient_is_whole_coset(uint32_t log2, const fold_shape *shape
 static void quotient_split(fr *values, fr *spare, size_t size, size_t points, size_t block, const fr *table) {
     fr *from = values, *to = values;
     for (size_t half = size / 2, left = points; left; half /= 2) {
+        if (2 * half == NTT_LANES_MIN) ntt_reduce(from, NTT_LANES_MIN_LOG2); /* from here on scalar code splits what lanes left loose */
         if (left & half) {
             left -= half;
             ntt_split(to, left ? spare : NULL, from, half, table + block * half);
@@ -69,7 +70,6 @@ static void quotient_to_parts(fr *values, fr *spare, uint32_t log2, const fold_s
         ntt_forward(values, log2, table);
         return;
     }
-    if (log2 < QUOTIENT_LANES_LOG2) ntt_reduce(values, log2);
     quotient_split(values, spare, n, shape->points, 0, table);
     for (uint32_t i = 0; i < shape->parts_count; i++) {
         ntt_forward(values + shape->parts[i].first, shape->parts[i].log2, table);

@@ -8,6 +8,7 @@
 
 #include "key.h"
 #include "msm_impl.h"
+#include "fold_scale_impl.h"
 #include "quotient_cut_impl.h"
 
 static void T(g1_read)(g1_affine *p, const uint8_t *in) {
@@ -174,6 +175,21 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
 
 T_TABLE_SUM(g1, g1_affine, 64)
 T_TABLE_SUM(g2, g2_affine, 128)
+
+/* points[i] *= scalars[i] as foldings of keys do, in place. */
+int32_t T(t_scale_g1)(uint8_t *points, const uint8_t *scalars, uint32_t count) {
+    g1_affine *list = malloc((count + 1) * sizeof *list);
+    fr *values = calloc(count + 1, sizeof *values);
+    if (!list || !values) return 1;
+    for (uint32_t i = 0; i < count; i++) {
+        T(g1_read)(&list[i], points + 64 * (size_t)i);
+        fr_from_bytes(&values[i], scalars + 32 * (size_t)i);
+    }
+    fold_scale(list, values, count);
+    for (uint32_t i = 0; i < count; i++) T(g1_write)(points + 64 * (size_t)i, &list[i]);
+    free(list), free(values);
+    return 0;
+}
 
 /* step: 0 inverse, 1 forward, 2 scale to the coset; values in place. */
 int32_t T(t_ntt)(uint8_t *values, uint32_t log2, uint32_t step) {

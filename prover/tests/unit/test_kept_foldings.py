@@ -31,6 +31,7 @@ from prover.keys import fold_checkpoint, prepared
 KEY = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"])
 OTHER = KEY[:3] + b"\x07" + KEY[4:]
 """Another key of the same size: the first word of its wrapper differs."""
+PROVER = Path(sys.executable).with_name("prover")
 DEADLINE_S = 120
 TRIES = 5
 
@@ -279,6 +280,29 @@ def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
     assert prepared.prepare(engine, source, folder)
     assert len(list(folder.iterdir())) == 2
     assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
+
+
+def test_remains__of_a_stopped_folding__are_told_unless_a_process_is_at_them(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    left = stopped(engine, source, folder)
+    assert fold_checkpoint.remains(folder) == [left]
+    with left.open("rb") as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        assert fold_checkpoint.remains(folder) == []
+
+
+def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__names_it(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    left = stopped(engine, source, folder)
+    other = source.rename(source.with_name("other.key"))
+    words = [str(PROVER), "keys", "prepare", str(other), "--prepared-dir", str(folder)]
+    answer = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    assert f"{left} is what a folding left" in answer.stderr
+    assert "delete it" in answer.stderr
+    assert left.exists()
 
 
 def test_prepare__folded_form_there_already__removes_what_was_left(engine: Engine, source: Path, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import cffi
@@ -26,6 +27,7 @@ int32_t t_table_g1_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scala
                        uint32_t sets, uint32_t parts);
 int32_t t_table_g2_{b}(uint8_t *out, const uint8_t *points, const uint8_t *scalars, uint32_t count, uint32_t window,
                        uint32_t sets, uint32_t parts);
+int32_t t_scale_g1_{b}(uint8_t *points, const uint8_t *scalars, uint32_t count);
 """
 # Pieces of a window: ranges of points, and parts of the buckets.
 CUTS = [(2, 1), (1, 2), (1, 8), (3, 4), pytest.param((32, 8), marks=pytest.mark.unchecked)]
@@ -34,6 +36,9 @@ SHAPES = [(8, 1, 2), (8, 8, 4), (11, 3, 8), (13, 2, 2), (15, 1, 8), (16, 1, 2), 
 # Equal, opposite and repeated bases make buckets double and cancel.
 EXPONENTS = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7]
 EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, LAMBDA, R - LAMBDA, 2**127, 2**128 - 1, 2**253]
+# Bases that are images of each other by the endomorphism, or opposite: their halves meet in the buckets of both.
+IMAGES = [e * f % R for e in range(1, 5) for f in (1, LAMBDA, LAMBDA**2, -1, -LAMBDA)]
+ANY_EXPONENT = st.one_of(st.sampled_from([1, R - 1, 2, R - 2, LAMBDA, R - LAMBDA]), st.integers(1, 30))
 
 ffi = cffi.FFI()
 ffi.cdef("int32_t t_processor_runs(const char *backend);")
@@ -165,6 +170,22 @@ def test_msm__one_scalar_between_random_ones__equals_py_ecc(
     assert msm(hooks, backend, group, exponents, scalars, 8) == expected(group, exponents, scalars)
 
 
+def image_scalars() -> Iterator[list[int]]:
+    """The same for all bases, some of each, and random ones."""
+    generator, count = random.Random(3), len(IMAGES)
+    for same in (1, R - 1, LAMBDA, R - LAMBDA, 2**127):
+        yield [same] * count
+    yield [generator.choice(EDGE_SCALARS) for _ in range(count)]
+    yield [generator.randrange(R) for _ in range(count)]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+def test_msm__bases_that_are_images_of_each_other__equals_py_ecc(hooks: Any, backend: str, group: Group) -> None:
+    for scalars in image_scalars():
+        for window in (3, 8):
+            assert msm(hooks, backend, group, IMAGES, scalars, window) == expected(group, IMAGES, scalars)
+
+
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 @pytest.mark.sampled(14, checked=6)
@@ -196,7 +217,7 @@ def test_msm__random_terms__both_backends_equal_py_ecc(hooks: Any, data: st.Data
     group = data.draw(st.sampled_from(GROUPS))
     terms = data.draw(
         st.lists(
-            st.tuples(st.integers(1, 30), st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1))),
+            st.tuples(ANY_EXPONENT, st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1))),
             max_size=40,
         )
     )
@@ -239,12 +260,24 @@ def test_table__odd_counts__equals_py_ecc(hooks: Any, backend: str, group: Group
     assert table_sum(hooks, backend, group, exponents, scalars, (9, 2, 4)) == expected(group, exponents, scalars)
 
 
-def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str) -> None:
-    count = 3001
-    group = GROUPS[0]
+@pytest.mark.parametrize(
+    ("group", "count"),
+    [(GROUPS[0], 3001), pytest.param(GROUPS[1], 1101, marks=pytest.mark.unchecked)],
+    ids=["g1", "g2"],
+)
+def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: str, group: Group, count: int) -> None:
     exponents = [1 + i % 7 for i in range(count)]
     scalars = [(2**248 - 1) // 255] * count  # digit 1 in all windows but the last: a bucket of 7 or 8 times as many
     assert table_sum(hooks, backend, group, exponents, scalars, (8, 4, 2)) == expected(group, exponents, scalars)
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda g: g.name)
+def test_table__bases_that_are_opposite_or_images_of_each_other__equals_py_ecc(
+    hooks: Any, backend: str, group: Group
+) -> None:
+    for scalars in image_scalars():
+        for shape in ((8, 1, 2), (9, 3, 8)):
+            assert table_sum(hooks, backend, group, IMAGES, scalars, shape) == expected(group, IMAGES, scalars)
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -252,9 +285,46 @@ def test_table__buckets_longer_than_a_slab__equals_py_ecc(hooks: Any, backend: s
 def test_table__random_terms__all_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
     group = data.draw(st.sampled_from(GROUPS))
     scalar = st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, R - 1))
-    terms = data.draw(st.lists(st.tuples(st.integers(1, 30), scalar), max_size=30))
+    terms = data.draw(st.lists(st.tuples(ANY_EXPONENT, scalar), max_size=30))
     shape = (data.draw(st.integers(8, 12)), data.draw(st.integers(1, 8)), data.draw(st.sampled_from([2, 4, 16])))
     exponents, scalars = [e for e, _ in terms], [s for _, s in terms]
     for name in BACKENDS:
         if hooks.t_processor_runs(name.encode()):
             assert table_sum(hooks, name, group, exponents, scalars, shape) == expected(group, exponents, scalars)
+
+
+# ---- points that each have a scalar of their own: what foldings of keys are made of ------------------------
+
+
+def scaled(hooks: Any, backend: str, exponents: list[int], scalars: list[int]) -> list[bytes]:
+    points = b"".join(GROUPS[0].point(e) for e in exponents)
+    out = ffi.new("uint8_t[]", points + bytes(1))
+    assert getattr(hooks, f"t_scale_g1_{backend}")(out, encode(scalars), len(scalars)) == 0
+    return [bytes(ffi.buffer(out))[i : i + 64] for i in range(0, len(points), 64)]
+
+
+def test_scale__edge_scalars_of_any_points__equals_py_ecc(hooks: Any, backend: str) -> None:
+    """Infinity among them, and fewer than fill a block of lanes; small ones make equal and opposite points meet."""
+    scalars = [*EDGE_SCALARS, 3, 7, 8, 9, 15, 16, LAMBDA + 1, LAMBDA - 1, R - 3, 2**126]
+    for exponent in (1, R - 1, LAMBDA, 5, 0):
+        exponents = [exponent] * len(scalars)
+        products = [GROUPS[0].point(exponent * s) for s in scalars]
+        assert scaled(hooks, backend, exponents, scalars) == products
+        for count in (1, 7, 8):
+            assert scaled(hooks, backend, exponents[:count], scalars[:count]) == products[:count]
+    mixed = [(0, 1, R - 1, LAMBDA, 2)[i % 5] for i in range(len(scalars))]
+    assert scaled(hooks, backend, mixed, scalars) == [
+        GROUPS[0].point(e * s) for e, s in zip(mixed, scalars, strict=True)
+    ]
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(data=st.data())
+def test_scale__random_blocks__all_backends_equal_py_ecc(hooks: Any, data: st.DataObject) -> None:
+    scalar = st.one_of(st.sampled_from(EDGE_SCALARS), st.integers(0, 20), st.integers(0, R - 1))
+    terms = data.draw(st.lists(st.tuples(st.one_of(st.just(0), ANY_EXPONENT), scalar), max_size=20))
+    exponents, scalars = [e for e, _ in terms], [s for _, s in terms]
+    products = [GROUPS[0].point(e * s) for e, s in terms]
+    for name in BACKENDS:
+        if hooks.t_processor_runs(name.encode()):
+            assert scaled(hooks, name, exponents, scalars) == products

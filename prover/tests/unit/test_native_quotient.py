@@ -75,6 +75,16 @@ def test_quotient__folded_and_cut__equals_that_of_whole_vectors(
     assert quotient(hooks, backend, vectors, log2, constraints, True, CUT) == whole
 
 
+# Their smallest parts are left to scalar code, whatever the backend.
+@pytest.mark.parametrize("log2", range(5, 12))
+def test_quotient__folded_on_a_small_domain__equals_that_of_scalar_code(hooks: Any, backend: str, log2: int) -> None:
+    for thirty_seconds in range(16, 32):
+        constraints = max(2, (thirty_seconds << log2) // 32 - 1)
+        vectors = padded(["random", "random", "zero"], log2, constraints)
+        scalar = quotient(hooks, "portable", vectors, log2, constraints, True, WHOLE)
+        assert quotient(hooks, backend, vectors, log2, constraints, True, WHOLE) == scalar
+
+
 @pytest.mark.unchecked
 def test_quotient__folded_and_cut_into_64_rows__equals_that_of_whole_vectors(hooks: Any, backend: str) -> None:
     log2, constraints = 17, 80_001  # half and an eighth

@@ -408,6 +408,25 @@ def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(
     assert [line for line in lines if line["log_level"] in ("warning", "error")] == []
 
 
+def test_prepared_keys__another_process_prepares_one__are_not_held_up(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    """Folding takes hours: the keys behind must not wait for it."""
+    second, keys = source.with_name("second.key"), PreparedKeys(folder)
+    second.write_bytes(OTHER)
+    with another_process("wait", source, folder) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "in\n"
+        with keys.load(engine, source) as first, keys.load(engine, second) as next_one:
+            keys.prepare_later(engine, first, source)
+            keys.prepare_later(engine, next_one, second)
+            wait_until(lambda: keys.has(engine, second))
+            assert not keys.has(engine, source)
+        other.communicate("\n", timeout=DEADLINE_S)
+    keys.close()
+    assert header_word(engine, source, folder) == (True, PLAIN)
+
+
 def test_prepared_keys__closed__take_no_more_orders(engine: Engine, source: Path, folder: Path) -> None:
     keys = PreparedKeys(folder)
     key = keys.load(engine, source)

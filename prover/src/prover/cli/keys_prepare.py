@@ -24,7 +24,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress
-from prover.keys import prepared
+from prover.keys import fold_checkpoint, prepared
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_files import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.selection import CircuitSelection
@@ -159,6 +159,17 @@ def prepare(
     with meter("preparing keys", lambda: counter.permille):
         made = run_cancellable(work)
     click.echo(f"{made} keys prepared, {len(wanted) - made} were there")
+    for folder in sorted({prepared_dir or path.parent / prepared.FOLDER for path in wanted}):
+        _name_remains(folder)
+
+
+def _name_remains(folder: Path) -> None:
+    for file in fold_checkpoint.remains(folder):
+        click.echo(
+            f"{file} is what a folding left that was stopped: `prover keys prepare --fold` of its key goes on with it; "
+            "delete it if there will be none",
+            err=True,
+        )
 
 
 def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, CircuitId | None]:

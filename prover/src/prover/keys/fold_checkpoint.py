@@ -71,6 +71,21 @@ def discard(path: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+def remains(folder: Path) -> list[Path]:
+    """Return what foldings into this folder have left, also of keys that are gone, and no process uses."""
+    found = folder.glob(f".*.{'[0-9a-f]' * _DIGEST_DIGITS}{SUFFIX}")
+    return sorted(file for file in found if not _is_in_use(file))
+
+
+def _is_in_use(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
+
+
 def _of(path: Path) -> list[Path]:
     return list(path.parent.glob(f".{glob.escape(path.name)}.*{SUFFIX}"))
 

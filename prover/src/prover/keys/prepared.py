@@ -176,18 +176,19 @@ def prepare_loaded(
 ) -> bool:
     """Do the same with a key that load_with_origin gave, if that leaves some room on the disk.
 
-    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. Raises KernelMisused when
-    the key is closed.
+    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. Nor is another process
+    waited for that prepares the key at this moment: folding takes hours. Raises KernelMisused when the key is closed.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     path = path_of(engine, source, folder)
-    with _alone(source, path, cancel):
-        existing = open_existing(engine, source, folder, cancel)
+    with _alone(source, path, cancel, waits=False) as is_alone:
+        existing = open_existing(engine, source, folder, cancel) if is_alone else None
         if existing is not None:
             existing.close()
+        if existing is not None or not is_alone:
             return False
         _write(engine, key, origin, path, WriteProgress(), cancel, 0, fold=False)
     return True
@@ -284,24 +285,27 @@ def _remove_remains(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone(source: Path, path: Path, cancel: CancelFlag) -> Iterator[None]:
+def _alone(source: Path, path: Path, cancel: CancelFlag, *, waits: bool = True) -> Iterator[bool]:
     """Keep other processes from writing ``path`` meanwhile, and remove what one left that was killed.
 
-    The lock is on the key file: it leaves nothing behind. Where the file system has no locks the work may be done
-    twice, and the last result stays.
+    Gives False where another process is at it and is not waited for. The lock is on the key file: it leaves nothing
+    behind. Where the file system has no locks the work may be done twice, and the last result stays.
     """
     with _opened(source) as file:
-        while True:
+        is_alone = False
+        while not is_alone:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove_remains(path)
-                break
+                is_alone = True
             except BlockingIOError:
                 cancel.check()
+                if not waits:
+                    break
                 time.sleep(_LOCK_POLL_S)
             except OSError:
-                break
-        yield
+                is_alone = True
+        yield is_alone
 
 
 # ---- gnark's files ---------------------------------------------------------------------------------
