@@ -112,8 +112,8 @@ static void check(const setting *s, uint32_t threads) {
     for (int tables = 1; tables >= 0; tables--) {
         g16_device *device = open_device(s, 0);
         if (!tables) {
-            /* Room for keys without tables and for a few proofs. */
-            const uint64_t bytes = g16_device_key_bytes(device, s->key) + 4 * g16_device_proof_bytes(device, s->key);
+            /* Room for a key without tables, a proof of each thread and the sum over B in G1 that it may take besides, without waiting. */
+            const uint64_t bytes = g16_device_key_bytes(device, s->key) + 2 * threads * g16_device_proof_bytes(device, s->key);
             g16_device_close(device);
             device = open_device(s, bytes);
         }
