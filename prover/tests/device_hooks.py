@@ -1,4 +1,4 @@
-"""Sums and transforms of the CUDA code, run by the host over cffi, and what they must be: points and polynomials in Python.
+"""Sums and transforms of the CUDA code, run by the host, and what they must be: points and polynomials in Python.
 
 A module that uses them has the fixture ``hooks`` by importing ``ffi``.
 """

@@ -32,7 +32,8 @@ PROVER = Path(sys.executable).with_name("prover")
 SMALL = vector_named("prover/v2_inclusion_32_1")
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
-BODY = encode_request(MadeUpRequests("gpu").make(LITTLE))
+BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
+BODY = BODIES[0]
 FAULTS, COUNT = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_DEVICES"
 TWO_GPUS = {COUNT: "2"}
 FAULT_CASES = [
@@ -159,10 +160,10 @@ async def test_gpu__lost__is_reported_and_opened_again(
 
 
 async def proved_at_once(client: Client, requests: int) -> list[tuple[int, Any]]:
-    """Answers to requests that all have found their GPU before the first of them is proved; the server has one permit."""
+    """Answers to requests that all have found their GPU before the first is proved; the server has one permit."""
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
-        asked = [asyncio.create_task(prove(client)) for _ in range(requests)]
+        asked = [asyncio.create_task(prove(client, body)) for body in BODIES[:requests]]
         await until(lambda: state.admission.waiting == requests)
     return await asyncio.gather(*asked)
 
@@ -237,7 +238,12 @@ def test_start__with_a_gpu_that_is_not_there__is_refused_with_the_remedy(
         ("cuda", str(tmp_path / "absent.so"), {}, "absent.so (--cuda-library, PROVER_CUDA_LIBRARY)"),
         ("cuda:1", str(cuda_host_library), {}, "there is no GPU 1"),
         ("cuda:2", str(cuda_host_library), TWO_GPUS, f"--device cuda:2 (PROVER_DEVICE): {found}"),
-        ("cuda", str(cuda_host_library), {**TWO_GPUS, "PROVER_CUDA_DEVICES": "0,2"}, f"--cuda-devices 0,2 (PROVER_CUDA_DEVICES): {found}"),
+        (
+            "cuda",
+            str(cuda_host_library),
+            {**TWO_GPUS, "PROVER_CUDA_DEVICES": "0,2"},
+            f"--cuda-devices 0,2 (PROVER_CUDA_DEVICES): {found}",
+        ),
     ):
         variables = {"PROVER_DEVICE": device, "PROVER_CUDA_LIBRARY": library, **more}
         answer = run("start", "--prover-address", "127.0.0.1:0", variables=variables)

@@ -1,4 +1,4 @@
-"""Several GPUs by index, which the host plays: the same proofs from each, and what befalls one is nothing to the others."""
+"""Several GPUs by index, which the host plays: the same proofs from each; what befalls one is nothing to the others."""
 
 from __future__ import annotations
 
@@ -145,8 +145,7 @@ def test_budget__taken_on_one_gpu__is_free_on_the_others(kernel: Kernel, library
         needed = device.key_bytes(key) + device.proof_bytes(key)
     with ExitStack() as stack:
         little, plenty = (
-            stack.enter_context(Device(kernel, library, index, budget))
-            for index, budget in ((0, needed), (2, 2**24))
+            stack.enter_context(Device(kernel, library, index, budget)) for index, budget in ((0, needed), (2, 2**24))
         )
         first = stack.enter_context(little.load(key))
         first.prove(INPUTS)

@@ -42,6 +42,7 @@ SHAPES = [
 ]
 any_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
+
 @any_shape
 @pytest.mark.sampled(12, checked=6)
 def test_ntt__every_division_into_passes__equals_the_definition(hooks: Any, shape: tuple[int, int, int, int]) -> None:

@@ -1,4 +1,4 @@
-"""GROTH16_CUDA_TUNING on a device that the host plays: odd choices of every kind, the same bytes, and nothing ignored."""
+"""GROTH16_CUDA_TUNING on a device that the host plays: odd choices of every kind, equal bytes, and nothing ignored."""
 
 from __future__ import annotations
 
