@@ -122,7 +122,8 @@ static inline int device_msm_divides(const device_msm_plan *plan) {
 
 /* Whether the plan can be, and all numbers of places fit 31 bits, next to a sign. */
 static inline int device_msm_fits(const device_msm_plan *plan) {
-    return device_msm_divides(plan) && (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 && device_msm_entries(plan) < (uint64_t)1 << 32 &&
+    return device_msm_divides(plan) && (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 &&
+           device_msm_entries(plan) < (uint64_t)1 << 32 &&
            device_msm_keys(plan) + device_msm_partials(plan) < (uint64_t)1 << 32;
 }
 

@@ -97,7 +97,8 @@ static inline int tuning_read_one(device_tuning *tuning, const char *entry, size
 }
 
 /* Whether a setting is within what the window leaves it, where both are named; where the window is not, the plan looks for one. */
-static inline int tuning_agrees(const device_tuning *tuning, device_setting setting, uint32_t least, uint32_t most, char *message, size_t size) {
+static inline int tuning_agrees(const device_tuning *tuning, device_setting setting, uint32_t least, uint32_t most, char *message,
+                                size_t size) {
     const uint32_t window = tuning->values[TUNING_WINDOW], value = tuning->values[setting];
     char problem[64];
     if (window == DEVICE_NOT_TUNED || value == DEVICE_NOT_TUNED || (value >= least && value <= most)) return 1;

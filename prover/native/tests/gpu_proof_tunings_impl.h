@@ -35,7 +35,8 @@ static void check_refusal(const setting *s) {
     tune("piece=33,window=99");
     const g16_status status = g16_device_open(&device, s->library, 0, 0, &error);
     report(s, "a tuning out of range is refused", 1,
-           status == G16_DEVICE_UNAVAILABLE && strstr(error.message, DEVICE_TUNING_VARIABLE ": window=99") && strstr(error.message, "2 to 23"));
+           status == G16_DEVICE_UNAVAILABLE && strstr(error.message, DEVICE_TUNING_VARIABLE ": window=99") &&
+               strstr(error.message, "2 to 23"));
     g16_device_close(device);
 }
 
