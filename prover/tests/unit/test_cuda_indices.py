@@ -214,6 +214,38 @@ def test_faults__with_an_index__are_counted_by_the_calls_of_that_gpu(
     assert outcomes == ["ok", "ok", full, full, "ok", "ok", full, full, full]
 
 
+def load_key(device: Device, key: Key) -> None:
+    device.load(key).__exit__()
+
+
+def prove(device: Device, key: Key) -> None:
+    with device.load(key) as on_device:
+        on_device.prove(INPUTS)
+
+
+def make_key(device: Device, key: Key) -> None:
+    system = KEY[int(key.describe()["constraint_system_offset"]) :]
+    with Setup(device.kernel, system, TINY["header"]) as setup:
+        setup.run(SECRETS, device)
+
+
+PLACES = {"key_load": load_key, "prove": prove, "setup": make_key, "fold": folded}
+
+
+@pytest.mark.parametrize("place", list(PLACES))
+def test_fault__with_an_index__befalls_that_gpu_whichever_the_thread_used_before(
+    devices: list[Device], key: Key, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv(FAULTS, f"1:{place}=out_of_memory")
+    for index, before in ((1, 0), (0, 1), (2, 1), (1, 2)):
+        devices[before].describe()
+        call = partial(PLACES[place], devices[index], key)
+        if index == 1:
+            assert refusal(call)[0] == "device_out_of_memory"
+        else:
+            call()
+
+
 @pytest.mark.parametrize(
     ("fault", "status"),
     [("1:open=lost", "device_lost"), ("1:open=unavailable", "device_unavailable")],
