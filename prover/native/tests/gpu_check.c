@@ -197,7 +197,7 @@ static void check_tunings(void) {
         report("tuning", tuned ? ODD_TUNING[i] : message, 1, tuned);
         if (!tuned) continue;
         for (int g = 0; g < 2; g++) {
-            for (int kind = 0; kind < 3; kind++) check_msm(&GROUPS[g], 1000, 0, 0, MOST, kind);
+            for (int kind = 0; kind < 3; kind++) check_msm(&GROUPS[g], 300, 0, 0, MOST, kind);
         }
         for (uint32_t log2 = 0; log2 <= 12; log2 += 3) check_ntt(log2, MOST);
     }
