@@ -163,8 +163,10 @@ async def proved_at_once(client: Client, requests: int) -> list[tuple[int, Any]]
     """Answers to requests that all have found their GPU before the first is proved; the server has one permit."""
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
-        asked = [asyncio.create_task(prove(client, body)) for body in BODIES[:requests]]
-        await until(lambda: state.admission.waiting == requests)
+        asked: list[asyncio.Task[tuple[int, Any]]] = []
+        for body in BODIES[:requests]:
+            asked.append(asyncio.create_task(prove(client, body)))
+            await until(lambda: state.admission.waiting == len(asked))
     return await asyncio.gather(*asked)
 
 

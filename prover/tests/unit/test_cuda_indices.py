@@ -229,7 +229,12 @@ def make_key(device: Device, key: Key) -> None:
         setup.run(SECRETS, device)
 
 
-PLACES = {"key_load": load_key, "prove": prove, "setup": make_key, "fold": folded}
+PLACES: dict[str, Callable[[Device, Key], object]] = {
+    "key_load": load_key,
+    "prove": prove,
+    "setup": make_key,
+    "fold": folded,
+}
 
 
 @pytest.mark.parametrize("place", list(PLACES))
