@@ -90,6 +90,14 @@ check_proofs() {
     if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" check "$library" "$1" "$2"; fi
 }
 
+check_tunings() {
+    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" tunings "$library" "$1" "$2"; fi
+}
+
+check_devices() {
+    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" devices "$library" "$1" "$2"; fi
+}
+
 check_keys() {
     if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" keys "$library" "$1" "$2"; fi
 }
@@ -100,6 +108,8 @@ stage_test() {
     each_key check_proofs | tee "$results/test_proofs.jsonl"
     # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
     GROTH16_CUDA_WITNESS=device each_key check_proofs | tee "$results/test_proofs_witness.jsonl"
+    each_key check_tunings | tee "$results/test_tunings.jsonl"
+    each_key check_devices | tee "$results/test_devices.jsonl"
     each_key check_keys | tee "$results/test_keys.jsonl"
 }
 
