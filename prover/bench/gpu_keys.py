@@ -2,8 +2,8 @@
 
 For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a made-up request, and
 FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. What is there already is not made
-again, so a run that was cut short goes on where it was. Names are tiny (from the test vectors, without a request) or circuit_height_size: inclusion_32_4, append_32_10,
-append_32_500, address-append_40_250. The last two have millions of rows: a GPU makes their points where the library
+again, so a run that was cut short goes on where it was. Names are tiny (from the test vectors, without a request) or
+circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of rows: a GPU makes their points where the library
 finds one, and then their folded form too, in FOLDER/prepared. Without a GPU their setup takes minutes and gigabytes,
 and they are not folded, which would take hours.
 """
@@ -25,6 +25,7 @@ from prover.proving.request import read_envelope, read_task
 
 SMALL = ("tiny", "inclusion_32_4", "append_32_10")
 LARGE_BYTES = 10**9
+BY_PROCESSOR = ("--device=cpu",)
 VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
 
 
@@ -113,7 +114,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    device: tuple[str, ...] = ("--device=cpu",)
+    device: tuple[str, ...] = BY_PROCESSOR
     if with_gpu := has_gpu(arguments.cuda_library):
         device = ("--device=auto", f"--cuda-library={arguments.cuda_library}")
     for name in arguments.names:

@@ -26,7 +26,7 @@ piece_digest() {
 
 # piece <file> <command...>: goes on after a command that fails; end_pieces tells.
 piece() {
-    local file=$results/$1 passed=$results/passed/$1 digest
+    local file=${results:?}/$1 passed=$results/passed/$1 digest
     shift
     if [ -z "${piece_gpus+asked}" ]; then
         piece_gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || true)

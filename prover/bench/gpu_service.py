@@ -1,10 +1,10 @@
-"""What a client sees of a prover on a GPU: a request's JSON over HTTP to the proof's JSON, witness and verification included.
+"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, witness and check included.
 
 Starts `prover start --device cuda` over one KEY and sends REQUEST (KEY with the ending .json) again and again, never in
 the same bytes, so that no proof is shared. `latency`: one client, one request after another. `throughput`: as many
 clients at once as fill two launches of a small circuit, or --clients. Prints one JSON object; times in milliseconds,
-`ms` is the median; `witness_ms` is processor time of a proof. Exit status 1 when a request was refused, when a proof was
-not made by a GPU, or when the last one does not hold.
+`ms` is the median; `witness_ms` is processor time of a proof. Exit status 1 when a request was refused, when a proof
+was not made by a GPU, or when the last one does not hold.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ class Counters:
 
     def total(self, name: str, **labels: str) -> float:
         """The sum over all samples of a name with these labels."""
-        return sum(value for own, with_labels, value in self._samples if own == name and labels.items() <= with_labels.items())
+        return sum(
+            value for own, with_labels, value in self._samples if own == name and labels.items() <= with_labels.items()
+        )
 
     @property
     def by_processor(self) -> float:
@@ -127,7 +129,9 @@ def verifies(key: Path, request: bytes, proof: bytes) -> bool:
     return answer.returncode == 0
 
 
-def measure(server: ServerProcess, source: Iterator[bytes], clients: int, proofs: int, seconds: float) -> dict[str, object]:
+def measure(
+    server: ServerProcess, source: Iterator[bytes], clients: int, proofs: int, seconds: float
+) -> dict[str, object]:
     """Warm up, then let the clients send at least so many requests, for about so many seconds; rates and times."""
     warming, latencies, refused = asyncio.run(one_round(server.port, clients, max(clients, WARM_UPS), source))
     count = max(proofs, int(seconds * len(latencies) / warming))
@@ -157,7 +161,9 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("latency", "throughput"))
-    parser.add_argument("key", type=Path, metavar="KEY", help="a key file, with its prepared forms in `prepared` beside it")
+    parser.add_argument(
+        "key", type=Path, metavar="KEY", help="a key file, with its prepared forms in `prepared` beside it"
+    )
     parser.add_argument("request", type=Path, nargs="?", metavar="REQUEST", help="default: KEY with the ending .json")
     parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
     parser.add_argument("--clients", type=int, help="at once, of `throughput` (default 128, of batches 4)")

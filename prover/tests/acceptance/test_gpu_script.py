@@ -1,69 +1,35 @@
-"""The stages of gpu.sh that a machine without a GPU can run: gpu_proof by a C compiler alone, on the CUDA library of software."""
+"""All stages of gpu.sh that need no GPU but a library whose GPU is software, with gpu_proof by a C compiler alone."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-
-SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "gpu.sh"
-
-
-class Machine:
-    """A folder of builds and results, and the library that stands for a GPU."""
-
-    def __init__(self, folder: Path, library: Path) -> None:
-        self.results, self.keys = folder / "results", folder / "keys"
-        self.library = shutil.copy(library, folder / "library.so")
-        self._variables = {"GPU_BUILD": str(folder), "GPU_LIBRARY": str(self.library)}
-
-    def run(self, *words: str, **variables: str) -> str:
-        """What a stage said on standard error; it must pass."""
-        environment = {name: value for name, value in os.environ.items() if name not in ("AGAIN", "PEER")}
-        answer = subprocess.run(
-            [SCRIPT, *words], env=environment | self._variables | variables, capture_output=True, text=True, timeout=1200
-        )
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        return answer.stderr
-
-    def lines(self, pattern: str) -> list[dict[str, object]]:
-        """The JSON lines of results."""
-        return [json.loads(line) for path in sorted(self.results.glob(pattern)) for line in path.read_text().splitlines()]
+from gpu_script import GpuScript
 
 
 @pytest.mark.timeout(1800)
-def test_stages__without_a_gpu__test_and_measure_the_library_of_software(
+def test_stages__without_a_gpu__test_soak_and_measure_the_library_of_software(
     cuda_host_library: Path, tmp_path: Path
 ) -> None:
-    machine = Machine(tmp_path, cuda_host_library)
-    machine.run("kernel")
-    machine.run("keys", "tiny")
-    machine.run("test")
-    checks = machine.lines("test_*.jsonl")
-    assert {check["ok"] for check in checks} == {True}
-    details = [str(check["detail"]) for check in checks]
-    assert any("threads at once" in detail for detail in details)
-    assert any("batch, re-randomised" in detail for detail in details)
-    assert any("chains of the witness on the device" in detail for detail in details)
-    assert any("trusted setup" in detail for detail in details)
-    assert "all of it passed before" in machine.run("test")
+    script = GpuScript(tmp_path, cuda_host_library)
+    script.run("kernel")
+    script.run("keys", "tiny", "inclusion_2_1")
+    script.run("test")
+    assert {check["ok"] for check in script.lines("test_*.jsonl")} == {True}
 
-    soak = {"SOAK_PROOFS": "2100", "SOAK_KEY": str(machine.keys / "tiny.key")}
-    machine.run("soak", **soak)
-    (total,) = machine.lines("soak.json")
-    assert total["pieces"] == 3
-    assert int(str(total["verified"])) >= 2100
-    assert "all of it passed before" in machine.run("soak", **soak)
+    soak = {"SOAK_PROOFS": "1100", "SOAK_KEY": str(script.keys / "tiny.key")}
+    script.run("soak", **soak)
+    (total,) = script.lines("soak.json")
+    assert total["pieces"] == 2
+    assert total["verified"] >= 1100
+    assert "all of it passed before" in script.run("soak", **soak)
 
-    # Another build of the library, by its bytes.
-    with Path(machine.library).open("ab") as file:
-        file.write(b"\0")
-    assert "passed before" not in machine.run("test")
+    script.replace_library()
+    assert "passed before" not in script.run("soak", **soak)
 
-    machine.run("bench")
-    (proof,) = machine.lines("proof_tiny.json")
+    script.run("bench")
+    (proof,) = script.lines("proof_tiny.json")
     assert (proof["key"], proof["verified"]) == ("tiny.key", True)
+    (rate,) = script.lines("gpu_prove_tput_inclusion_2_1.json")
+    assert (rate["key"], rate["verified"], rate["batch"]) == ("inclusion_2_1.key", True, 64)

@@ -1,72 +1,24 @@
-"""What measures a prover on a GPU, and makes its keys, by the library whose GPU is software."""
+"""What measures a prover on a GPU gives no time of one that fails, and has the keys that it needs."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 from golden_vectors import vector_named
-
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-SMALL = vector_named("prover/v2_inclusion_32_1")
-FAULTS = "GROTH16_CUDA_HOST_FAULTS"
-
-
-def run(program: str, *words: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE"))}
-    return subprocess.run(
-        [sys.executable, BENCH / program, *words], capture_output=True, text=True, env=kept | variables, timeout=280
-    )
-
-
-@pytest.fixture
-def request_file(tmp_path: Path) -> Path:
-    path = tmp_path / "request.json"
-    path.write_bytes(SMALL.body)
-    return path
-
-
-def measured(library: Path, key: Path, request: Path, *words: str, **variables: str) -> tuple[int, Any, str]:
-    answer = run("gpu_service.py", *words, "--cuda-library", library, key, request, **variables)
-    return answer.returncode, json.loads(answer.stdout) if answer.stdout else None, answer.stderr
-
-
-def test_service__on_a_gpu__is_measured_from_request_to_verified_proof(
-    reference_keys_dir: Path, cuda_host_library: Path, request_file: Path
-) -> None:
-    key = reference_keys_dir / "inclusion_32_1.key"
-    status, latency, said = measured(cuda_host_library, key, request_file, "latency", "--proofs", "2")
-    assert status == 0, said
-    assert (latency["name"], latency["key"]) == ("gpu_service_latency", "inclusion_32_1.key")
-    assert (latency["clients"], latency["proofs"], latency["by_gpu"], latency["refused"]) == (1, 2, 2, 0)
-    assert latency["verified"]
-    assert latency["device"] == "GPU in software"
-    assert 0 < latency["witness_ms"] < latency["ms"] <= latency["p95_ms"]
-
-
-def test_service__with_several_clients__is_measured_by_its_rate(
-    reference_keys_dir: Path, cuda_host_library: Path, request_file: Path
-) -> None:
-    words = ("throughput", "--proofs", "4", "--clients", "4", "--seconds", "0")
-    key = reference_keys_dir / "inclusion_32_1.key"
-    status, found, said = measured(cuda_host_library, key, request_file, *words)
-    assert status == 0, said
-    assert (found["clients"], found["proofs"], found["by_gpu"], found["refused"]) == (4, 4, 4, 0)
-    assert found["proofs_per_second"] > 0
-    assert found["proofs_per_launch"] >= 1
+from gpu_measurements import measured, run
 
 
 def test_service__whose_gpu_fails__is_no_measurement(
-    reference_keys_dir: Path, cuda_host_library: Path, request_file: Path
+    reference_keys_dir: Path, cuda_host_library: Path, tmp_path: Path
 ) -> None:
-    key = reference_keys_dir / "inclusion_32_1.key"
-    lost = {FAULTS: "prove=lost"}
-    assert measured(cuda_host_library, key, request_file, "latency", "--proofs", "1", **lost)[0] != 0
+    request = tmp_path / "request.json"
+    request.write_bytes(vector_named("prover/v2_inclusion_32_1").body)
+    key, fault = reference_keys_dir / "inclusion_32_1.key", {"GROTH16_CUDA_HOST_FAULTS": "prove=lost"}
+    status, result, said = measured(cuda_host_library, key, request, "latency", "--proofs", "1", **fault)
+    assert (status, result) == (1, None)
+    assert "status 503" in said
+    assert "GPU 0 failed" in said
 
 
 def test_keys__that_are_there__stay_and_what_is_missing_beside_them_is_made(

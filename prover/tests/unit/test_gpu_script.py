@@ -18,7 +18,9 @@ BACKEND = PROVER / "native" / "src" / "backend.c"
 def cmake_options() -> dict[str, list[str]]:
     """The compiler's options of each backend that has some."""
     options: dict[str, list[str]] = {}
-    for name, words in re.findall(r"^set\(groth16_options_(\w+) (.*)\)$", (PROVER / "CMakeLists.txt").read_text(), re.M):
+    for name, words in re.findall(
+        r"^set\(groth16_options_(\w+) (.*)\)$", (PROVER / "CMakeLists.txt").read_text(), re.MULTILINE
+    ):
         expanded = re.sub(r"\$\{groth16_options_(\w+)\}", lambda match: " ".join(options[match[1]]), words)
         options[name] = expanded.split()
     return options
@@ -40,7 +42,9 @@ def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path
     for words in compiled:
         for word in words:
             if word.startswith("-DG16_COMPILE_"):
-                found[word.removeprefix("-DG16_COMPILE_")] = {option for option in words if re.match("-m|-f(?!PIC)", option)}
+                found[word.removeprefix("-DG16_COMPILE_")] = {
+                    option for option in words if re.match("-m|-f(?!PIC)", option)
+                }
     expected = cmake_options()
     assert {"portable", "avx2", "ifma"} <= {name.lower() for name in known}
     assert found == {name: set(expected.get(name.lower(), ())) for name in known}
