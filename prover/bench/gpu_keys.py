@@ -3,9 +3,9 @@
 For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a made-up request, and
 FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. What is there already is not made
 again, so a run that was cut short goes on where it was. Names are tiny (from the test vectors, without a request) or
-circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of rows: a GPU makes their points where the library
-finds one, and then their folded form too, in FOLDER/prepared. Without a GPU their setup takes minutes and gigabytes,
-and they are not folded, which would take hours.
+circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of
+rows: a GPU makes their points where the library finds one, and then their folded form too, in FOLDER/prepared. Without
+a GPU their setup takes minutes and gigabytes, and they are not folded, which would take hours.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ gpu_bench writes its numbers and its result to a folder, and PEER is called as `
 
 and writes to `peer` what `ours` has: the sum, affine; or the polynomial's values on all roots of unity of that order,
 in any order. Elements of fields are 32 bytes, little-endian, in Montgomery form with R = 2^256. The infinite point is
-zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on the
-GPU, or `host_ms`, with scalars, or coefficients, that come from the host's memory and results that go there, or both.
-Start-up and one-time uploads are to be left out, as they are here.
+zeros. It prints one JSON object with `ms`, the median of ten runs after three that do not count, with all numbers on
+the GPU, or `host_ms`, with scalars, or coefficients, that come from the host's memory and results that go there, or
+both. Start-up and one-time uploads are to be left out, as they are here.
 
 Prints one JSON object: our and the peer's medians over the rounds, and how many times faster ours is (`ratio`,
 `host_ratio`). Exit status 1 when the results differ.

@@ -1,4 +1,4 @@
-"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, witness and check included.
+"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, with witness and check.
 
 Starts `prover start --device cuda` over one KEY and sends REQUEST (KEY with the ending .json) again and again, never in
 the same bytes, so that no proof is shared. `latency`: one client, one request after another. `throughput`: as many
