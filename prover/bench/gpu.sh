@@ -154,7 +154,8 @@ stage_sanitize() {
         local checked=(compute-sanitizer --tool "$tool" --error-exitcode 1)
         piece "sanitize_${tool}_kernels.log" "${checked[@]}" "$build/gpu_check" small
         for command in check keys; do
-            piece "sanitize_${tool}_$command.log" "${checked[@]}" "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs"
+            piece "sanitize_${tool}_$command.log" \
+                "${checked[@]}" "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs"
         done
     done
     end_pieces

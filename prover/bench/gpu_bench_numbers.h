@@ -72,6 +72,9 @@ static void write_scalars(const char *folder, const fr *values, uint32_t count) 
         device_release(point);                                                                                  \
     }
 
+GROUP_NUMBERS(g1)
+GROUP_NUMBERS(g2)
+
 /* ---- transforms --------------------------------------------------------------------------------- */
 
 /* table[i] = psi^bitrev(i), psi of order 2^(log2 + 1): a product of one root for each bit of i. root_28 has order 2^28. */
