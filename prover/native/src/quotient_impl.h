@@ -49,6 +49,8 @@ static inline int quotient_is_whole_coset(uint32_t log2, const fold_shape *shape
 static void quotient_split(fr *values, fr *spare, size_t size, size_t points, size_t block, const fr *table) {
     fr *from = values, *to = values;
     for (size_t half = size / 2, left = points; left; half /= 2) {
+        /* Scalar code goes on from what lanes left loose. */
+        if (half == NTT_LANES_MIN / 2 && from == spare) ntt_reduce(spare, NTT_LANES_MIN_LOG2);
         if (left & half) {
             left -= half;
             ntt_split(to, left ? spare : NULL, from, half, table + block * half);
