@@ -75,6 +75,18 @@ def test_quotient__folded_and_cut__equals_that_of_whole_vectors(
     assert quotient(hooks, backend, vectors, log2, constraints, True, CUT) == whole
 
 
+# Below 2^11 some parts are too small for lanes, and the split into these begins with what lanes left.
+@pytest.mark.parametrize("thirty_seconds", [17, 19, 23, 25, 27, 29])
+@pytest.mark.parametrize("log2", [6, 7, 8, 9, 10, 11])
+def test_quotient__folded_on_a_small_domain__equals_that_of_scalar_code(
+    hooks: Any, backend: str, log2: int, thirty_seconds: int
+) -> None:
+    constraints = (thirty_seconds << log2) // 32
+    vectors = padded(["random", "random", "zero"], log2, constraints)
+    expected = quotient(hooks, "portable", vectors, log2, constraints, True, WHOLE)
+    assert quotient(hooks, backend, vectors, log2, constraints, True, WHOLE) == expected
+
+
 @pytest.mark.unchecked
 def test_quotient__folded_and_cut_into_64_rows__equals_that_of_whole_vectors(hooks: Any, backend: str) -> None:
     log2, constraints = 17, 80_001  # half and an eighth
