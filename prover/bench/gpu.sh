@@ -139,6 +139,8 @@ test_proofs() {
     piece "test_proofs_$name.jsonl" "$build/gpu_proof" check "$library" "$1" "$2"
     # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
     piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
+    piece "test_tunings_$name.jsonl" "$build/gpu_proof" tunings "$library" "$1" "$2"
+    piece "test_devices_$name.jsonl" "$build/gpu_proof" devices "$library" "$1" "$2"
     piece "test_keys_$name.jsonl" "$build/gpu_proof" keys "$library" "$1" "$2"
 }
 

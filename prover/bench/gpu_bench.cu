@@ -179,7 +179,8 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, uint32_t many,           \
                                   double products, const uint64_t *generator, const char *folder) {             \
         const device_msm_plan plan = device_msm_plan_batch(                                                     \
-            window_bits ? device_msm_plan_of(count, window_bits, sets) : device_msm_plan_for(count, sets), many); \
+            window_bits ? device_msm_plan_of(count, window_bits, sets, NULL)                                    \
+                        : device_msm_plan_for(count, sets, NULL), many, NULL);                                  \
         msm_sort_arguments sort;                                                                                \
         group##_msm_memory memory;                                                                              \
         memset(&sort, 0, sizeof sort);                                                                          \
@@ -234,7 +235,7 @@ GROUP_BENCH(g2, 2)
 static void ntt_times(uint32_t log2, const char *folder) {
     const uint32_t count = 1u << log2;
     const size_t bytes = count * sizeof(fr);
-    const ntt_plan plan = ntt_plan_for(log2);
+    const ntt_plan plan = ntt_plan_for(log2, NULL);
     const ntt_ends ends = ntt_plain_ends();
     fr *values = (fr *)device_allocate(&queue, bytes), *table = (fr *)device_allocate(&queue, bytes), *from = (fr *)take(bytes);
     stop_on_failure();

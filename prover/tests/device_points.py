@@ -143,6 +143,30 @@ class PointLibrary:
             self._table.multiples_close(handle[0])
         return points_from_bytes(bytes(self._ffi.buffer(out)), 2 * group)
 
+    def _used(self, device: Any, message: Any) -> int:
+        """Bytes of the budget that are taken."""
+        info = self._ffi.new("device_abi_info *")
+        assert self._table.describe(device, info, message) == 0
+        return int(info.used_bytes)
+
+    def multiples_bytes(self, group: int, point: Coordinates, count: int) -> int:
+        """What multiples of a point take of the device's memory, so many of them announced."""
+        given, handle = self._ffi.from_buffer(points_to_bytes([point])), self._ffi.new("void **")
+        with self._device() as (device, message):
+            assert self._table.multiples_open(device, handle, group, given, count, self._ffi.NULL, message) == 0
+            used = self._used(device, message)
+            self._table.multiples_close(handle[0])
+        return used
+
+    def lists_bytes(self, log2: int) -> int:
+        """What transforms of 2^log2 points take of the device's memory."""
+        table, handle = self._ffi.from_buffer(bytes(32 << log2)), self._ffi.new("void **")
+        with self._device() as (device, message):
+            assert self._table.lists_open(device, handle, log2, table, self._ffi.NULL, message) == 0
+            used = self._used(device, message)
+            self._table.lists_close(handle[0])
+        return used
+
     @contextmanager
     def _lists(self, log2: int, roots: list[int]) -> Iterator[tuple[Any, Any, Any]]:
         table = self._ffi.from_buffer(scalars_to_bytes(roots))

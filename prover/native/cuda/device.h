@@ -224,6 +224,10 @@ static inline void device_graph_release(device_graph *graph) {
 /* How the host runs the threads of a phase. */
 typedef enum device_order { DEVICE_FORWARDS = 0, DEVICE_BACKWARDS = 1 } device_order;
 
+/* The GPU that a thread uses. As with CUDA, a queue belongs to the one of the thread that created it, and work for it fails in a thread
+ * that uses another. */
+static _Thread_local uint32_t device_current;
+
 struct device_queue {
     device_status status;
     device_order order;
@@ -231,6 +235,7 @@ struct device_queue {
     uint64_t bytes;
     int measuring;
     device_schedule *schedule; /* NULL: everything at once */
+    uint32_t device;           /* that it belongs to */
 };
 
 struct device_mark {
@@ -238,6 +243,11 @@ struct device_mark {
 };
 
 static void schedule_broken(device_queue *queue) { queue->status = DEVICE_FAILED; }
+
+static inline int device_is_here(device_queue *queue) {
+    if (queue->status == DEVICE_OK && queue->device != device_current) queue->status = DEVICE_FAILED;
+    return queue->status == DEVICE_OK;
+}
 
 static inline void device_mark_now(device_mark *mark) {
     struct timespec now;
@@ -270,7 +280,7 @@ static inline void device_step(device_queue *queue, schedule_step *step) {
 static inline void device_launch(device_queue *queue, schedule_kernel kernel, uint64_t blocks, uint32_t threads, size_t shared_bytes,
                                  const void *arguments, size_t arguments_bytes) {
     schedule_step step;
-    if (queue->status != DEVICE_OK || blocks == 0) return;
+    if (blocks == 0 || !device_is_here(queue)) return;
     if (!queue->schedule) {
         kernel(queue, (uint32_t)blocks, threads, shared_bytes, arguments);
         return;
@@ -299,7 +309,7 @@ DEVICE uint32_t device_add(uint32_t *counter, uint32_t value) {
 static inline void *device_allocate(device_queue *queue, size_t bytes) {
     if (queue->status != DEVICE_OK) return NULL;
     queue->bytes += device_allocation(bytes);
-    if (queue->measuring) return NULL;
+    if (queue->measuring || !device_is_here(queue)) return NULL;
     void *memory = malloc(bytes ? bytes : 1);
     if (memory) {
         memset(memory, 0xa5, bytes);
@@ -342,7 +352,10 @@ static inline void device_finish(device_queue *queue) {
     if (queue->schedule) schedule_finish(queue->schedule, queue);
 }
 
-static inline void device_queue_create(device_queue *queue) { memset(queue, 0, sizeof *queue); }
+static inline void device_queue_create(device_queue *queue) {
+    memset(queue, 0, sizeof *queue);
+    queue->device = device_current;
+}
 static inline void device_queue_destroy(device_queue *queue) { (void)queue; }
 
 static inline void device_mark_create(device_queue *queue, device_mark *mark) {

@@ -1,12 +1,13 @@
 /* device_faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
  *
- * GROTH16_CUDA_HOST_FAULTS is a list of place=fault[@number[+]] with commas between: place is count, open, key_load, prove, setup
+ * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load, prove, setup
  * (multiples of a point) or fold (lists of points), fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or
  * garbage (prove, setup, fold: another point, no point) or astray (setup, fold: a point on no curve); number says which call of its
- * kind since the device was opened fails, with + also those after it, and without a number all do.
+ * kind since the device was opened fails, with + also those after it, and without a number all do; index says of which GPU, else of each.
  * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (device_schedule.h).
  * GROTH16_CUDA_HOST_THREADS: backwards, for setup and fold, whose blocks then run their last thread first.
- * GROTH16_CUDA_HOST_MEMORY: bytes of the GPU, else 1 GiB. GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1.
+ * GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1. GROTH16_CUDA_HOST_MEMORY: bytes of each, else 1 GiB; or several numbers with
+ * commas between, of GPU 0, 1 and so on, of which the last is also that of all after it.
  */
 #ifndef G16_DEVICE_FAULTS_H
 #define G16_DEVICE_FAULTS_H
@@ -20,6 +21,14 @@ static inline uint64_t faults_number(const char *variable, uint64_t otherwise) {
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* The number for a GPU of a list. */
+static inline uint64_t faults_number_of(const char *variable, uint32_t device, uint64_t otherwise) {
+    const char *text = getenv(variable);
+    if (!text || !*text) return otherwise;
+    for (const char *comma; device > 0 && (comma = strchr(text, ',')); device--) text = comma + 1;
+    return strtoull(text, NULL, 10);
+}
+
 /* Whether text begins with the word; moves it past that. */
 static inline int faults_word(const char **text, const char *word) {
     const size_t length = strlen(word);
@@ -28,8 +37,14 @@ static inline int faults_word(const char **text, const char *word) {
     return 1;
 }
 
-/* Whether one entry of the list names the fault for call `number` of the place. */
-static inline int faults_entry(const char *entry, const char *place, uint64_t number, const char *fault) {
+/* Whether one entry of the list names the fault for call `number` of the place on a GPU. */
+static inline int faults_entry(const char *entry, uint32_t device, const char *place, uint64_t number, const char *fault) {
+    char *colon;
+    const uint64_t index = strtoull(entry, &colon, 10);
+    if (colon != entry && *colon == ':') {
+        if (index != device) return 0;
+        entry = colon + 1;
+    }
     if (!faults_word(&entry, place) || !faults_word(&entry, "=") || !faults_word(&entry, fault)) return 0;
     if (!faults_word(&entry, "@")) return *entry == 0 || *entry == ',';
     char *end;
@@ -37,10 +52,10 @@ static inline int faults_entry(const char *entry, const char *place, uint64_t nu
     return *end == '+' ? number >= named : number == named;
 }
 
-static inline int faults_any(const char *place, uint64_t number, const char *fault) {
+static inline int faults_any(uint32_t device, const char *place, uint64_t number, const char *fault) {
     const char *entry = getenv("GROTH16_CUDA_HOST_FAULTS");
     while (entry && *entry) {
-        if (faults_entry(entry, place, number, fault)) return 1;
+        if (faults_entry(entry, device, place, number, fault)) return 1;
         entry = strchr(entry, ',');
         if (entry) entry++;
     }

@@ -1,5 +1,5 @@
 /* device_gpu.h - what the library asks of the runtime besides work: which GPUs there are, which one this thread uses, what went wrong.
- * On the host it is one GPU in software, which fails on demand. */
+ * On the host it is one GPU in software, or several, which fail on demand. */
 #ifndef G16_DEVICE_GPU_H
 #define G16_DEVICE_GPU_H
 
@@ -130,7 +130,7 @@ static inline void gpu_order_end(device_queue *queues) { (void)queues; }
 #include "device_faults.h"
 
 static inline device_abi_status gpu_count(uint32_t *count, char *message) {
-    if (faults_any("count", 0, "unavailable")) {
+    if (faults_any(device_current, "count", 0, "unavailable")) {
         gpu_say(message, "CUDA does not start: a fault was asked for");
         return DEVICE_ABI_UNAVAILABLE;
     }
@@ -138,32 +138,36 @@ static inline device_abi_status gpu_count(uint32_t *count, char *message) {
     return DEVICE_ABI_OK;
 }
 
-static inline void gpu_use(uint32_t index, device_queue *queue) { (void)index, (void)queue; }
+static inline void gpu_use(uint32_t index, device_queue *queue) {
+    device_current = index;
+    queue->device = index;
+}
 
 static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
     (void)message;
+    device_current = index;
     snprintf(info->name, sizeof info->name, "GPU in software");
     info->index = index;
     info->capability_major = 9;
     info->capability_minor = 0;
     info->multiprocessors = 1;
     info->driver_version = info->runtime_version = 12000;
-    info->memory_bytes = info->free_bytes = faults_number("GROTH16_CUDA_HOST_MEMORY", (uint64_t)1 << 30);
+    info->memory_bytes = info->free_bytes = faults_number_of("GROTH16_CUDA_HOST_MEMORY", index, (uint64_t)1 << 30);
     return DEVICE_ABI_OK;
 }
 
 static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
-    (void)info;
-    if (!faults_any("open", 0, "unavailable")) return DEVICE_ABI_OK;
+    if (!faults_any(info->index, "open", 0, "unavailable")) return DEVICE_ABI_OK;
     gpu_say(message, "this CUDA library has no code for the GPU: a fault was asked for");
     return DEVICE_ABI_UNAVAILABLE;
 }
 
 static inline const char *gpu_reason(const device_queue *queue) {
+    if (queue->device != device_current) return "a thread that uses another GPU";
     return queue->status == DEVICE_OUT_OF_MEMORY ? "out of memory" : "a fault was asked for";
 }
 
-static inline void gpu_reset(uint32_t index) { (void)index; }
+static inline void gpu_reset(uint32_t index) { device_current = index; }
 
 static inline const char *gpu_point_name(gpu_point point) {
     static const char *const names[GPU_POINTS] = {"open", "key_load", "prove", "setup", "fold"};
@@ -173,21 +177,21 @@ static inline const char *gpu_point_name(gpu_point point) {
 /* The number-th call of its kind, from 1. */
 static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
     if (queue->status != DEVICE_OK) return;
-    if (faults_any(gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
-    if (faults_any(gpu_point_name(point), number, "lost")) queue->status = DEVICE_FAILED;
+    if (faults_any(queue->device, gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
+    if (faults_any(queue->device, gpu_point_name(point), number, "lost")) queue->status = DEVICE_FAILED;
 }
 
 static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
-    if (faults_any("prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
-    if (faults_any("prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
+    if (faults_any(device_current, "prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
+    if (faults_any(device_current, "prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
 }
 
 /* The last of several points instead of the first, one that is on no curve, or no point at all. */
 static inline void gpu_spoil_points(gpu_point point, void *points, size_t point_bytes, uint64_t count, uint32_t number) {
     uint8_t *const first = (uint8_t *)points;
-    if (faults_any(gpu_point_name(point), number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
-    if (faults_any(gpu_point_name(point), number, "astray")) memset(first, 1, point_bytes);
-    if (faults_any(gpu_point_name(point), number, "garbage")) memset(first, 0xff, point_bytes);
+    if (faults_any(device_current, gpu_point_name(point), number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
+    if (faults_any(device_current, gpu_point_name(point), number, "astray")) memset(first, 1, point_bytes);
+    if (faults_any(device_current, gpu_point_name(point), number, "garbage")) memset(first, 0xff, point_bytes);
 }
 
 static inline void gpu_thread_order(device_queue *queue) {

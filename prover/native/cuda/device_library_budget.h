@@ -13,6 +13,7 @@
 
 #include "device_gpu.h"
 #include "device_proof.h"
+#include "device_tuning_read.h"
 #include "device_witness.h"
 
 #define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
@@ -25,6 +26,7 @@ struct library_key;
 typedef struct library_device {
     uint32_t index;
     uint64_t budget;
+    device_tuning tuning;
     pthread_mutex_t lock; /* of all that follows, and of the lists of its keys */
     pthread_cond_t changed;
     uint64_t used;

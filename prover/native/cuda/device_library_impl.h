@@ -9,23 +9,29 @@ static device_abi_status library_count(uint32_t *count, char *message) { return 
 static device_abi_status library_open(void **opened, uint32_t index, uint64_t budget, char *message) {
     device_abi_info info;
     device_queue queue;
+    device_tuning tuning;
     uint32_t count = 0;
     memset(&info, 0, sizeof info);
     memset(&queue, 0, sizeof queue);
     device_abi_status status = gpu_count(&count, message);
     if (status == DEVICE_ABI_OK && index >= count) {
-        snprintf(message, DEVICE_ABI_MESSAGE, "there is no GPU %u: %u were found", index, count);
+        snprintf(message, DEVICE_ABI_MESSAGE, "there is no GPU %u: GPUs have numbers from 0, and %u were found", index, count);
         status = DEVICE_ABI_UNAVAILABLE;
     }
     if (status == DEVICE_ABI_OK) status = gpu_describe(&info, index, message);
     if (status == DEVICE_ABI_OK) status = gpu_check(&info, message);
+    if (status == DEVICE_ABI_OK && !device_tuning_read(&tuning, getenv(DEVICE_TUNING_VARIABLE), message, DEVICE_ABI_MESSAGE)) {
+        status = DEVICE_ABI_UNAVAILABLE;
+    }
     if (status != DEVICE_ABI_OK) return status;
     library_device *device = (library_device *)calloc(1, sizeof *device);
     if (!device) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     device->index = index;
     device->budget = budget ? budget : info.free_bytes / 10 * 9;
+    device->tuning = tuning;
     pthread_mutex_init(&device->lock, NULL);
     pthread_cond_init(&device->changed, NULL);
+    gpu_use(index, &queue);
     gpu_fail(&queue, GPU_OPEN, 1);
     if (queue.status != DEVICE_OK) {
         status = library_failed(device, &queue, message);
@@ -94,12 +100,13 @@ static uint64_t library_measure_b1(const proof_key *key) {
 /* The fewest bucket sets whose tables stay within the key's share of the budget, or no table; returns the key's bytes, or
  * LIBRARY_NO_PLAN for one with too many points. */
 static uint64_t library_plan_key(const library_device *device, proof_key *key, const device_abi_key *data) {
-    for (uint32_t sets = 1; sets <= 8; sets *= 2) {
-        if (!proof_key_plan(key, data, sets)) continue;
+    const device_tuning *tuning = &device->tuning;
+    for (uint32_t sets = 1; sets <= 8 && !device_is_tuned(tuning, TUNING_SETS); sets *= 2) {
+        if (!proof_key_plan(key, data, sets, tuning)) continue;
         const uint64_t bytes = library_measure_key(key);
         if (bytes <= device->budget / GPU_TABLE_SHARE) return bytes;
     }
-    return proof_key_plan(key, data, 0) ? library_measure_key(key) : LIBRARY_NO_PLAN;
+    return proof_key_plan(key, data, device_tuned(tuning, TUNING_SETS, 0), tuning) ? library_measure_key(key) : LIBRARY_NO_PLAN;
 }
 
 static uint64_t library_key_bytes(void *device, const device_abi_key *data) {
@@ -125,10 +132,12 @@ static uint32_t library_room_log2(const library_device *device, const proof_key 
     return log2;
 }
 
-static uint32_t library_batch_limit(void *device, const device_abi_key *data) {
+static uint32_t library_batch_limit(void *handle, const device_abi_key *data) {
+    const library_device *device = (const library_device *)handle;
     proof_key key;
-    const uint64_t bytes = library_plan_key((const library_device *)device, &key, data);
-    return bytes == LIBRARY_NO_PLAN ? 1 : 1u << library_room_log2((const library_device *)device, &key, bytes);
+    const uint64_t bytes = library_plan_key(device, &key, data);
+    const uint32_t limit = bytes == LIBRARY_NO_PLAN ? 1 : 1u << library_room_log2(device, &key, bytes);
+    return device_msm_at_most(limit, device_tuned(&device->tuning, TUNING_BATCH, limit));
 }
 
 static uint32_t library_number(library_device *device, gpu_point point) { return ++device->calls[point]; }
@@ -160,7 +169,7 @@ static device_abi_status library_key_load(void *handle, void **loaded, const dev
     key->bytes = library_plan_key(device, &key->key, data);
     if (key->bytes == LIBRARY_NO_PLAN) {
         free(key);
-        gpu_say(message, "the key has too many points for this GPU code");
+        gpu_say(message, "the key has too many points for this GPU code, or for what " DEVICE_TUNING_VARIABLE " makes of it");
         return DEVICE_ABI_OUT_OF_MEMORY;
     }
     for (uint32_t room = 0; room < LIBRARY_ROOMS; room++) key->batch_bytes[room] = library_measure_batch(&key->key, 1u << room);

@@ -7,9 +7,15 @@
 #ifndef G16_DEVICE_LIBRARY_POINTS_H
 #define G16_DEVICE_LIBRARY_POINTS_H
 
+#include <assert.h>
+
 #include "device_library_budget.h"
 #include "device_lists.h"
 #include "device_setup.h"
+
+static_assert(TUNING_MIN_SETUP_WINDOW == SETUP_MIN_WINDOW && TUNING_MAX_SETUP_WINDOW == SETUP_MAX_WINDOW, "windows of setups");
+static_assert(TUNING_MIN_SETUP_PIECE == SETUP_MIN_PIECE && TUNING_MAX_SETUP_PIECE == SETUP_PIECE, "pieces of setups");
+static_assert(TUNING_MAX_FOLD_PIECE == LISTS_PIECE, "pieces of foldings");
 
 /* What both kinds of handles have. */
 typedef struct library_work {
@@ -88,19 +94,22 @@ static uint64_t library_measure_multiples(uint32_t group, const setup_plan *plan
     return queue.bytes;
 }
 
-/* The best plan that takes half of the budget at most, or the smallest. */
+/* The best plan that takes half of the budget at most, or the smallest; nothing that is tuned gets smaller. */
 static setup_plan library_plan_multiples(const library_device *device, uint32_t group, uint64_t count) {
-    uint64_t piece = SETUP_PIECE;
-    setup_plan plan = setup_plan_for(count, piece);
+    const device_tuning *tuning = &device->tuning;
+    const int keeps_piece = device_is_tuned(tuning, TUNING_SETUP_PIECE), keeps_window = device_is_tuned(tuning, TUNING_SETUP_WINDOW);
+    uint64_t piece = device_tuned(tuning, TUNING_SETUP_PIECE, SETUP_PIECE);
+    uint32_t window_bits = device_tuned(tuning, TUNING_SETUP_WINDOW, setup_plan_for(count, piece).window_bits);
+    setup_plan plan = setup_plan_of(count, window_bits, piece);
     while (library_measure_multiples(group, &plan) > device->budget / 2) {
-        if (piece > SETUP_MIN_PIECE) {
+        if (piece > SETUP_MIN_PIECE && !keeps_piece) {
             piece /= 2;
-        } else if (plan.window_bits > SETUP_MIN_WINDOW) {
-            plan.window_bits--;
+        } else if (window_bits > SETUP_MIN_WINDOW && !keeps_window) {
+            window_bits--;
         } else {
             break;
         }
-        plan = setup_plan_of(count, plan.window_bits, piece);
+        plan = setup_plan_of(count, window_bits, piece);
     }
     return plan;
 }
@@ -198,8 +207,9 @@ static void library_lists_close(void *handle) {
 static device_abi_status library_lists_open(void *handle, void **opened, uint32_t log2, const void *roots, const int32_t *cancel,
                                             char *message) {
     library_device *device = (library_device *)handle;
-    uint64_t piece = LISTS_PIECE;
-    while (piece > LISTS_MIN_PIECE && library_measure_lists(log2, piece) > device->budget) piece /= 2;
+    const int keeps_piece = device_is_tuned(&device->tuning, TUNING_FOLD_PIECE);
+    uint64_t piece = device_tuned(&device->tuning, TUNING_FOLD_PIECE, LISTS_PIECE);
+    while (!keeps_piece && piece > LISTS_MIN_PIECE && library_measure_lists(log2, piece) > device->budget) piece /= 2;
     library_lists *lists = (library_lists *)calloc(1, sizeof *lists);
     if (!lists) return DEVICE_ABI_HOST_OUT_OF_MEMORY;
     device_abi_status status =

@@ -5,11 +5,9 @@
 #include "device_groups.h"
 #include "device_msm_sort.h"
 
-#define MSM_THREADS 128
+#define MSM_THREADS DEVICE_MSM_THREADS /* at most */
 #define MSM_JOIN_LOG2 6 /* sums of a block lie in shared memory */
 #define MSM_JOIN_THREADS (1u << MSM_JOIN_LOG2)
-#define MSM_JOIN_BLOCKS 528
-#define MSM_LEVEL_LOG2 2u
 
 #define AFFINE g1_affine
 #define XYZZ g1_xyzz

@@ -190,14 +190,14 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
     const device_msm_plan *plan = &arguments->sort.plan;
     uint32_t done = plan->reduce_log2, from = 0;
     uint64_t count = device_msm_keys(plan) >> done;
-    LAUNCH(queue, C(msm_reduce_buckets), device_blocks(count, MSM_THREADS), MSM_THREADS, 0, arguments);
+    LAUNCH(queue, C(msm_reduce_buckets), device_blocks(count, plan->threads), plan->threads, 0, arguments);
     while (done < plan->window_bits - 1) {
         const uint32_t left = plan->window_bits - 1 - done;
-        const uint32_t width = left < MSM_LEVEL_LOG2 ? left : MSM_LEVEL_LOG2;
+        const uint32_t width = left < plan->level_log2 ? left : plan->level_log2;
         C(msm_node) *const *nodes = arguments->memory.nodes;
         count >>= width;
         const C(msm_level) level = {nodes[from], nodes[1 - from], count, width, done};
-        LAUNCH(queue, C(msm_reduce_nodes), device_blocks(count, MSM_THREADS), MSM_THREADS, 0, &level);
+        LAUNCH(queue, C(msm_reduce_nodes), device_blocks(count, plan->threads), plan->threads, 0, &level);
         done += width;
         from = 1 - from;
     }
@@ -209,9 +209,9 @@ static inline void C(msm_reduce)(device_queue *queue, const C(msm_arguments) *ar
 static inline void C(msm_sum_run)(device_queue *queue, const msm_sort_arguments *sort, const AFFINE *bases,
                                   const C(msm_memory) *memory) {
     const C(msm_arguments) arguments = {*sort, bases, *memory};
-    LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(&sort->plan), MSM_THREADS), MSM_THREADS, 0,
-           &arguments);
-    LAUNCH(queue, C(msm_join_pieces), MSM_JOIN_BLOCKS, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &arguments);
+    const device_msm_plan *plan = &sort->plan;
+    LAUNCH(queue, C(msm_accumulate), device_blocks(device_msm_pieces(plan), plan->threads), plan->threads, 0, &arguments);
+    LAUNCH(queue, C(msm_join_pieces), plan->joins, MSM_JOIN_THREADS, MSM_JOIN_THREADS * sizeof(XYZZ), &arguments);
     C(msm_reduce)(queue, &arguments);
 }
 
@@ -248,7 +248,7 @@ KERNEL(C(msm_table_row), C(msm_table_arguments), MSM_THREADS, MSM_BLOCKS_PER_SM,
 static inline void C(msm_table_run)(device_queue *queue, AFFINE *table, const device_msm_plan *plan) {
     for (uint32_t row = 1; row < plan->shifts; row++) {
         const C(msm_table_arguments) arguments = {table, plan->count, row, plan->window_bits * plan->sets};
-        LAUNCH(queue, C(msm_table_row), device_blocks(plan->count, MSM_THREADS), MSM_THREADS, 0, &arguments);
+        LAUNCH(queue, C(msm_table_row), device_blocks(plan->count, plan->threads), plan->threads, 0, &arguments);
     }
 }
 

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "device_tuning.h"
+
 #define DEVICE_MSM_SCALAR_BITS 255 /* 254, and one for the sign of the last digit */
 #define DEVICE_MSM_MIN_WINDOW 2
 #define DEVICE_MSM_MAX_WINDOW 23
@@ -23,6 +25,9 @@
 #define DEVICE_MSM_MAX_PIECE 256
 #define DEVICE_MSM_FULL_GPU 65536 /* threads below which multiprocessors stand idle */
 #define DEVICE_MSM_REDUCE_LOG2 4
+#define DEVICE_MSM_LEVEL_LOG2 2
+#define DEVICE_MSM_THREADS 128
+#define DEVICE_MSM_JOIN_BLOCKS 528
 
 typedef struct device_msm_plan {
     uint32_t window_bits, windows, sets, shifts; /* sets: of a multiplication */
@@ -31,9 +36,12 @@ typedef struct device_msm_plan {
     uint32_t partitions; /* of a set: buckets with equal high bits, sorted by one block */
     uint32_t low_bits;   /* of a bucket's number: its place in the partition */
     uint32_t count;      /* bases in a row of the table */
-    uint32_t tiles;      /* blocks of the first sorting pass per window */
+    uint32_t tile, tiles; /* digits of a block of the first sorting pass; such blocks per window */
     uint32_t piece;      /* additions of one thread at most; longer buckets are cut */
     uint32_t reduce_log2; /* buckets of a node of the first level, few enough that the nodes fill the GPU */
+    uint32_t level_log2;  /* children of a node of other levels, at most */
+    uint32_t threads;     /* of a block that sums or reduces buckets, or makes a row of the table */
+    uint32_t joins;       /* blocks that join pieces */
 } device_msm_plan;
 
 static inline uint32_t device_msm_at_most(uint64_t value, uint32_t limit) {
@@ -47,8 +55,8 @@ static inline uint64_t device_msm_entries(const device_msm_plan *plan) {
     return (uint64_t)plan->multiplications * plan->windows * plan->count;
 }
 
-/* The plan for several multiplications, and what fills the GPU with these. */
-static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32_t multiplications) {
+/* The plan for several multiplications, and what fills the GPU with these. tuning: NULL, or what decides instead, here and below. */
+static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32_t multiplications, const device_tuning *tuning) {
     plan.multiplications = multiplications;
     plan.all_sets = multiplications * plan.sets;
     const uint64_t entries = device_msm_entries(&plan), keys = device_msm_keys(&plan);
@@ -58,6 +66,8 @@ static inline device_msm_plan device_msm_plan_batch(device_msm_plan plan, uint32
     plan.reduce_log2 = DEVICE_MSM_REDUCE_LOG2;
     while (plan.reduce_log2 > plan.window_bits - 1) plan.reduce_log2--;
     while (plan.reduce_log2 > 1 && keys >> plan.reduce_log2 < DEVICE_MSM_FULL_GPU) plan.reduce_log2--;
+    plan.piece = device_tuned(tuning, TUNING_PIECE, plan.piece);
+    plan.reduce_log2 = device_tuned(tuning, TUNING_REDUCE, plan.reduce_log2);
     return plan;
 }
 
@@ -68,8 +78,8 @@ static inline device_msm_plan device_msm_plan_first(device_msm_plan plan, uint32
     return plan;
 }
 
-/* sets 0: no table. */
-static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window_bits, uint32_t sets) {
+/* sets 0: no table. A tuning may ask for what does not fit the window: device_msm_fits(). */
+static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window_bits, uint32_t sets, const device_tuning *tuning) {
     device_msm_plan plan = {0};
     plan.window_bits = window_bits;
     plan.windows = (DEVICE_MSM_SCALAR_BITS + window_bits - 1) / window_bits;
@@ -78,10 +88,15 @@ static inline device_msm_plan device_msm_plan_of(uint32_t count, uint32_t window
     plan.buckets = 1u << (window_bits - 1);
     plan.low_bits = window_bits - 1 > DEVICE_MSM_MIN_PARTITION_BITS ? window_bits - 1 - DEVICE_MSM_MIN_PARTITION_BITS : 0;
     if (plan.low_bits > DEVICE_MSM_MAX_LOW_BITS) plan.low_bits = DEVICE_MSM_MAX_LOW_BITS;
+    plan.low_bits = device_tuned(tuning, TUNING_LOW_BITS, plan.low_bits);
     plan.partitions = plan.buckets >> plan.low_bits;
     plan.count = count;
-    plan.tiles = count ? (count + DEVICE_MSM_TILE - 1) / DEVICE_MSM_TILE : 1;
-    return device_msm_plan_batch(plan, 1);
+    plan.tile = device_tuned(tuning, TUNING_TILE, DEVICE_MSM_TILE);
+    plan.tiles = count ? (uint32_t)(((uint64_t)count + plan.tile - 1) / plan.tile) : 1;
+    plan.level_log2 = device_tuned(tuning, TUNING_LEVEL, DEVICE_MSM_LEVEL_LOG2);
+    plan.threads = device_tuned(tuning, TUNING_THREADS, DEVICE_MSM_THREADS);
+    plan.joins = device_tuned(tuning, TUNING_JOINS, DEVICE_MSM_JOIN_BLOCKS);
+    return device_msm_plan_batch(plan, 1, tuning);
 }
 
 /* Counters of the first sorting pass. */
@@ -99,20 +114,34 @@ static inline uint64_t device_msm_partials(const device_msm_plan *plan) {
 }
 static inline uint64_t device_msm_longs(const device_msm_plan *plan) { return device_msm_entries(plan) / plan->piece; }
 
-/* Whether all numbers of places fit 31 bits, next to a sign. */
+/* Whether buckets are enough for partitions and nodes, and partitions few enough for the shared memory of a block. */
+static inline int device_msm_divides(const device_msm_plan *plan) {
+    const uint32_t bits = plan->window_bits - 1;
+    return plan->low_bits <= bits && bits - plan->low_bits <= DEVICE_MSM_MAX_LOW_BITS && plan->reduce_log2 <= bits;
+}
+
+/* Whether the plan can be, and all numbers of places fit 31 bits, next to a sign. */
 static inline int device_msm_fits(const device_msm_plan *plan) {
-    return (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 && device_msm_entries(plan) < (uint64_t)1 << 32 &&
+    return device_msm_divides(plan) && (uint64_t)plan->shifts * plan->count < (uint64_t)1 << 31 &&
+           device_msm_entries(plan) < (uint64_t)1 << 32 &&
            device_msm_keys(plan) + device_msm_partials(plan) < (uint64_t)1 << 32;
 }
 
-/* The window with the fewest products: ten per entry; 28 per bucket, which is met twice by complete additions. */
-static inline device_msm_plan device_msm_plan_for(uint32_t count, uint32_t sets) {
-    device_msm_plan best = device_msm_plan_of(count, DEVICE_MSM_MIN_WINDOW, sets);
-    double best_cost = 0;
+/* Whether a window is one to choose from. */
+static inline int device_msm_may_be(const device_tuning *tuning, uint32_t window_bits) {
+    return device_tuned(tuning, TUNING_WINDOW, window_bits) == window_bits;
+}
+
+/* The window with the fewest products: ten per entry; 28 per bucket, which is met twice by complete additions. Where none fits, one that
+ * does not. */
+static inline device_msm_plan device_msm_plan_for(uint32_t count, uint32_t sets, const device_tuning *tuning) {
+    device_msm_plan best = device_msm_plan_of(count, device_tuned(tuning, TUNING_WINDOW, DEVICE_MSM_MIN_WINDOW), sets, tuning);
+    double best_cost = -1;
     for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
-        const device_msm_plan plan = device_msm_plan_of(count, bits, sets);
+        const device_msm_plan plan = device_msm_plan_of(count, bits, sets, tuning);
         const double cost = 10.0 * (double)device_msm_entries(&plan) + 28.0 * (double)device_msm_keys(&plan);
-        if (bits == DEVICE_MSM_MIN_WINDOW || (cost < best_cost && device_msm_fits(&plan))) {
+        if (!device_msm_may_be(tuning, bits) || !device_msm_fits(&plan)) continue;
+        if (best_cost < 0 || cost < best_cost) {
             best = plan;
             best_cost = cost;
         }

@@ -101,8 +101,8 @@ DEVICE msm_tile msm_tile_of(const device_msm_plan *plan, uint32_t block) {
     tile.multiplication = row / plan->windows;
     tile.window = row % plan->windows;
     tile.tile = block % plan->tiles;
-    tile.first = tile.tile * DEVICE_MSM_TILE;
-    tile.last = plan->count - tile.first < DEVICE_MSM_TILE ? plan->count : tile.first + DEVICE_MSM_TILE;
+    tile.first = tile.tile * plan->tile;
+    tile.last = plan->count - tile.first < plan->tile ? plan->count : tile.first + plan->tile;
     return tile;
 }
 

@@ -11,6 +11,7 @@
 #define G16_DEVICE_NTT_H
 
 #include "device_fields.h"
+#include "device_tuning.h"
 
 #define NTT_THREADS 256
 #define NTT_COLUMNS_LOG2 2u /* neighbours in memory: 128 bytes */
@@ -183,6 +184,7 @@ KERNEL(ntt_pass, ntt_pass_arguments, NTT_THREADS, 2, 2 + (arguments->levels + 1)
 /* Levels of the passes of a transform, from the longest blocks to the shortest. */
 typedef struct ntt_plan {
     uint32_t log2, passes, levels[NTT_MAX_PASSES];
+    uint32_t columns_log2, threads; /* neighbours at most; of a block */
 } ntt_plan;
 
 /* The last pass does last_levels, the others share the rest evenly, at most levels each. */
@@ -192,6 +194,8 @@ static inline ntt_plan ntt_plan_of(uint32_t log2, uint32_t last_levels, uint32_t
     const uint32_t others = (log2 - last + levels - 1) / levels;
     uint32_t left = log2 - last;
     plan.log2 = log2;
+    plan.columns_log2 = NTT_COLUMNS_LOG2;
+    plan.threads = NTT_THREADS;
     plan.passes = others + 1;
     for (uint32_t i = 0; i < others; i++) {
         plan.levels[i] = (left + others - i - 1) / (others - i);
@@ -201,7 +205,14 @@ static inline ntt_plan ntt_plan_of(uint32_t log2, uint32_t last_levels, uint32_t
     return plan;
 }
 
-static inline ntt_plan ntt_plan_for(uint32_t log2) { return ntt_plan_of(log2, NTT_LAST_LEVELS, NTT_LEVELS); }
+/* tuning: NULL, or what decides instead. */
+static inline ntt_plan ntt_plan_for(uint32_t log2, const device_tuning *tuning) {
+    ntt_plan plan = ntt_plan_of(log2, device_tuned(tuning, TUNING_NTT_LAST, NTT_LAST_LEVELS),
+                                device_tuned(tuning, TUNING_NTT_LEVELS, NTT_LEVELS));
+    plan.columns_log2 = device_tuned(tuning, TUNING_NTT_COLUMNS, plan.columns_log2);
+    plan.threads = device_tuned(tuning, TUNING_NTT_THREADS, plan.threads);
+    return plan;
+}
 
 /* What happens at the two ends of a transform. */
 typedef struct ntt_ends {
@@ -229,12 +240,12 @@ static inline void ntt_run(device_queue *queue, fr *values, const fr *table, con
         pass.log2 = plan->log2;
         pass.first = first;
         pass.levels = levels;
-        pass.columns_log2 = stride_log2 < NTT_COLUMNS_LOG2 ? stride_log2 : NTT_COLUMNS_LOG2;
+        pass.columns_log2 = stride_log2 < plan->columns_log2 ? stride_log2 : plan->columns_log2;
         pass.forward = forward;
         pass.read = i == 0 ? ends->read : NTT_READ_PLAIN;
         pass.write = i == plan->passes - 1 ? ends->write : NTT_WRITE_PLAIN;
         const uint32_t tile_log2 = levels + pass.columns_log2;
-        LAUNCH(queue, ntt_pass, (uint64_t)transforms << (plan->log2 - tile_log2), NTT_THREADS, sizeof(fr) << tile_log2, &pass);
+        LAUNCH(queue, ntt_pass, (uint64_t)transforms << (plan->log2 - tile_log2), plan->threads, sizeof(fr) << tile_log2, &pass);
         if (!forward) first += levels;
     }
 }

@@ -21,6 +21,7 @@
 typedef struct proof_key {
     uint32_t wires, public_wires, rows, domain_log2, k_count, z_count;
     uint32_t window_bits;
+    const device_tuning *tuning; /* of the device */
     device_msm_plan a_plan, b_plan, kz_plan;
     device_msm_plan b1_plan; /* without a table: only the classical form of blinding needs it */
     ntt_plan transform;
@@ -37,8 +38,8 @@ static inline uint64_t proof_cost(const device_msm_plan *plan) {
 }
 
 /* One window for all lists, which share digits: the one with the fewest products, where one in G2 takes those of three. 0 when none
- * fits. */
-static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uint32_t sets) {
+ * fits. tuning stays where it is while the key lives. */
+static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uint32_t sets, const device_tuning *tuning) {
     uint64_t best = UINT64_MAX;
     const uint32_t kz_count = data->k_count + data->z_count;
     key->wires = data->wires;
@@ -47,18 +48,22 @@ static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uin
     key->domain_log2 = data->domain_log2;
     key->k_count = data->k_count;
     key->z_count = data->z_count;
-    key->transform = ntt_plan_for(data->domain_log2);
+    key->tuning = tuning;
+    key->transform = ntt_plan_for(data->domain_log2, tuning);
     for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
-        const device_msm_plan a = device_msm_plan_of(data->a_count, bits, sets), b = device_msm_plan_of(data->b_count, bits, sets);
-        const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets);
+        const device_msm_plan a = device_msm_plan_of(data->a_count, bits, sets, tuning);
+        const device_msm_plan b = device_msm_plan_of(data->b_count, bits, sets, tuning);
+        const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets, tuning);
+        const device_msm_plan b1 = device_msm_plan_of(data->b_count, bits, 0, tuning);
         const uint64_t cost = proof_cost(&a) + 3 * proof_cost(&b) + proof_cost(&kz);
-        if (cost >= best || !device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&kz)) continue;
+        if (cost >= best || !device_msm_may_be(tuning, bits)) continue;
+        if (!device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&b1) || !device_msm_fits(&kz)) continue;
         best = cost;
         key->window_bits = bits;
         key->a_plan = a;
         key->b_plan = b;
         key->kz_plan = kz;
-        key->b1_plan = device_msm_plan_of(data->b_count, bits, 0);
+        key->b1_plan = b1;
     }
     return best != UINT64_MAX;
 }
@@ -184,9 +189,9 @@ typedef struct proof_b1_memory {
 /* Plans of batches of `room` proofs. 0 when they do not fit. */
 static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, uint32_t room) {
     memory->room = room;
-    memory->a_plan = device_msm_plan_batch(key->a_plan, room);
-    memory->b_plan = device_msm_plan_batch(key->b_plan, room);
-    memory->kz_plan = device_msm_plan_batch(key->kz_plan, room);
+    memory->a_plan = device_msm_plan_batch(key->a_plan, room, key->tuning);
+    memory->b_plan = device_msm_plan_batch(key->b_plan, room, key->tuning);
+    memory->kz_plan = device_msm_plan_batch(key->kz_plan, room, key->tuning);
     return device_msm_fits(&memory->a_plan) && device_msm_fits(&memory->b_plan) && device_msm_fits(&memory->kz_plan);
 }
 

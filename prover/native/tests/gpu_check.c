@@ -6,6 +6,7 @@
 
 #include "fr.h"
 #include "gpu_generators.h"
+#include "gpu_tunings.h"
 
 typedef struct t_msm_shape {
     uint32_t count, first_list, window_bits, sets, order, multiplications, room;
@@ -21,6 +22,7 @@ typedef struct t_ntt_shape {
     int32_t t_##side##_quotient(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale, \
                                 const t_ntt_shape *shape);                                                     \
     int32_t t_##side##_fr_results(uint8_t *out, const uint8_t *in, uint32_t count);                           \
+    int32_t t_##side##_tune(const char *text, char *message);                                                 \
     int32_t t_##side##_multiples_g1(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
     int32_t t_##side##_multiples_g2(uint8_t *out, const uint8_t *generator, uint32_t first, uint32_t count);  \
     int32_t t_##side##_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape); \
@@ -187,6 +189,21 @@ static void check_large_ntt(uint32_t log2) {
     free(table), free(in), free(got);
 }
 
+/* Sums and transforms under tunings that no plan would choose; the host's under its own. */
+static void check_tunings(void) {
+    for (size_t i = 0; i < ODD_TUNINGS; i++) {
+        char message[200] = "";
+        const int tuned = t_gpu_tune(ODD_TUNING[i], message) == 0;
+        report("tuning", tuned ? ODD_TUNING[i] : message, 1, tuned);
+        if (!tuned) continue;
+        for (int g = 0; g < 2; g++) {
+            for (int kind = 0; kind < 3; kind++) check_msm(&GROUPS[g], 1000, 0, 0, MOST, kind);
+        }
+        for (uint32_t log2 = 0; log2 <= 12; log2 += 3) check_ntt(log2, MOST);
+    }
+    t_gpu_tune("", NULL);
+}
+
 int main(int argc, char **argv) {
     const int small = argc > 1 && !strcmp(argv[1], "small"); /* what a sanitizer can do in minutes */
     static const uint32_t shapes[][2] = {{2, 0}, {7, 1}, {11, 0}, {13, 1}, {16, 3}, {0, 0}};
@@ -209,5 +226,6 @@ int main(int argc, char **argv) {
     }
     for (uint32_t log2 = 0; log2 <= (small ? 11 : 19); log2 += small ? 11 : 1) check_ntt(log2, log2 > 15 ? 1 : 1 + log2 % MOST);
     for (uint32_t log2 = 20; log2 <= 24 && !small; log2++) check_large_ntt(log2);
+    if (!small) check_tunings();
     return failures != 0;
 }

@@ -5,10 +5,23 @@
  */
 #include "../cuda/device_msm.h"
 #include "../cuda/device_ntt.h"
+#include "../cuda/device_tuning_read.h"
 #include "../cuda/device_witness.h"
 
 #define T_REFUSED (-1)
 #define T_THREADS 64
+
+/* Of all plans that follow. */
+static device_tuning t_tuning;
+static int t_is_tuned;
+
+static const device_tuning *t_tuned(void) { return t_is_tuned ? &t_tuning : NULL; }
+
+/* text: as of GROTH16_CUDA_TUNING, empty for none. message: DEVICE_ABI_MESSAGE bytes, for what is wrong with it. */
+int32_t T(tune)(const char *text, char *message) {
+    t_is_tuned = *text && device_tuning_read(&t_tuning, text, message, DEVICE_ABI_MESSAGE);
+    return *text && !t_is_tuned ? T_REFUSED : 0;
+}
 
 /* ---- fields: what every thread computes of a and b -------------------------------------------- */
 
@@ -144,9 +157,11 @@ typedef struct t_msm_shape {
 
 /* Of all that there is room for. */
 static device_msm_plan t_plan(const t_msm_shape *shape) {
-    const device_msm_plan plan = shape->window_bits ? device_msm_plan_of(shape->count, shape->window_bits, shape->sets)
-                                                    : device_msm_plan_for(shape->count, shape->sets);
-    return device_msm_plan_batch(plan, shape->room);
+    const device_tuning *tuning = t_tuned();
+    const uint32_t sets = device_tuned(tuning, TUNING_SETS, shape->sets);
+    const device_msm_plan plan = shape->window_bits ? device_msm_plan_of(shape->count, shape->window_bits, sets, tuning)
+                                                    : device_msm_plan_for(shape->count, sets, tuning);
+    return device_msm_plan_batch(plan, shape->room, tuning);
 }
 
 typedef struct t_msm {
@@ -192,7 +207,7 @@ T_GROUP_KERNELS(g2)
 /* Digits of scalar i in window w at digits[w * count + i]; returns the number of windows. */
 int32_t T(digits)(int32_t *digits, const uint8_t *values, uint32_t count, uint32_t window_bits) {
     device_queue queue = T_QUEUE(0);
-    const device_msm_plan plan = device_msm_plan_of(count, window_bits, 0);
+    const device_msm_plan plan = device_msm_plan_of(count, window_bits, 0, NULL);
     fr *scalars = (fr *)device_allocate(&queue, count * sizeof(fr));
     int32_t *out = (int32_t *)device_allocate(&queue, device_msm_entries(&plan) * sizeof(int32_t));
     const msm_recode_arguments arguments = {out, scalars, {1}, count, window_bits, plan.windows};
@@ -215,7 +230,24 @@ typedef struct t_ntt_shape {
 static size_t t_ntt_bytes(const t_ntt_shape *shape) { return (sizeof(fr) << shape->log2) * shape->transforms; }
 
 static ntt_plan t_ntt_plan(const t_ntt_shape *shape) {
-    return shape->levels ? ntt_plan_of(shape->log2, shape->last_levels, shape->levels) : ntt_plan_for(shape->log2);
+    return shape->levels ? ntt_plan_of(shape->log2, shape->last_levels, shape->levels) : ntt_plan_for(shape->log2, t_tuned());
+}
+
+/* What the plans decide, by the names of a tuning: of multiplications of the shape, and of a transform. first: stages of its first pass. */
+typedef struct t_choices {
+    uint32_t window, sets, low_bits, tile, piece, threads, joins, reduce, level;
+    uint32_t ntt_passes, ntt_first, ntt_last, ntt_columns, ntt_threads;
+} t_choices;
+
+int32_t T(choices)(t_choices *choices, const t_msm_shape *shape, uint32_t log2) {
+    const device_msm_plan plan = t_plan(shape);
+    const ntt_plan transform = ntt_plan_for(log2, t_tuned());
+    const t_choices found = {plan.window_bits, plan.sets,        plan.low_bits,   plan.tile,
+                             plan.piece,       plan.threads,     plan.joins,      plan.reduce_log2,
+                             plan.level_log2,  transform.passes, transform.levels[0], transform.levels[transform.passes - 1],
+                             transform.columns_log2, transform.threads};
+    *choices = found;
+    return device_msm_fits(&plan) ? 0 : T_REFUSED;
 }
 
 /* step: 0 inverse, 1 forward, 2 forward to the coset; values in place. */

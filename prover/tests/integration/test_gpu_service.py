@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,13 +13,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from golden_vectors import vector_named
-from in_process_service import Client, Serve, VerifyingKeyOf, open_store, sample, state_of
+from in_process_service import Client, Serve, VerifyingKeyOf, open_store, sample, state_of, until
 from independent_groth16 import holds
 from service_process import environment, running_service
 
 from prover.cli.gen_test_params import MadeUpRequests
 from prover.cli.main import cli
 from prover.http.probes import probes, what_is_missing
+from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore
 from prover.proving.devices import Devices
@@ -30,8 +32,10 @@ PROVER = Path(sys.executable).with_name("prover")
 SMALL = vector_named("prover/v2_inclusion_32_1")
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
-BODY = encode_request(MadeUpRequests("gpu").make(LITTLE))
-FAULTS = "GROTH16_CUDA_HOST_FAULTS"
+BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
+BODY = BODIES[0]
+FAULTS, COUNT = "GROTH16_CUDA_HOST_FAULTS", "GROTH16_CUDA_HOST_DEVICES"
+TWO_GPUS = {COUNT: "2"}
 FAULT_CASES = [
     ("prove=lost@1", "lost", "device_lost"),
     ("prove=out_of_memory@1", "out_of_memory", "device_out_of_memory"),
@@ -155,6 +159,43 @@ async def test_gpu__lost__is_reported_and_opened_again(
     assert sample(state, "prover_device_up", device="cuda:0") == 1
 
 
+async def proved_at_once(client: Client, requests: int) -> list[tuple[int, Any]]:
+    """Answers to requests that all have found their GPU before the first is proved; the server has one permit."""
+    state = state_of(client)
+    with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
+        asked = [asyncio.create_task(prove(client, body)) for body in BODIES[:requests]]
+        await until(lambda: state.admission.waiting == requests)
+    return await asyncio.gather(*asked)
+
+
+async def test_gpus__two_of_three_by_index__divide_keys_and_proofs_and_one_that_is_lost_costs_only_its_own(
+    serve: Serve, little_keys: KeyStore, cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(COUNT, "3")
+    two = on("cuda", cuda_host_library, cuda_devices="0,1")
+    client = await serve(little_keys, device=two, proving={"max_concurrency": 1, "merkle_deadline_s": 300})
+    state = state_of(client)
+    assert [status for status, _ in await proved_at_once(client, 4)] == [200] * 4
+    for device, proofs, keys in (("cuda:0", 2, 1), ("cuda:1", 2, 1), ("cuda:2", None, None)):
+        assert sample(state, "prover_device_proofs_total", device=device) == proofs
+        assert sample(state, "prover_device_keys", device=device) == keys
+    gpus = (await (await client.get("/version")).json())["device"]["gpus"]
+    assert [(gpu["device"], gpu["keys"], gpu["problem"]) for gpu in gpus] == [("cuda:0", 1, None), ("cuda:1", 1, None)]
+    with monkeypatch.context() as patched:
+        patched.setenv(FAULTS, "1:prove=lost")
+        answers = await proved_at_once(client, 2)
+        assert sorted(status for status, _ in answers) == [200, 503]
+        assert [problem["code"] for status, problem in answers if status == 503] == ["device_lost"]
+        assert [status for status, _ in await proved_at_once(client, 3)] == [200] * 3
+    assert [sample(state, "prover_device_up", device=gpu) for gpu in ("cuda:0", "cuda:1")] == [1, 0]
+    assert sample(state, "prover_device_proofs_total", device="cuda:0") == 6
+    assert not what_is_missing(state)
+    monkeypatch.setattr(state.devices.gpus[1], "_retry_at", 0.0)
+    assert [status for status, _ in await proved_at_once(client, 2)] == [200] * 2
+    assert sample(state, "prover_device_up", device="cuda:1") == 1
+    assert sample(state, "prover_device_proofs_total", device="cuda:1") == 3
+
+
 async def test_probes__while_a_call_never_returns__ask_for_a_restart(
     serve: Serve, little_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,11 +233,19 @@ def run(
 def test_start__with_a_gpu_that_is_not_there__is_refused_with_the_remedy(
     tmp_path: Path, cuda_host_library: Path
 ) -> None:
-    for device, library, named in (
-        ("cuda", str(tmp_path / "absent.so"), "absent.so (--cuda-library, PROVER_CUDA_LIBRARY)"),
-        ("cuda:1", str(cuda_host_library), "there is no GPU 1"),
+    found = f"there is no GPU 2: GPUs have numbers from 0, and {TWO_GPUS[COUNT]} were found"
+    for device, library, more, named in (
+        ("cuda", str(tmp_path / "absent.so"), {}, "absent.so (--cuda-library, PROVER_CUDA_LIBRARY)"),
+        ("cuda:1", str(cuda_host_library), {}, "there is no GPU 1"),
+        ("cuda:2", str(cuda_host_library), TWO_GPUS, f"--device cuda:2 (PROVER_DEVICE): {found}"),
+        (
+            "cuda",
+            str(cuda_host_library),
+            {**TWO_GPUS, "PROVER_CUDA_DEVICES": "0,2"},
+            f"--cuda-devices 0,2 (PROVER_CUDA_DEVICES): {found}",
+        ),
     ):
-        variables = {"PROVER_DEVICE": device, "PROVER_CUDA_LIBRARY": library}
+        variables = {"PROVER_DEVICE": device, "PROVER_CUDA_LIBRARY": library, **more}
         answer = run("start", "--prover-address", "127.0.0.1:0", variables=variables)
         assert answer.returncode == 78, answer.stderr
         assert named in answer.stderr.decode()

@@ -5,56 +5,20 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import cffi
 import pytest
+from device_hooks import BACKWARDS, FORWARDS, GROUPS, Group, expected_sum, ffi, scalar_bytes, sums_on_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_library import P, R
-from reference_curve import G1, G2, multiply
+from kernel_library import R
 from sampling import FULL
 
-FORWARDS, BACKWARDS = 0, 1
-MONTGOMERY = 1 << 256
 # Equal, opposite and repeated bases make buckets double and cancel; 0 is infinity.
 EXPONENTS = [1, 1, R - 1, 2, R - 2, 3, 1, R - 1, 5, 5, 7, 0]
 EDGE_SCALARS = [0, 1, 2, R - 1, R - 2, (R - 1) // 2, 2**127, 2**128 - 1, 2**253, 2**253 + 1, 0x8000, 3]
 # Window bits, bucket sets (0: no table), threads' order.
 SHAPES = [(2, 0, 0), (3, 1, 1), (5, 7, 0), (9, 3, 1), (11, 0, 0), (0, 0, 1)]
 
-ffi = cffi.FFI()
-ffi.cdef("""
-typedef struct { uint32_t count, first_list, window_bits, sets, order, multiplications, room; } t_msm_shape;
-int32_t t_cuda_digits(int32_t *digits, const uint8_t *values, uint32_t count, uint32_t window_bits);
-int32_t t_cuda_msm_g1(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
-int32_t t_cuda_msm_g2(uint8_t *out, const uint8_t *points, const uint8_t *values, const t_msm_shape *shape);
-""")
-
-
-def montgomery(value: int, modulus: int) -> bytes:
-    """A value as device memory holds it."""
-    return (value * MONTGOMERY % modulus).to_bytes(32, "little")
-
-
-class Group:
-    def __init__(self, name: str, generator: Any, width: int) -> None:
-        self.name, self.generator, self.width = name, generator, width
-        self.cache: dict[int, bytes] = {}
-
-    def point(self, exponent: int) -> bytes:
-        if exponent not in self.cache:
-            point = multiply(self.generator, exponent % R)
-            coordinates: list[Any] = [0] * (self.width // 32) if point is None else list(point)
-            flat = [c for value in coordinates for c in (value if isinstance(value, tuple) else (value,))]
-            self.cache[exponent] = b"".join(montgomery(c, P) for c in flat)
-        return self.cache[exponent]
-
-
-GROUPS = [Group("g1", G1, 64), Group("g2", G2, 128)]
 any_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
-
-
-def scalar_bytes(scalars: list[int]) -> bytes:
-    return b"".join(montgomery(s, R) for s in scalars)
 
 
 def sum_on_device(
@@ -62,32 +26,6 @@ def sum_on_device(
 ) -> bytes:
     [answer] = sums_on_device(hooks, group, exponents, [scalars], shape, first_list, 1)
     return answer
-
-
-def sums_on_device(
-    hooks: Any,
-    group: Group,
-    exponents: list[int],
-    rows: list[list[int]],
-    shape: tuple[int, int, int],
-    first_list: int,
-    room: int,
-) -> list[bytes]:
-    """Multiplications with the same bases, one for each row of scalars, in memory for `room` of them."""
-    out = ffi.new("uint8_t[]", group.width * len(rows))
-    points = b"".join(group.point(e) for e in exponents)
-    values = b"".join(scalar_bytes(scalars) for scalars in rows)
-    sizes = ffi.new("t_msm_shape *", (len(exponents), first_list, *shape, len(rows), room))
-    assert getattr(hooks, f"t_cuda_msm_{group.name}")(out, points, values, sizes) == 0
-    data = bytes(ffi.buffer(out))
-    return [data[i : i + group.width] for i in range(0, len(data), group.width)]
-
-
-def expected(group: Group, exponents: list[int], scalars: list[int], first_list: int) -> bytes:
-    """The hook turns the order of the second list's scalars around."""
-    count = len(scalars)
-    taken = scalars[:first_list] + [scalars[count - 1 - i] for i in range(count - first_list)]
-    return group.point(sum(e * s for e, s in zip(exponents, taken, strict=True)) % R)
 
 
 @settings(max_examples=60, deadline=None)
@@ -120,7 +58,7 @@ def test_msm__every_shape_and_edge_scalars__equals_py_ecc(
     cases = [(EDGE_SCALARS, 0), (EDGE_SCALARS, 5), ([1] * count, 5), ([R - 1] * count, 0), ([0] * count, 5)]
     for scalars, first_list in cases:
         answer = sum_on_device(hooks, group, EXPONENTS, scalars, shape, first_list)
-        assert answer == expected(group, EXPONENTS, scalars, first_list)
+        assert answer == expected_sum(group, EXPONENTS, scalars, first_list)
 
 
 @any_group
@@ -132,7 +70,7 @@ def test_msm__odd_counts__equals_py_ecc(hooks: Any, group: Group, count: int) ->
     scalars = [generator.randrange(R) for _ in range(count)]
     for shape in ((0, 0, FORWARDS), (6, 1, BACKWARDS)):
         answer = sum_on_device(hooks, group, exponents, scalars, shape, count // 3)
-        assert answer == expected(group, exponents, scalars, count // 3)
+        assert answer == expected_sum(group, exponents, scalars, count // 3)
 
 
 @pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
@@ -145,7 +83,7 @@ def test_msm__more_bases_than_a_tile_or_few_buckets__joins_the_pieces_of_long_on
     exponents = [1 + i % 7 for i in range(count)]
     scalars = [(1, 1, 1, R - 5, 2**200)[i % 5] for i in range(count)]
     answer = sum_on_device(hooks, group, exponents, scalars, (10, sets, order), first_list)
-    assert answer == expected(group, exponents, scalars, first_list)
+    assert answer == expected_sum(group, exponents, scalars, first_list)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +100,7 @@ def test_msm__several_at_once_with_edge_scalars__each_equals_py_ecc(
     rows = [EDGE_SCALARS, [0] * count, [R - 1] * count, EDGE_SCALARS[::-1], [1] * count]
     for some in (rows, rows[:2], rows[4:]):
         answers = sums_on_device(hooks, group, EXPONENTS, some, shape, 5, room)
-        assert answers == [expected(group, EXPONENTS, scalars, 5) for scalars in some]
+        assert answers == [expected_sum(group, EXPONENTS, scalars, 5) for scalars in some]
 
 
 @pytest.mark.parametrize("order", [FORWARDS, BACKWARDS])
@@ -172,4 +110,4 @@ def test_msm__several_at_once_over_tiles_and_long_buckets__each_equals_py_ecc(ho
     exponents = [1 + i % 7 for i in range(count)]
     rows = [[(1, 2**200)[i % 2] for i in range(count)], [3] * count]
     answers = sums_on_device(hooks, group, exponents, rows, (10, 0, order), count - 50, 4)
-    assert answers == [expected(group, exponents, scalars, count - 50) for scalars in rows]
+    assert answers == [expected_sum(group, exponents, scalars, count - 50) for scalars in rows]

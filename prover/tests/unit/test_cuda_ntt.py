@@ -5,13 +5,26 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import cffi
 import pytest
+from device_hooks import (
+    FORWARD,
+    FORWARD_TO_COSET,
+    INVERSE,
+    bit_reversed,
+    evaluate,
+    ffi,
+    from_memory,
+    interpolate,
+    memory,
+    require_transforms,
+    root,
+    sample,
+    shifted,
+    table,
+    transform,
+)
 from kernel_library import R
 
-ROOT_28 = 19103219067921713944291392827692070036145651957329286315305642004821462161904
-MONTGOMERY = 1 << 256
-INVERSE, FORWARD, FORWARD_TO_COSET = 0, 1, 2
 # Logarithm of the size; levels of the last pass and, at most, of the others (0: the plan's choice); order of threads.
 SHAPES = [
     (0, 0, 0, 0),
@@ -29,96 +42,11 @@ SHAPES = [
 ]
 any_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
-ffi = cffi.FFI()
-ffi.cdef("""
-typedef struct { uint32_t log2, last_levels, levels, order, transforms; } t_ntt_shape;
-int32_t t_cuda_ntt(uint8_t *values, const uint8_t *table, const t_ntt_shape *shape, uint32_t step);
-int32_t t_cuda_quotient(uint8_t *h, const uint8_t *values, const uint8_t *table, const uint8_t *scale,
-                        const t_ntt_shape *shape);
-""")
-
-
-def memory(values: list[int]) -> bytes:
-    """Values as device memory holds them."""
-    return b"".join((value * MONTGOMERY % R).to_bytes(32, "little") for value in values)
-
-
-def from_memory(data: bytes) -> list[int]:
-    back = pow(MONTGOMERY, -1, R)
-    return [int.from_bytes(data[i : i + 32], "little") * back % R for i in range(0, len(data), 32)]
-
-
-def root(log2: int) -> int:
-    return pow(ROOT_28, 1 << (28 - log2), R)
-
-
-def bit_reversed(values: list[int], log2: int) -> list[int]:
-    return [values[int(f"{i:0{log2}b}"[::-1], 2) if log2 else 0] for i in range(len(values))]
-
-
-def table(log2: int) -> list[int]:
-    psi = root(log2 + 1)
-    powers = [1]
-    for _ in range((1 << log2) - 1):
-        powers.append(powers[-1] * psi % R)
-    return bit_reversed(powers, log2)
-
-
-def evaluate(coefficients: list[int], omega: int) -> list[int]:
-    """Values on the powers of omega, in natural order: the textbook's recursion."""
-    if len(coefficients) == 1:
-        return coefficients
-    square = omega * omega % R
-    even, odd = evaluate(coefficients[::2], square), evaluate(coefficients[1::2], square)
-    power, terms = 1, []
-    for value in odd:
-        terms.append(power * value % R)
-        power = power * omega % R
-    low = [(u + v) % R for u, v in zip(even, terms, strict=True)]
-    return low + [(u - v) % R for u, v in zip(even, terms, strict=True)]
-
-
-def interpolate(values: list[int], omega: int) -> list[int]:
-    inverse = pow(len(values), -1, R)
-    return [value * inverse % R for value in evaluate(values, pow(omega, -1, R))]
-
-
-def shifted(coefficients: list[int], factor: int) -> list[int]:
-    """Coefficients of p(factor * X)."""
-    power, answer = 1, []
-    for c in coefficients:
-        answer.append(c * power % R)
-        power = power * factor % R
-    return answer
-
-
-def sample(log2: int) -> list[int]:
-    generator = random.Random(log2)
-    values = [generator.randrange(R) for _ in range(1 << log2)]
-    for place, value in enumerate([0, 1, R - 1]):
-        if place < len(values):
-            values[-1 - place] = value
-    return values
-
-
-def transform(hooks: Any, values: list[int], shape: tuple[int, int, int, int], step: int) -> list[int]:
-    buffer = ffi.new("uint8_t[]", memory(values))
-    sizes = ffi.new("t_ntt_shape *", (*shape, len(values) >> shape[0]))
-    assert hooks.t_cuda_ntt(buffer, memory(table(shape[0])), sizes, step) == 0
-    return from_memory(bytes(ffi.buffer(buffer))[: 32 * len(values)])
-
 
 @any_shape
 @pytest.mark.sampled(12, checked=6)
 def test_ntt__every_division_into_passes__equals_the_definition(hooks: Any, shape: tuple[int, int, int, int]) -> None:
-    log2 = shape[0]
-    omega, psi = root(log2), root(log2 + 1)
-    coefficients = sample(log2)
-    values = evaluate(coefficients, omega)
-    stored = bit_reversed(coefficients, log2)
-    assert transform(hooks, stored, shape, FORWARD) == values
-    assert transform(hooks, values, shape, INVERSE) == [(c << log2) % R for c in stored]
-    assert transform(hooks, stored, shape, FORWARD_TO_COSET) == evaluate(shifted(coefficients, psi), omega)
+    require_transforms(hooks, shape)
 
 
 @any_shape

@@ -30,6 +30,7 @@ from prover.settings import DeviceSettings, device_settings
 
 FAULTS = "GROTH16_CUDA_HOST_FAULTS"
 GPUS = "GROTH16_CUDA_HOST_DEVICES"
+TUNING = "GROTH16_CUDA_TUNING"
 BUDGET = 256 * 2**20
 
 
@@ -104,6 +105,7 @@ def test_gpus__found__are_all_opened_or_those_that_were_named(
         (FAULTS, "open=unavailable", "not_usable", "no code for the GPU"),
         (FAULTS, "open=lost", "not_usable", "fault"),
         (FAULTS, "open=out_of_memory", "not_usable", "memory"),
+        (TUNING, "window=24", "not_usable", "GROTH16_CUDA_TUNING: window=24 is out of range; it takes 2 to 23"),
     ],
 )
 def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
@@ -119,11 +121,17 @@ def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
     assert "--device auto or cpu" in caught.value.detail
 
 
-def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(cuda_host_library: Path) -> None:
+def test_gpu__of_an_index_that_is_not_there__is_refused_or_left_out(
+    cuda_host_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(SettingsInvalid, match=r"^--device cuda:5 .*there is no GPU 5"):
         opened(device_settings(device="cuda:5", cuda_library=cuda_host_library))
     with opened(device_settings(device="auto", cuda_devices="0,7", cuda_library=cuda_host_library)) as devices:
         assert [gpu.name for gpu in devices.gpus] == ["cuda:0"]
+    monkeypatch.setenv(GPUS, "2")
+    named = device_settings(device="cuda", cuda_devices="0,7", cuda_library=cuda_host_library)
+    with pytest.raises(SettingsInvalid, match=r"^--device cuda \(PROVER_DEVICE\), --cuda-devices 0,7 .* 2 were found"):
+        opened(named)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
 
 def refusal(settings: DeviceSettings, error: ProverError, cause: str) -> SettingsInvalid:
     """Say why ``cuda`` cannot be had and what to do about it; ``cause`` is no_library, no_gpu or not_usable."""
-    return SettingsInvalid(f"--device {settings.device} (PROVER_DEVICE): {error.detail}{_REMEDIES[cause]}")
+    named = f", --cuda-devices {settings.cuda_devices} (PROVER_CUDA_DEVICES)" if settings.cuda_devices else ""
+    return SettingsInvalid(f"--device {settings.device} (PROVER_DEVICE){named}: {error.detail}{_REMEDIES[cause]}")
 
 
 def count_gpus(library: Path) -> int:

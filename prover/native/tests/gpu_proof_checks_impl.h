@@ -1,0 +1,137 @@
+/* gpu_proof_checks_impl.h - proofs on a GPU, bit for bit the processor's; included by gpu_proof.c. */
+#ifndef G16_GPU_PROOF_CHECKS_IMPL_H
+#define G16_GPU_PROOF_CHECKS_IMPL_H
+
+/* Blinding values: the form, then the last byte of the first and of the second. */
+static const uint8_t BLINDINGS[][3] = {{G16_BLINDING_CLASSICAL, 0, 0},
+                                       {G16_BLINDING_CLASSICAL, 7, 5},
+                                       {G16_BLINDING_RERANDOMISED, 1, 0},
+                                       {G16_BLINDING_RERANDOMISED, 200, 199}};
+#define BLINDING_COUNT (sizeof BLINDINGS / sizeof *BLINDINGS)
+
+static void expect_proofs(const setting *s, uint8_t proofs[BLINDING_COUNT][G16_PROOF_BYTES]) {
+    const size_t size = g16_prove_scratch_bytes(s->engine, s->key);
+    uint8_t *scratch = take(size);
+    g16_error error;
+    for (size_t i = 0; i < BLINDING_COUNT; i++) {
+        uint8_t first[32] = {0}, second[32] = {0};
+        first[31] = BLINDINGS[i][1];
+        second[31] = BLINDINGS[i][2];
+        must("proof on the processor", g16_prove_with_blinding(s->engine, s->key, proofs[i], BLINDINGS[i][0], first, second,
+             s->inputs.data, s->count, scratch, size, NULL, &error), &error);
+    }
+    free(scratch);
+}
+
+static int same_proof(const setting *s, g16_device_key *key, size_t i, const uint8_t expected[G16_PROOF_BYTES]) {
+    const size_t size = g16_device_prove_scratch_bytes(s->engine, key);
+    uint8_t *scratch = take(size), first[32] = {0}, second[32] = {0}, proof[G16_PROOF_BYTES];
+    g16_error error;
+    first[31] = BLINDINGS[i][1];
+    second[31] = BLINDINGS[i][2];
+    const g16_status status = g16_device_prove_with_blinding(s->engine, key, proof, BLINDINGS[i][0], first, second,
+                                                             s->inputs.data, s->count, scratch, size, NULL, &error);
+    if (status != G16_OK) fprintf(stderr, "gpu_proof: %s\n", error.message);
+    free(scratch);
+    return status == G16_OK && !memcmp(proof, expected, sizeof proof);
+}
+
+typedef struct racer {
+    const setting *s;
+    g16_device_key *key;
+    uint8_t (*expected)[G16_PROOF_BYTES];
+    int ok;
+} racer;
+
+static void *race(void *argument) {
+    racer *r = argument;
+    r->ok = 1;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < BLINDING_COUNT; i++) r->ok &= same_proof(r->s, r->key, i, r->expected[i]);
+    }
+    return NULL;
+}
+
+/* Threads at once, with one of the keys after another. */
+static int race_all(const setting *s, g16_device_key *const *keys, uint32_t count, uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES],
+                    uint32_t threads) {
+    pthread_t started[MAX_THREADS];
+    racer racers[MAX_THREADS];
+    int ok = 1;
+    for (uint32_t i = 0; i < threads; i++) {
+        racers[i] = (racer){s, keys[i % count], expected, 0};
+        if (pthread_create(&started[i], NULL, race, &racers[i]) != 0) stop("threads", NULL);
+    }
+    for (uint32_t i = 0; i < threads; i++) {
+        pthread_join(started[i], NULL);
+        ok &= racers[i].ok;
+    }
+    return ok;
+}
+
+/* Given blinding of one form; the proof in the middle has inputs that break the circuit. */
+static int same_batch(const setting *s, g16_device_key *key, size_t size, g16_blinding form,
+                      uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
+    batch b = take_batch(s, key, size);
+    uint8_t *wrong = take(s->inputs.size);
+    const size_t bad = size / 2, begin = form == G16_BLINDING_CLASSICAL ? 0 : 2;
+    memset(wrong, 0, s->inputs.size);
+    memset(b.first, 0, 32 * size);
+    memset(b.second, 0, 32 * size);
+    for (size_t i = 0; i < size; i++) {
+        b.first[32 * i + 31] = BLINDINGS[begin + i % 2][1];
+        b.second[32 * i + 31] = BLINDINGS[begin + i % 2][2];
+    }
+    b.inputs[bad] = wrong;
+    const g16_status status =
+        g16_device_prove_many_with_blinding(s->engine, key, b.proofs, b.statuses, form, b.first, b.second, b.inputs, s->count, size,
+                                            b.scratch, b.scratch_size, NULL, NULL);
+    int ok = status == G16_OK && b.statuses[bad] != G16_OK;
+    for (size_t i = 0; i < size; i++) {
+        if (i == bad) continue;
+        ok &= b.statuses[i] == G16_OK && !memcmp(b.proofs + i * G16_PROOF_BYTES, expected[begin + i % 2], G16_PROOF_BYTES);
+    }
+    free(wrong);
+    release_batch(&b);
+    return ok;
+}
+
+static void check_batches(const setting *s, const g16_device *device, g16_device_key *key,
+                          uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES]) {
+    const size_t limit = g16_device_batch_limit(device, s->key), sizes[] = {2, 3, limit};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i] < 2 || sizes[i] > limit) continue;
+        report(s, "batch, classical blinding", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_CLASSICAL, expected));
+        report(s, "batch, re-randomised", (uint32_t)sizes[i], same_batch(s, key, sizes[i], G16_BLINDING_RERANDOMISED, expected));
+    }
+}
+
+static void check(const setting *s, uint32_t threads) {
+    uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES];
+    expect_proofs(s, expected);
+    for (int tables = 1; tables >= 0; tables--) {
+        g16_device *device = open_device(s, 0);
+        if (!tables) {
+            /* Room for a key without tables, a proof of each thread and the sum over B in G1 that it may take besides, without waiting. */
+            const uint64_t bytes = g16_device_key_bytes(device, s->key) + 2 * threads * g16_device_proof_bytes(device, s->key);
+            g16_device_close(device);
+            device = open_device(s, bytes);
+        }
+        g16_device_key *key = load_key(s, device);
+        char detail[64];
+        g16_device_witness witness;
+        g16_device_key_witness(key, &witness);
+        report(s, witness.on_device ? "chains of the witness on the device" : "witness on the processor", witness.chains, 1);
+        for (size_t i = 0; i < BLINDING_COUNT; i++) {
+            snprintf(detail, sizeof detail, "blinding %zu, %s", i, tables ? "whole budget" : "small budget");
+            report(s, detail, 1, same_proof(s, key, i, expected[i]));
+        }
+        snprintf(detail, sizeof detail, "threads at once, %s", tables ? "whole budget" : "small budget");
+        report(s, detail, threads, race_all(s, &key, 1, expected, threads));
+        check_batches(s, device, key, expected);
+        g16_device_key_destroy(key);
+        g16_device_close(device);
+    }
+}
+
+#endif
