@@ -1,43 +1,87 @@
 #!/usr/bin/env bash
-# What needs a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|all
-#   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda
+# What needs a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|peer|all [--again]
+#   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda;
+#             `kernel` is the part of it that needs a C compiler alone: gpu_proof
 #   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py says which and how large); needs Python with the
 #             prover (make native), and no GPU, but makes large keys and their folding on one where it is. What is there already is not
 #             made again. All keys found there are used
 #   test      the GPU against the host: kernels, whole proofs, setup and folding; JSON lines in prover/build/cuda/results/test*.jsonl
 #   sanitize  the small half of it under compute-sanitizer: memcheck, racecheck, initcheck
-#   bench     rates and times, one JSON file each in prover/build/cuda/results; what is there already is not measured again
-#             (BENCH_AGAIN=1 does), so that a run that was cut short goes on
-#   soak      10,000 proofs in a row (SOAK_PROOFS=), each verified
-# A stage fails when one of its checks does. Order at a new machine: build keys test bench sanitize soak.
-# GPU_LIBRARY= names another library for whole proofs, as libgroth16_cuda_host.so, with which these run without a GPU.
+#   bench     rates and times, one JSON file each in prover/build/cuda/results; with Python and the prover also those of its server
+#   soak      10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
+#   peer      multiplications and transforms beside another program (PEER=) with the same numbers; gpu_peer.py says what that must do
+# A stage fails when one of its checks does. What passed, or was measured, with the same library is not run again (--again does), so
+# that a stage that was cut short goes on: see gpu_pieces.bash. Order at a new machine: build keys test bench sanitize soak.
+# GPU_LIBRARY= names another library for whole proofs, as libgroth16_cuda_host.so, with which these run without a GPU; GPU_BUILD=
+# another folder than prover/build/cuda.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=prover/bench/gpu_pieces.bash
+. prover/bench/gpu_pieces.bash
 
 native=prover/native
-build=prover/build/cuda
+build=${GPU_BUILD:-prover/build/cuda}
 results=$build/results
 keys=$build/keys
 nvcc=${NVCC:-nvcc}
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
+python=.venv/bin/python
 LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the processor's
 GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
+SOAK_PIECE=1000     # proofs
+PEER_ROUNDS=3
 
-# The kernel as an archive, with the compiler alone.
-build_kernel() {
-    local options=(cc -std=gnu11 -O3 -DNDEBUG -fPIC -I "$native/include" -I "$native/src" -I shared/native -c) source
+# compile <file> <command...>: runs a compiler unless it made the file by these words from these sources.
+compile() {
+    local file=$1 digest
+    shift
+    digest=$({
+        echo "$@"
+        cat "$native"/{cuda,include,src,tests}/*.* prover/bench/gpu_bench* shared/native/*.h
+    } | sha256sum)
+    if [ -s "$file" ] && [ "$(cat "$file.digest" 2>/dev/null)" = "$digest" ]; then return; fi
+    rm -f "$file.digest"
+    if ! "$@" -o "$file" 2>"$file.log"; then
+        cat "$file.log" >&2
+        return 1
+    fi
+    echo "$digest" >"$file.digest"
+}
+
+wait_for() {
+    local job failed=0
+    for job in "$@"; do wait "$job" || failed=1; done
+    return $failed
+}
+
+# The kernel and gpu_proof, with the compiler alone. Backends and their options are those of prover/CMakeLists.txt, which a test compares.
+stage_kernel() {
+    local options=(cc -std=gnu11 -fPIC -I "$native/include" -I "$native/src" -I shared/native) level objects=() jobs=() source name
+    read -ra level <<<"${GPU_KERNEL_OPTIONS:--O3 -DNDEBUG}"
+    options+=("${level[@]}")
     mkdir -p "$build/kernel"
-    for source in "$native"/src/*.c; do
-        if [ "${source##*/}" != backend.c ]; then "${options[@]}" -o "$build/kernel/$(basename "$source" .c).o" "$source"; fi
-    done
-    "${options[@]}" -DG16_COMPILE_PORTABLE -o "$build/kernel/backend_portable.o" "$native/src/backend.c"
+    # backend <name> <options...>: minutes of one processor each.
+    backend() {
+        objects+=("$build/kernel/backend_$1.o")
+        compile "$build/kernel/backend_$1.o" "${options[@]}" "${@:2}" "-DG16_COMPILE_${1^^}" -c "$native/src/backend.c" &
+        jobs+=($!)
+    }
+    backend portable
     if [ "$(uname -m)" = x86_64 ]; then
         local lanes=(-mavx512f -mavx512dq -mavx512vl -mbmi2 -madx)
-        "${options[@]}" -DG16_COMPILE_ADX -o "$build/kernel/backend_adx.o" "$native/src/backend.c"
-        "${options[@]}" "${lanes[@]}" -DG16_COMPILE_AVX512 -o "$build/kernel/backend_avx512.o" "$native/src/backend.c"
-        "${options[@]}" "${lanes[@]}" -mavx512ifma -DG16_COMPILE_IFMA -o "$build/kernel/backend_ifma.o" "$native/src/backend.c"
+        backend adx
+        backend avx2 -mavx2 -mfma -mbmi2 -madx -frounding-math
+        backend avx512 "${lanes[@]}"
+        backend ifma "${lanes[@]}" -mavx512ifma
     fi
-    cc -O2 -Wall -Wextra -I "$native/include" -o "$build/gpu_proof" "$native/tests/gpu_proof.c" "$build"/kernel/*.o -lpthread -ldl
+    for source in "$native"/src/*.c; do
+        name=$(basename "$source" .c)
+        if [ "$name" = backend ]; then continue; fi
+        objects+=("$build/kernel/$name.o")
+        compile "$build/kernel/$name.o" "${options[@]}" -c "$source"
+    done
+    wait_for "${jobs[@]}"
+    cc -O2 -Wall -Wextra -I "$native/include" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${objects[@]}" -lpthread -ldl
 }
 
 stage_build() {
@@ -45,107 +89,119 @@ stage_build() {
         echo "gpu.sh: no CUDA compiler; put nvcc (12.0 or later) on the PATH or name it in NVCC" >&2
         return 1
     }
-    local options=(-O3 -std=c++17 -I "$native/cuda" -I "$native/src" -I "$native/tests" -I shared/native) architecture
+    local options=(-O3 -std=c++17 -I "$native/cuda" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
     for architecture in ${GPU_ARCHITECTURES:-80 90}; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
     mkdir -p "$build" "$results"
     local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native/src" -I "$native/tests" -c)
-    "${host[@]}" -o "$build/testing_cuda_runs.o" "$native/tests/testing_cuda_runs.c"
-    "${host[@]}" -o "$build/gpu_check.o" "$native/tests/gpu_check.c"
+    compile "$build/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
+    compile "$build/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
     # The three take minutes of one processor each: G2 has large kernels.
-    "$nvcc" "${options[@]}" -c -o "$build/gpu_hooks.o" "$native/tests/gpu_hooks.cu" &
-    local hooks=$!
-    prover/scripts/native cuda-library "$PWD/$build/libgroth16_cuda.so" &
-    local made=$!
-    build_kernel
-    "$nvcc" "${options[@]}" -Xptxas -v -o "$build/gpu_bench" prover/bench/gpu_bench.cu 2>"$results/ptxas.log" || {
-        cat "$results/ptxas.log" >&2
-        return 1
-    }
-    wait "$hooks"
-    wait "$made"
+    compile "$build/gpu_hooks.o" "$nvcc" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
+    jobs+=($!)
+    prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
+    jobs+=($!)
+    compile "$build/gpu_bench" "$nvcc" "${options[@]}" -Xptxas -v prover/bench/gpu_bench.cu &
+    jobs+=($!)
+    stage_kernel
+    wait_for "${jobs[@]}"
+    cp "$build/gpu_bench.log" "$results/ptxas.log"
     "$nvcc" "${options[@]}" -o "$build/gpu_check" "$build/gpu_check.o" "$build/testing_cuda_runs.o" "$build/gpu_hooks.o"
     echo "built $build/libgroth16_cuda.so, $build/gpu_check, $build/gpu_proof and $build/gpu_bench"
 }
 
 stage_keys() {
-    .venv/bin/python prover/bench/gpu_keys.py --cuda-library "$library" "$keys" "$@"
+    "$python" prover/bench/gpu_keys.py --cuda-library "$library" "$keys" "$@"
 }
 
-# each_key <command> <arguments>: gpu_proof with every key, its inputs, and what follows "--".
+# each_key <command>: the command with every key and its inputs.
 each_key() {
-    local key command=$1
-    shift
+    local key
     compgen -G "$keys/*.key" >/dev/null || {
         echo "gpu.sh: there are no keys in $keys: make them with \`prover/bench/gpu.sh keys\`, here or on another machine" >&2
         return 1
     }
     for key in "$keys"/*.key; do
-        "$command" "$key" "${key%.key}.inputs" "$@"
+        "$1" "$key" "${key%.key}.inputs"
     done
 }
 
-check_proofs() {
-    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" check "$library" "$1" "$2"; fi
+# Whether a file has so many bytes at least.
+is_larger() {
+    [ "$(stat -L -c %s "$1")" -ge "$2" ]
 }
 
-check_tunings() {
-    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" tunings "$library" "$1" "$2"; fi
-}
-
-check_devices() {
-    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" devices "$library" "$1" "$2"; fi
-}
-
-check_keys() {
-    if [ "$(stat -c %s "$1")" -lt $LARGE_KEY ]; then "$build/gpu_proof" keys "$library" "$1" "$2"; fi
+test_proofs() {
+    if is_larger "$1" $LARGE_KEY; then return; fi
+    local name
+    name=$(basename "$1" .key)
+    piece "test_proofs_$name.jsonl" "$build/gpu_proof" check "$library" "$1" "$2"
+    # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
+    piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
+    piece "test_tunings_$name.jsonl" "$build/gpu_proof" tunings "$library" "$1" "$2"
+    piece "test_devices_$name.jsonl" "$build/gpu_proof" devices "$library" "$1" "$2"
+    piece "test_keys_$name.jsonl" "$build/gpu_proof" keys "$library" "$1" "$2"
 }
 
 stage_test() {
-    mkdir -p "$results"
-    if [ -z "${GPU_LIBRARY:-}" ]; then "$build/gpu_check" | tee "$results/test.jsonl"; fi
-    each_key check_proofs | tee "$results/test_proofs.jsonl"
-    # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
-    GROTH16_CUDA_WITNESS=device each_key check_proofs | tee "$results/test_proofs_witness.jsonl"
-    each_key check_tunings | tee "$results/test_tunings.jsonl"
-    each_key check_devices | tee "$results/test_devices.jsonl"
-    each_key check_keys | tee "$results/test_keys.jsonl"
+    if [ -z "${GPU_LIBRARY:-}" ]; then piece test.jsonl "$build/gpu_check"; fi
+    each_key test_proofs
+    end_pieces
 }
 
 stage_sanitize() {
     local tool command
     for tool in memcheck racecheck initcheck; do
-        compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/gpu_check" small | tee "$results/$tool.log"
+        local checked=(compute-sanitizer --tool "$tool" --error-exitcode 1)
+        piece "sanitize_${tool}_kernels.log" "${checked[@]}" "$build/gpu_check" small
         for command in check keys; do
-            compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs" |
-                tee "$results/${tool}_$command.log"
+            piece "sanitize_${tool}_$command.log" \
+                "${checked[@]}" "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs"
         done
     done
+    end_pieces
 }
 
 stage_soak() {
-    "$build/gpu_proof" soak "$library" "$keys/inclusion_32_4.key" "$keys/inclusion_32_4.inputs" "${SOAK_PROOFS:-10000}" |
-        tee "$results/soak.jsonl"
+    local left=${SOAK_PROOFS:-10000} key=${SOAK_KEY:-$keys/inclusion_32_4.key} number=0 made=0 proofs file verified
+    while [ "$left" -gt 0 ]; do
+        number=$((number + 1))
+        proofs=$((left < SOAK_PIECE ? left : SOAK_PIECE))
+        left=$((left - proofs))
+        file=soak_$(printf %02d $number).jsonl
+        piece "$file" "$build/gpu_proof" soak "$library" "$key" "${key%.key}.inputs" "$proofs"
+        verified=$(sed -n 's/.*"count": \([0-9]*\), "ok": true.*/\1/p' "$results/$file")
+        made=$((made + ${verified:-0}))
+    done
+    end_pieces
+    echo "{\"check\": \"soak\", \"key\": \"$(basename "$key")\", \"pieces\": $number, \"verified\": $made, \"ok\": true}" |
+        tee "$results/soak.json"
 }
 
 # measure <name of the result> <command...>
 measure() {
-    local file=$results/$1.json
-    shift
-    if [ -s "$file" ] && [ -z "${BENCH_AGAIN:-}" ]; then return; fi
-    "$@" >"$file.new"
-    mv "$file.new" "$file"
-    cat "$file"
+    piece "$1.json" "${@:2}"
 }
 
 measure_proofs() {
-    measure "proof_$(basename "$1" .key)" "$build/gpu_proof" bench "$library" "$1" "$2"
-    measure "gpu_prove_tput_$(basename "$1" .key)" "$build/gpu_proof" rate "$library" "$1" "$2"
+    local name
+    name=$(basename "$1" .key)
+    measure "proof_$name" "$build/gpu_proof" bench "$library" "$1" "$2"
+    measure "gpu_prove_tput_$name" "$build/gpu_proof" rate "$library" "$1" "$2"
     # What graphs gain, and the times of stages, of which a graph shows only the whole. Large circuits have none.
-    if [ "$(stat -c %s "$1")" -lt $GRAPH_KEY ]; then
-        measure "gpu_prove_tput_launches_$(basename "$1" .key)" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"
+    if ! is_larger "$1" $GRAPH_KEY; then
+        measure "gpu_prove_tput_launches_$name" env GROTH16_CUDA_GRAPHS=never "$build/gpu_proof" rate "$library" "$1" "$2"
     fi
+}
+
+# A server, from the request to the proof in JSON.
+measure_service() {
+    local key=$keys/$1.key how
+    if [ ! -e "$key" ] || [ ! -e "$keys/$1.json" ]; then return; fi
+    for how in latency throughput; do
+        measure "gpu_service_${how}_$1" "$python" prover/bench/gpu_service.py --cuda-library "$library" "$how" "$key" "$keys/$1.json"
+    done
 }
 
 stage_bench() {
@@ -169,13 +225,47 @@ stage_bench() {
         measure gpu_witness_address-append_40_250 "$bench" witness 1000 40
     fi
     each_key measure_proofs
+    if [ -x "$python" ]; then
+        for name in append_32_500 address-append_40_250 inclusion_32_4; do measure_service "$name"; done
+    else
+        echo "gpu.sh: NOT measured: the server, for want of Python with the prover (make native)" >&2
+    fi
+    end_pieces
 }
 
-case "${1:-}" in
-    build | keys | test | sanitize | bench | soak) "stage_$1" "${@:2}" ;;
-    all) stage_build && stage_keys "${@:2}" && stage_test && stage_bench && stage_sanitize && stage_soak ;;
+# compare <group or transform> <log2>: numbers and times of ours, then those of the other program, in turn.
+compare() {
+    piece "peer_$1_$2.jsonl" "$python" prover/bench/gpu_peer.py --rounds "$PEER_ROUNDS" "$build/gpu_bench" "$PEER" "$1" "$2"
+}
+
+stage_peer() {
+    local log2
+    if [ -z "${PEER:-}" ]; then
+        echo "gpu.sh: SKIPPED, nothing was compared: name a program in PEER; prover/bench/gpu_peer.py says what it must do" >&2
+        return
+    fi
+    for log2 in 16 18 20 22; do compare msm_g1 "$log2"; done
+    for log2 in 16 18 20; do compare msm_g2 "$log2"; done
+    for log2 in 16 18 20 22 24; do compare ntt "$log2"; done
+    end_pieces
+}
+
+stage=${1:-}
+shift || true
+words=()
+for word in "$@"; do
+    if [ "$word" = --again ]; then export AGAIN=1; else words+=("$word"); fi
+done
+case "$stage" in
+    build | kernel | keys | test | sanitize | bench | soak | peer) "stage_$stage" "${words[@]}" ;;
+    # Each on its own: within a list of commands the shell would go on after a failure.
+    all)
+        prover/bench/gpu.sh build
+        prover/bench/gpu.sh keys "${words[@]}"
+        for stage in test bench sanitize soak; do prover/bench/gpu.sh "$stage"; done
+        ;;
     *)
-        echo "usage: gpu.sh build|keys [name...]|test|sanitize|bench|soak|all" >&2
+        echo "usage: gpu.sh build|kernel|keys [name...]|test|sanitize|bench|soak|peer|all [--again]" >&2
         exit 2
         ;;
 esac

@@ -1,10 +1,11 @@
 /* gpu_bench.cu - rates and times of the CUDA code on one GPU.
  *
- * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY]]]] prints one JSON object: the median of REPEATS timings by events after
+ * gpu_bench NAME [LOG2 [SETS [WINDOW_BITS [MANY [FOLDER]]]]] prints one JSON object: the median of REPEATS timings by events after
  * three that are thrown away, and the share of the bound that follows from the rate of wide multiply-adds, which each run
  * measures anew. Names: imad_wide_rate, mul_imad, madd_g1, madd_g2, msm_g1, msm_g2, ntt. WINDOW_BITS 0: the plan's choice.
- * MANY: multiplications at once. `witness CHAINS LEVELS`: the chains of a batch circuit, one for each
- * Merkle path.
+ * MANY: multiplications at once. host_ms: with scalars, or values, that come from the host's memory, and results that go there; bases
+ * and roots are on the GPU. FOLDER: an existing one, for the numbers and the result (gpu_peer.py). `witness CHAINS LEVELS`: the
+ * chains of a batch circuit, one for each Merkle path.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,8 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     values[i].v[LIMBS - 1] &= 0x0fffffff;
 }
 
+#include "gpu_bench_numbers.h"
+
 #define MADD_STEPS 512
 #define MADD_BASES 4096
 
@@ -174,7 +177,7 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
     }                                                                                                           \
     /* `many` multiplications with the same bases. */                                                           \
     static void group##_msm_times(uint32_t count, uint32_t sets, uint32_t window_bits, uint32_t many,           \
-                                  double products, const uint64_t *generator) {                                 \
+                                  double products, const uint64_t *generator, const char *folder) {             \
         const device_msm_plan plan = device_msm_plan_batch(                                                     \
             window_bits ? device_msm_plan_of(count, window_bits, sets, NULL)                                    \
                         : device_msm_plan_for(count, sets, NULL), many, NULL);                                  \
@@ -206,30 +209,55 @@ __global__ void random_values_kernel(fr *values, uint32_t count) {
             msm_recode_run(&queue, &recode);                                                                    \
             group##_msm_run(&queue, &sort, bases, &memory);                                                     \
         });                                                                                                     \
+        const size_t bytes = (size_t)many * count * sizeof *values;                                             \
+        group##_xyzz *sums = (group##_xyzz *)take(many * sizeof *sums);                                         \
+        fr *from = (fr *)take(bytes);                                                                           \
+        device_read_later(&queue, from, values, bytes);                                                         \
+        const double host = median_ms([&] {                                                                     \
+            device_write(&queue, values, from, bytes);                                                          \
+            msm_recode_run(&queue, &recode);                                                                    \
+            group##_msm_run(&queue, &sort, bases, &memory);                                                     \
+            device_read_later(&queue, sums, memory.results, many * sizeof *sums);                               \
+        });                                                                                                     \
+        if (folder) group##_write_numbers(folder, bases, values, memory.results, count);                        \
+        free(from);                                                                                             \
+        free(sums);                                                                                             \
         const double bound = (double)device_msm_entries(&plan) * products * PRODUCT_STEPS / imad_wide_rate() * 1e3; \
         printf("{\"name\": \"gpu_msm_" #group "\", \"count\": %u, \"multiplications\": %u, \"window_bits\": %u, " \
-               "\"sets\": %u, \"ms\": %.4f, \"sort_ms\": %.4f, \"bound_ms\": %.4f, \"fraction\": %.3f}\n",      \
-               count, many, plan.window_bits, plan.sets, all, sorting, bound, bound / all);                     \
+               "\"sets\": %u, \"ms\": %.4f, \"sort_ms\": %.4f, \"host_ms\": %.4f, \"bound_ms\": %.4f, "         \
+               "\"fraction\": %.3f}\n",                                                                         \
+               count, many, plan.window_bits, plan.sets, all, sorting, host, bound, bound / all);               \
     }
 
 GROUP_BENCH(g1, 4)
 GROUP_BENCH(g2, 2)
 
-static void ntt_times(uint32_t log2) {
+static void ntt_times(uint32_t log2, const char *folder) {
     const uint32_t count = 1u << log2;
+    const size_t bytes = count * sizeof(fr);
     const ntt_plan plan = ntt_plan_for(log2, NULL);
     const ntt_ends ends = ntt_plain_ends();
-    fr *values = (fr *)device_allocate(&queue, (size_t)count * sizeof(fr));
-    fr *table = (fr *)device_allocate(&queue, (size_t)count * sizeof(fr)); /* times do not depend on what it holds */
+    fr *values = (fr *)device_allocate(&queue, bytes), *table = (fr *)device_allocate(&queue, bytes), *from = (fr *)take(bytes);
     stop_on_failure();
     random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(values, count);
-    random_values_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(table, count);
+    roots_kernel<<<(count + 127) / 128, 128, 0, queue.stream>>>(table, fr_of_words(FR_ROOT_28), log2);
+    device_read_later(&queue, from, values, bytes);
+    stop_on_failure();
     const double inverse = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, 0, &ends); });
     const double forward = median_ms([&] { ntt_run(&queue, values, table, &plan, 1, 1, &ends); });
+    fr *to = (fr *)take(bytes);
+    const double host = median_ms([&] {
+        device_write(&queue, values, from, bytes);
+        ntt_run(&queue, values, table, &plan, 1, 1, &ends);
+        device_read_later(&queue, to, values, bytes);
+    });
+    if (folder) ntt_write_numbers(folder, from, to, log2);
+    free(from);
+    free(to);
     const double bound = 0.5 * count * log2 * PRODUCT_STEPS / imad_wide_rate() * 1e3;
-    printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"bound_ms\": %.4f, "
-           "\"fraction\": %.3f}\n",
-           log2, plan.passes, inverse, forward, bound, 2 * bound / (inverse + forward));
+    printf("{\"name\": \"gpu_ntt_%u\", \"passes\": %u, \"inverse_ms\": %.4f, \"forward_ms\": %.4f, \"host_ms\": %.4f, "
+           "\"bound_ms\": %.4f, \"fraction\": %.3f}\n",
+           log2, plan.passes, inverse, forward, host, bound, 2 * bound / (inverse + forward));
 }
 
 #include "gpu_bench_witness.h"
@@ -243,6 +271,7 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     const uint32_t log2 = argc > 2 ? (uint32_t)atoi(argv[2]) : 20, sets = argc > 3 ? (uint32_t)atoi(argv[3]) : 0;
     const uint32_t window_bits = argc > 4 ? (uint32_t)atoi(argv[4]) : 0, many = argc > 5 ? (uint32_t)atoi(argv[5]) : 1;
+    const char *folder = argc > 6 ? argv[6] : NULL;
     device_note(&queue, cudaStreamCreate(&queue.stream));
     stop_on_failure();
     if (!strcmp(name, "imad_wide_rate")) {
@@ -255,16 +284,16 @@ int main(int argc, char **argv) {
     } else if (!strcmp(name, "madd_g2")) {
         print_rate(name, g2_madd_rate(G2_GENERATOR), imad_wide_rate() / (28 * PRODUCT_STEPS));
     } else if (!strcmp(name, "msm_g1")) {
-        g1_msm_times(1u << log2, sets, window_bits, many, 10, G1_GENERATOR);
+        g1_msm_times(1u << log2, sets, window_bits, many, 10, G1_GENERATOR, folder);
     } else if (!strcmp(name, "msm_g2")) {
-        g2_msm_times(1u << log2, sets, window_bits, many, 28, G2_GENERATOR);
+        g2_msm_times(1u << log2, sets, window_bits, many, 28, G2_GENERATOR, folder);
     } else if (!strcmp(name, "ntt") && log2 <= 27) {
-        ntt_times(log2);
+        ntt_times(log2, folder);
     } else if (!strcmp(name, "witness") && argc > 3) {
         witness_times(log2, sets); /* chains, levels */
     } else {
         fprintf(stderr, "usage: gpu_bench imad_wide_rate|mul_imad|madd_g1|madd_g2|msm_g1|msm_g2|ntt "
-                        "[log2 [sets [window_bits [many]]]]\n"
+                        "[log2 [sets [window_bits [many [folder]]]]]\n"
                         "       gpu_bench witness chains levels\n");
         return 2;
     }

@@ -1,11 +1,11 @@
 """Keys and inputs for the stages of prover/bench/gpu.sh that make whole proofs.
 
-For each NAME, FOLDER/NAME.key by `prover setup` (a development key) and FOLDER/NAME.inputs: the public, then the secret
-inputs of a made-up request, 32 bytes each, big-endian. What is there already is not made again, so a run that was cut
-short goes on where it was. Names are tiny (from the test vectors) or circuit_height_size: inclusion_32_4, append_32_10,
-append_32_500, address-append_40_250. The last two have millions of rows: a GPU makes their points where the library
-finds one, and then their folded form too, in FOLDER/prepared. Without a GPU their setup takes minutes and gigabytes,
-and they are not folded, which would take hours.
+For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a made-up request, and
+FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. What is there already is not made
+again, so a run that was cut short goes on where it was. Names are tiny (from the test vectors, without a request) or
+circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of
+rows: a GPU makes their points where the library finds one, and then their folded form too, in FOLDER/prepared. Without
+a GPU their setup takes minutes and gigabytes, and they are not folded, which would take hours.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from prover.proving.request import read_envelope, read_task
 
 SMALL = ("tiny", "inclusion_32_4", "append_32_10")
 LARGE_BYTES = 10**9
+BY_PROCESSOR = ("--device=cpu",)
 VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
 
 
@@ -52,8 +53,19 @@ def has_gpu(library: Path) -> bool:
         return False
 
 
-def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...] = ("--device=cpu",)) -> None:
-    """A development key of our own and a made-up request."""
+def make_request(name: str, request: Path, inputs: Path) -> None:
+    """A made-up request, the same each time, and what it gives the circuit."""
+    kind, height, size = name.rsplit("_", 2)
+    count = "--compressed-accounts" if kind == "inclusion" else "--batch-size"
+    tree = "--address-tree-height" if kind == "address-append" else "--tree-height"
+    made_up = [OURS, "gen-test-params", "--circuit", kind, tree, height, count, size, "--seed", "gpu"]
+    body = subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout
+    write(inputs, read_task(body, read_envelope(body), None).assignment.inputs)
+    write(request, body)
+
+
+def make_key(name: str, key: Path, device: tuple[str, ...]) -> None:
+    """A development key of our own, with its verifying key beside it."""
     kind, height, size = name.rsplit("_", 2)
     of_setup = {
         "inclusion": ("--inclusion-tree-height", height, "--inclusion-compressed-accounts", size),
@@ -61,11 +73,6 @@ def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...] = (
         "update": ("--update-tree-height", height, "--update-batch-size", size),
         "address-append": ("--address-append-tree-height", height, "--address-append-batch-size", size),
     }[kind]
-    count = "--compressed-accounts" if kind == "inclusion" else "--batch-size"
-    tree = "--address-tree-height" if kind == "address-append" else "--tree-height"
-    made_up = [OURS, "gen-test-params", "--circuit", kind, tree, height, count, size, "--seed", "gpu"]
-    body = subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout
-    write(inputs, read_task(body, read_envelope(body), None).assignment.inputs)
     outputs = ("--force", "--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
     subprocess.run(
         [OURS, "setup", *device, "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL
@@ -73,17 +80,20 @@ def make_circuit(name: str, key: Path, inputs: Path, device: tuple[str, ...] = (
 
 
 def make(name: str, folder: Path, device: tuple[str, ...]) -> Path:
-    """Make a key and its inputs unless they are there."""
-    key, inputs = (folder / f"{name}.{kind}" for kind in ("key", "inputs"))
-    if key.exists() and inputs.exists():
+    """Make a key, its request and its inputs unless they are there."""
+    key, request, inputs = (folder / f"{name}.{kind}" for kind in ("key", "json", "inputs"))
+    if name == "tiny":
+        if not (key.exists() and inputs.exists()):
+            make_tiny(key, inputs)
+        return key
+    if not (request.exists() and inputs.exists()):
+        make_request(name, request, inputs)
+    if key.exists():
         print(f"{key} is there", file=sys.stderr)
         return key
     print(f"making {key}", file=sys.stderr)
     started = time.monotonic()
-    if name == "tiny":
-        make_tiny(key, inputs)
-    else:
-        make_circuit(name, key, inputs, device)
+    make_key(name, key, device)
     print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
     return key
 
@@ -104,7 +114,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    device: tuple[str, ...] = ("--device=cpu",)
+    device: tuple[str, ...] = BY_PROCESSOR
     if with_gpu := has_gpu(arguments.cuda_library):
         device = ("--device=auto", f"--cuda-library={arguments.cuda_library}")
     for name in arguments.names:

@@ -1,0 +1,191 @@
+"""A prover on a GPU as a client sees it: from a request's JSON over HTTP to the proof's JSON, with witness and check.
+
+Starts `prover start --device cuda` over one KEY and sends REQUEST (KEY with the ending .json) again and again, never in
+the same bytes, so that no proof is shared. `latency`: one client, one request after another. `throughput`: as many
+clients at once as fill two launches of a small circuit, or --clients. Prints one JSON object; times in milliseconds,
+`ms` is the median; `witness_ms` is processor time of a proof. Exit status 1 when a request was refused, when a proof
+was not made by a GPU, or when the last one does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import http.client
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench_server import OURS, START_DEADLINE_S, ServerProcess, running
+from compare_service import REQUEST_DEADLINE_S, one_round
+from prometheus_client.parser import text_string_to_metric_families
+
+from prover.keys.prepared import FOLDER, SUFFIX
+from prover.proving.request import read_envelope, read_task
+from shared.circuit_id import CircuitId
+
+WARM_UPS = 3
+CLIENTS_OF_SMALL, CLIENTS_OF_BATCHES = 128, 4
+
+
+def bodies(request: bytes) -> Iterator[bytes]:
+    """The same request again and again, never in the same bytes."""
+    for number in itertools.count():
+        yield b'{"unknown":%d,' % number + request.lstrip()[1:]
+
+
+def circuit_of(request: bytes) -> CircuitId:
+    """The circuit that a request is for."""
+    return read_task(request, read_envelope(request), None).circuit
+
+
+def keys_folder(folder: Path, key: Path, circuit: CircuitId) -> Path:
+    """A folder in which a server finds the key, and its prepared forms, under the circuit's name."""
+    prepared = folder / FOLDER
+    prepared.mkdir()
+    (folder / circuit.key_file).symlink_to(key.resolve())
+    for form in (key.parent / FOLDER).glob(f"{key.name}.*{SUFFIX}"):
+        (prepared / (circuit.key_file + form.name.removeprefix(key.name))).symlink_to(form.resolve())
+    return folder
+
+
+@contextlib.contextmanager
+def serving(key: Path, circuit: CircuitId, library: Path, waiting: int) -> Iterator[ServerProcess]:
+    """A server with the key on its GPU."""
+    variables = {
+        "PROVER_KEYS__PREPARE": "false",
+        "PROVER_PROVING__MERKLE_DEADLINE_S": str(REQUEST_DEADLINE_S),
+        "PROVER_PROVING__BATCH_DEADLINE_S": str(REQUEST_DEADLINE_S),
+    }
+    words = ["--device", "cuda", "--cuda-library", str(library.resolve()), "--preload-circuits", circuit.name]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(
+            OURS, keys_folder(Path(folder), key, circuit), *words, "--waiting-limit", str(waiting), variables=variables
+        ) as server,
+    ):
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not server.is_ready():
+            if time.monotonic() > deadline:
+                sys.exit(f"{key} was not on the GPU after {START_DEADLINE_S:.0f} s")
+            time.sleep(0.1)
+        yield server
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> bytes:
+    """One answer; ends the program unless it is 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
+    with contextlib.closing(connection):
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        answer = response.read()
+    if response.status != http.HTTPStatus.OK:
+        sys.exit(f"{method} {path}: status {response.status}: {answer[:300]!r}")
+    return answer
+
+
+class Counters:
+    """What a server counted so far."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        text = ask(server.metrics_port, "GET", "/metrics").decode()
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        self._samples = [(sample.name, sample.labels, float(sample.value)) for sample in samples]
+
+    def total(self, name: str, **labels: str) -> float:
+        """The sum over all samples of a name with these labels."""
+        return sum(
+            value for own, with_labels, value in self._samples if own == name and labels.items() <= with_labels.items()
+        )
+
+    @property
+    def by_processor(self) -> float:
+        """Proofs that no GPU made."""
+        return self.total("prover_device_proofs_total", device="cpu")
+
+    @property
+    def by_gpus(self) -> float:
+        """Proofs that some GPU made."""
+        return self.total("prover_device_proofs_total") - self.by_processor
+
+
+def percentile_ms(ascending: list[float], percent: int) -> float:
+    """Nearest rank, seconds to milliseconds; 0 of nothing."""
+    return round(1e3 * ascending[min(len(ascending) - 1, len(ascending) * percent // 100)], 3) if ascending else 0.0
+
+
+def verifies(key: Path, request: bytes, proof: bytes) -> bool:
+    """Whether a proof holds for the request's public input, by the command for it."""
+    verifying = key.with_suffix(".vkey")
+    file = verifying if verifying.exists() else key
+    words = [OURS, "verify", "--key", str(file), "--public-input", json.loads(request)["publicInputHash"]]
+    answer = subprocess.run(words, input=proof, stdout=subprocess.DEVNULL, check=False)
+    return answer.returncode == 0
+
+
+def measure(
+    server: ServerProcess, source: Iterator[bytes], clients: int, proofs: int, seconds: float
+) -> dict[str, object]:
+    """Warm up, then let the clients send at least so many requests, for about so many seconds; rates and times."""
+    warming, latencies, refused = asyncio.run(one_round(server.port, clients, max(clients, WARM_UPS), source))
+    count = max(proofs, int(seconds * len(latencies) / warming))
+    before = Counters(server)
+    took, latencies, refused_later = asyncio.run(one_round(server.port, clients, count, source))
+    after = Counters(server)
+    made = after.by_gpus - before.by_gpus
+
+    def grown(name: str, **labels: str) -> float:
+        return after.total(name, **labels) - before.total(name, **labels)
+
+    latencies.sort()
+    return {
+        "clients": clients,
+        "proofs": len(latencies),
+        "refused": refused + refused_later,
+        "by_gpu": int(made),
+        "ms": percentile_ms(latencies, 50),
+        "p95_ms": percentile_ms(latencies, 95),
+        "witness_ms": round(1e3 * grown("prover_proof_stage_seconds_sum", stage="witness") / max(1.0, made), 3),
+        "proofs_per_launch": round(made / max(1.0, grown("prover_device_launch_proofs_count")), 2),
+        "proofs_per_second": round(len(latencies) / took, 2),
+    }
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("latency", "throughput"))
+    parser.add_argument(
+        "key", type=Path, metavar="KEY", help="a key file, with its prepared forms in `prepared` beside it"
+    )
+    parser.add_argument("request", type=Path, nargs="?", metavar="REQUEST", help="default: KEY with the ending .json")
+    parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
+    parser.add_argument("--clients", type=int, help="at once, of `throughput` (default 128, of batches 4)")
+    parser.add_argument("--proofs", type=int, default=20, help="to measure at least (default 20)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="to measure about, of `throughput` (default 10)")
+    options = parser.parse_args()
+    request = (options.request or options.key.with_suffix(".json")).read_bytes()
+    circuit = circuit_of(request)
+    source = bodies(request)
+    usual = CLIENTS_OF_BATCHES if circuit.kind.is_batch else CLIENTS_OF_SMALL
+    clients = 1 if options.what == "latency" else options.clients or usual
+    seconds = 0.0 if options.what == "latency" else options.seconds
+    with serving(options.key, circuit, options.cuda_library, 2 * clients) as server:
+        (gpu, *_) = json.loads(ask(server.port, "GET", "/version"))["device"]["gpus"]
+        found = measure(server, source, clients, options.proofs, seconds)
+        proof = ask(server.port, "POST", "/prove", next(source))
+        on_processor = Counters(server).by_processor
+    verified = verifies(options.key, request, proof)
+    header = {"name": f"gpu_service_{options.what}", "key": options.key.name, "device": gpu["model"]}
+    print(json.dumps({**header, "verified": verified, **found}))
+    return 0 if verified and not found["refused"] and not on_processor and found["by_gpu"] == found["proofs"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

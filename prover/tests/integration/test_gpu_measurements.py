@@ -1,0 +1,41 @@
+"""What measures a prover on a GPU gives no time of one that fails, and has the keys that it needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from golden_vectors import vector_named
+from gpu_measurements import measured, run
+
+
+def test_service__whose_gpu_fails__is_no_measurement(
+    reference_keys_dir: Path, cuda_host_library: Path, tmp_path: Path
+) -> None:
+    request = tmp_path / "request.json"
+    request.write_bytes(vector_named("prover/v2_inclusion_32_1").body)
+    key, fault = reference_keys_dir / "inclusion_32_1.key", {"GROTH16_CUDA_HOST_FAULTS": "prove=lost"}
+    status, result, said = measured(cuda_host_library, key, request, "latency", "--proofs", "1", **fault)
+    assert (status, result) == (1, None)
+    assert "status 503" in said
+    assert "GPU 0 failed" in said
+
+
+def test_keys__that_are_there__stay_and_what_is_missing_beside_them_is_made(
+    cuda_host_library: Path, tmp_path: Path
+) -> None:
+    def make() -> str:
+        answer = run("gpu_keys.py", "--cuda-library", cuda_host_library, tmp_path, "tiny", "inclusion_2_1")
+        assert answer.returncode == 0, answer.stderr
+        return answer.stderr
+
+    assert "making" in make()
+    key, request, inputs = (tmp_path / f"inclusion_2_1.{ending}" for ending in ("key", "json", "inputs"))
+    before = key.read_bytes(), request.read_bytes(), inputs.read_bytes()
+    assert json.loads(before[1])["circuitType"] == "inclusion"
+    assert int(json.loads(before[1])["publicInputHash"], 16) == int.from_bytes(before[2][:32], "big")
+    assert {"tiny.key", "tiny.inputs", "inclusion_2_1.vkey"} <= {path.name for path in tmp_path.iterdir()}
+    assert "inclusion_2_1.key is there" in make()
+    request.unlink()
+    make()
+    assert (key.read_bytes(), request.read_bytes(), inputs.read_bytes()) == before
