@@ -23,7 +23,9 @@ PATIENCE_S = 90
 def docker(*words: str, status: int | None = 0) -> subprocess.CompletedProcess[str]:
     """What the engine's client answers; ``status`` is what it must end with, None for anything."""
     answer = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=PATIENCE_S * 2)
-    assert status is None or answer.returncode == status, f"{words}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
+    assert status is None or answer.returncode == status, (
+        f"{words}: {answer.returncode}\n{answer.stdout}{answer.stderr}"
+    )
     return answer
 
 

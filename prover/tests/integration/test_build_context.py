@@ -19,14 +19,14 @@ def tracked_files() -> list[str]:
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES)
-def test_build_context__what_is_copied__is_there_but_for_tests_and_localnet(dockerfile: str) -> None:
-    files = tracked_files()
+def test_build_context__what_is_copied__is_there_but_for_what_no_image_is_made_of(dockerfile: str) -> None:
+    files, no_part = tracked_files(), re.compile(r"shared/localnet/|.*/(tests|docs)/|\w+/Dockerfile(\.\w+)?$")
     for stage in stages(WORKSPACE / dockerfile):
         for source in copied_into(stage):
             below = [name for name in files if name == source or name.startswith(f"{source}/")]
             assert any(map(in_context, below)), source
             left_out = [name for name in below if not in_context(name)]
-            assert all(re.match(r"shared/localnet/|.*/tests/", name) for name in left_out), left_out
+            assert all(map(no_part.match, left_out)), left_out
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES)

@@ -34,11 +34,12 @@ async def test_shutdown__asked_twice__keeps_both_reasons() -> None:
 
 
 @pytest.mark.parametrize(("prepare", "status"), [("end_by_sigterm()", 128 + signal.SIGTERM), ("pass", 0)])
-def test_end_by_sigterm__in_the_first_process_of_a_container__has_the_effect_it_lacks(prepare: str, status: int) -> None:
+def test_end_by_sigterm__in_the_first_process__has_the_effect_it_lacks(prepare: str, status: int) -> None:
     if subprocess.run([*FIRST_PROCESS, "true"], capture_output=True).returncode != 0:
         pytest.skip("unshare may not make namespaces here")
     # Without it the signal has no effect, and the line on standard input ends the process.
-    code = f"import os, sys; from shared.shutdown import *; {prepare}; print(os.getpid(), flush=True); sys.stdin.readline()"
+    wait = "print(os.getpid(), flush=True); sys.stdin.readline()"
+    code = f"import os, sys; from shared.shutdown import end_by_sigterm; {prepare}; {wait}"
     with subprocess.Popen(
         [*FIRST_PROCESS, sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as unshare:
