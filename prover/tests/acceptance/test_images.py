@@ -118,7 +118,7 @@ def prove(container: Container) -> dict[str, Any]:
     address = docker("port", container.identity, "3001/tcp").stdout.split()[0]
     connection = http.client.HTTPConnection(address, timeout=PATIENCE_S)
     with contextlib.closing(connection):
-        connection.request("POST", "/prove", vector_named("v2_inclusion_32_1").body)
+        connection.request("POST", "/prove", vector_named("prover/v2_inclusion_32_1").body)
         answer: dict[str, Any] = json.load(connection.getresponse())
         return answer
 
