@@ -89,7 +89,7 @@ lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE
 
 ##@ Check
 
-.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-gpu sanitize fuzz
+.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-images test-gpu sanitize fuzz
 test: native-tests reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
 	@shared/scripts/run-tests gate
 
@@ -112,6 +112,9 @@ test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service
 
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
+
+test-images: native-tests reference-fixtures images ## Build the container images and run them, confined: health, a proof, stops (Docker)
+	@T=prover/tests/acceptance/test_images.py shared/scripts/run-tests acceptance
 
 test-gpu: ## The CUDA code and a prover on a GPU against the processor (prover/bench/gpu.sh); skipped where there is no GPU
 	@prover/scripts/test-gpu

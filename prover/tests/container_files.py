@@ -64,6 +64,30 @@ def stages(dockerfile: Path) -> list[Stage]:
     return found
 
 
+def in_context(path: str) -> bool:
+    """Whether builds are sent a path, relative to the workspace.
+
+    The last line of .dockerignore that names it, or a folder that it is in, decides.
+    """
+    kept = True
+    for line in (WORKSPACE / ".dockerignore").read_text().splitlines():
+        if line and not line.startswith("#"):
+            pattern = re.escape(line.removeprefix("!")).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
+            if re.fullmatch(f"{pattern}(?:/.*)?", path):
+                kept = line.startswith("!")
+    return kept
+
+
+def copied_into(stage: Stage) -> list[str]:
+    """What a stage copies from the workspace: files, and folders without the slash."""
+    return [
+        source.rstrip("/")
+        for copied in stage.all("COPY")
+        if not copied.startswith("--from=")
+        for source in copied.split()[:-1]
+    ]
+
+
 def services(profile: str) -> dict[str, dict[str, Any]]:
     """The services of a profile in compose.yaml, anchors resolved."""
     everything = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())["services"]

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -20,8 +19,7 @@ from redis_server import free_port
 
 from prover.kernel.device import LIBRARY_NAME
 
-PLAIN = ("prover/Dockerfile", "forester/Dockerfile")
-DOCKERFILES = (*PLAIN, "prover/Dockerfile.cuda")
+DOCKERFILES = ("prover/Dockerfile", "prover/Dockerfile.cuda", "forester/Dockerfile")
 COMPILERS = ("gcc", "g++", "clang", "libc6-dev", "build-essential", "cmake", "ninja")
 
 
@@ -53,14 +51,6 @@ def test_dockerfile__final_stage__has_no_compiler_and_no_root(dockerfile: str) -
     assert not set(commands) & {"apt-get", "apt", "pip", *COMPILERS}
 
 
-@pytest.mark.parametrize("dockerfile", DOCKERFILES)
-def test_dockerfile__copied_paths__are_in_the_workspace(dockerfile: str) -> None:
-    for stage in stages(WORKSPACE / dockerfile):
-        for copied in stage.all("COPY"):
-            *sources, _ = copied.split()
-            assert sources[0].startswith("--from=") or all((WORKSPACE / source).exists() for source in sources)
-
-
 def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
     plain, last_plain = stages(WORKSPACE / "prover/Dockerfile")
     build, cuda, last = stages(WORKSPACE / "prover/Dockerfile.cuda")
@@ -81,8 +71,6 @@ def test_dockerfile__for_gpus__is_the_usual_image_and_the_library() -> None:
         "NVIDIA_VISIBLE_DEVICES": "all",
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
     }
-    ignored = [WORKSPACE / f"prover/{name}.dockerignore" for name in ("Dockerfile", "Dockerfile.cuda")]
-    assert ignored[0].read_text() == ignored[1].read_text()
 
 
 def test_compose__cuda__is_the_standalone_service_with_all_gpus() -> None:
@@ -101,6 +89,7 @@ def test_compose__cuda__is_the_standalone_service_with_all_gpus() -> None:
 @pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
 def test_compose__services__are_confined(profile: str) -> None:
     for name, service in services(profile).items():
+        assert service["init"], name
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -237,18 +226,3 @@ def prove(places: Mapping[str, str], *, wait: bool) -> dict[str, Any]:
         while wait and answer["status"] in ("queued", "processing"):
             answer = ask("GET", f"/prove/status?job_id={answer['job_id']}&wait=5")
         return answer
-
-
-@pytest.mark.parametrize("dockerfile", PLAIN)  # the other one begins with gigabytes of compiler
-def test_image__built_by_a_container_engine__runs_without_root(dockerfile: str) -> None:
-    engine = shutil.which("docker") or shutil.which("podman")
-    if engine is None or subprocess.run([engine, "info"], capture_output=True).returncode != 0:
-        pytest.skip("no container engine answers here: images are not built")
-    tag = f"zkc-test-{dockerfile.lower().replace('/', '-')}"
-    subprocess.run([engine, "build", "--file", dockerfile, "--tag", tag, "."], cwd=WORKSPACE, check=True)
-    confined = ["--rm", "--read-only", "--tmpfs=/tmp", "--cap-drop", "ALL"]
-    answer = subprocess.run([engine, "run", *confined, tag, "--help"], capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    for compiler in ("gcc", "cc", "clang"):
-        found = subprocess.run([engine, "run", *confined, "--entrypoint", "which", tag, compiler], capture_output=True)
-        assert found.returncode != 0, compiler

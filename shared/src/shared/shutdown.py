@@ -11,6 +11,16 @@ _log = get_logger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
+def end_by_sigterm() -> None:
+    """Let SIGTERM end this process with 143 until something better is installed.
+
+    That is its default effect, but the kernel spares the first process of a container all default effects: it would go
+    on until somebody kills it.
+    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+
+
 class StopReason(enum.Flag):
     """Why a process stops; several may hold."""
 

@@ -16,7 +16,7 @@ WORKSPACE = Path(__file__).resolve().parents[3]
 TOP_LEVEL = {
     *("prover", "forester", "shared", "keys-cache", "Makefile", "compose.yaml"),
     *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "pyproject.toml", "requirements.lock"),
-    *(".gitignore", ".ci", ".importlinter"),
+    *(".gitignore", ".dockerignore", ".ci", ".importlinter"),
 }
 TARGETS = {
     "Start": "help setup up down demo localnet reference-fixtures",

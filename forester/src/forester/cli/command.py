@@ -1,5 +1,6 @@
 """Commands that are imported when used, and whose failures become one masked line and an exit code."""
 
+import os
 import signal
 import sys
 import traceback
@@ -69,6 +70,10 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a ForesterError ends the process with its exit code, a surprise with 70 and a trace."""
+        if os.getpid() == 1:  # of a container
+            from shared.shutdown import end_by_sigterm
+
+            end_by_sigterm()
         try:
             return super().invoke(ctx)
         except ForesterError as error:

@@ -92,6 +92,10 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a ProverError ends the process with its exit code, Ctrl-C as shells expect."""
+        if os.getpid() == 1:  # of a container
+            from shared.shutdown import end_by_sigterm
+
+            end_by_sigterm()
         try:
             return super().invoke(ctx)
         except ProverError as error:
