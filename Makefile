@@ -127,8 +127,8 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-schedule bench-service bench-queue
-.PHONY: bench-forester soak
+.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-schedule bench-placement bench-service
+.PHONY: bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
@@ -150,6 +150,9 @@ bench-compare: native reference-fixtures reference-batch-keys ## All promises be
 
 bench-growth: native ## Time and memory of a proof by batch size and processors (minutes; OPTIONS=--help)
 	@$(PYTHON_BIN) prover/bench/growth.py $(OPTIONS)
+
+bench-placement: native reference-fixtures reference-batch-keys ## Huge pages, pinned threads, a process for each processor (ten minutes; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/placement.py $(OPTIONS)
 
 bench-schedule: native ## What a proof would take on up to 48 processors, by the times of its tasks (minutes; OPTIONS=--help)
 	@$(PYTHON_BIN) prover/bench/schedule.py $(OPTIONS)

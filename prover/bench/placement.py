@@ -1,12 +1,12 @@
 """Whether huge pages, threads pinned to processors or a process for each processor make proofs faster.
 
-One proof after the other: plain; huge (the C library asks for huge pages for all that it allocates, so for the working
-memory); source and source-huge (the key read from gnark's file into memory of the process, in place of a mapped file,
-which has no huge pages on most file systems); pinned (each thread of the kernel to a processor of its own). As many
-proofs at once as there are processors: together (one process whose threads share the proofs, as a server does) and apart
-(a process with one thread on each processor). Each way in processes of its own, in turn; needs transparent huge pages that are
-`madvise` or `always`. Prints medians of the processes' medians; a line of JSON with machine and commit is appended to
-a history. `make bench-placement`; ten minutes on an otherwise idle machine.
+One proof after the other: plain; huge (the C library asks for huge pages for all that it allocates, so for the
+working memory); source and source-huge (the key read from gnark's file into memory of the process, in place of a
+mapped file, which has no huge pages on most file systems); pinned (each thread of the kernel to a processor of its
+own). As many proofs at once as there are processors: together (one process whose threads share the proofs, as a
+server does) and apart (a process with one thread on each processor). Each way in processes of its own, in turn; needs
+transparent huge pages that are `madvise` or `always`. Prints medians of the processes' medians; a line of JSON with
+machine and commit is appended to a history. `make bench-placement`; ten minutes on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import compare_reference  # before the fixtures: shows the way to them
 import reference_batch_keys
@@ -95,6 +96,13 @@ def prove_here(way: str, key_path: Path, folder: Path, request: Path, proofs: in
             return {"wall": statistics.median(wall), "processor": processor, "rate": rate, "huge": huge_bytes()}
 
 
+def pipes(child: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
+    """What a child writes, and what it reads."""
+    if child.stdout is None or child.stdin is None:
+        raise ValueError("the program has no pipes")
+    return child.stdout, child.stdin
+
+
 def prove_apart(way: str, key: Path, folder: Path, request: Path, proofs: int) -> Numbers:
     """The same in a process of its own, or one on each processor; rates and huge pages are sums, the rest means."""
     environment = {**os.environ, "GLIBC_TUNABLES": f"glibc.malloc.hugetlb={int('huge' in WAYS[way])}"}
@@ -104,19 +112,15 @@ def prove_apart(way: str, key: Path, folder: Path, request: Path, proofs: int) -
         children = []
         for share in shares:
             pinned = ["taskset", "--cpu-list", ",".join(map(str, share)), *words]
-            child = subprocess.Popen(
-                pinned, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-            )
+            child = subprocess.Popen(pinned, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
             children.append(stack.enter_context(child))
         for child in children:
-            assert child.stdout is not None
-            child.stdout.readline()
-        answers: list[Numbers] = []
+            pipes(child)[0].readline()
         for child in children:
-            assert child.stdin is not None
-            child.stdin.write("\n")
-            child.stdin.flush()
-        answers = [json.loads(child.communicate()[0]) for child in children]
+            sink = pipes(child)[1]
+            sink.write("\n")
+            sink.flush()
+        answers: list[Numbers] = [json.loads(child.communicate()[0]) for child in children]
     joined = {part: sum(answer[part] for answer in answers) for part in ("rate", "huge")}
     return joined | {part: statistics.mean(answer[part] for answer in answers) for part in ("wall", "processor")}
 
