@@ -24,7 +24,7 @@ static void fp8_write_limbs(uint8_t *out, const fp8 *a) {
     memcpy(out, words, sizeof words);
 }
 
-/* out: a b, a^2 and a b + c d, each over R. */
+/* out: a b, a^2, a b + c d, and a b and c d at once, each over R. */
 T_HOOK(t_lanes, products) {
     fp8 operands[4], result;
     const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
@@ -37,6 +37,9 @@ T_HOOK(t_lanes, products) {
     fp8_write_limbs(out + bytes, &result);
     fp8_mul_sum(&result, &operands[0], &operands[1], &operands[2], &operands[3]);
     fp8_write_limbs(out + 2 * bytes, &result);
+    fp8_mul_two(&operands[0], &operands[0], &operands[1], &operands[2], &operands[2], &operands[3]);
+    fp8_write_limbs(out + 3 * bytes, &operands[0]);
+    fp8_write_limbs(out + 4 * bytes, &operands[2]);
     return 0;
 }
 
