@@ -15,7 +15,7 @@ def test_stages__without_a_gpu__test_soak_and_measure_the_library_of_software(
     script = GpuScript(tmp_path, cuda_host_library)
     script.run("kernel")
     script.run("keys", "tiny", "inclusion_2_1")
-    script.run("test")
+    script.run("test", GROTH16_CUDA_HOST_DEVICES="2")
     assert {check["ok"] for check in script.lines("test_*.jsonl")} == {True}
 
     soak = {"SOAK_PROOFS": "1100", "SOAK_KEY": str(script.keys / "tiny.key")}
