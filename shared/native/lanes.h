@@ -24,7 +24,10 @@
  *   lanes_spread(bits, from, otherwise)    the first words of `from` to these lanes, in their order
  *   lanes_rotate(a, n)                     lane i takes the word of lane (i + n) mod 8
  *   lanes_gather(base, places)             base[places]
- *   lanes_load_columns(columns, at, offset)  four columns of eight rows of four words, row i at at[i] + offset
+ *   lanes_part_odd(a)                      the lanes whose lowest bit is set
+ *   lanes_part_opposite_where(c, a)        -a where c says yes, a elsewhere
+ *   lanes_part_load_columns(columns, at, offset)  four columns of as many rows of four words as a part has lanes, row i at at[i] + offset
+ *   lanes_part_store_rows(at, columns)     the reverse for rows of eight words
  *   lanes_transpose(m)                     eight rows of eight words -> eight columns
  *   lanes_split_rows(columns, m)           vector i holds rows 2i and 2i + 1 of four words -> vector k holds word k of rows 0, 2, 1, 3,
  *                                          4, 6, 5, 7; lanes_join_rows reverses it

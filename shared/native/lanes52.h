@@ -314,34 +314,57 @@ LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 
 }
 
 #if LANES_PARTS > 1
-/* r[0] = a[0] b[0] / R and r[1] = a[1] b[1] / R: their rows take turns, too. r may alias operands. */
-LANES_INLINE void lanes52_mul_two(lanes_u64 *const r[2], const lanes_u64 *const a[2], const lanes_u64 *const b[2],
-                                  const lanes52_modulus *modulus) {
-    LANES_IN_REGION;
-    lanes_part sums[2 * LANES_PARTS][10];
-    _Pragma("GCC unroll 1") for (int j = 0; j < 2 * LANES_PARTS; j++) {
-        lanes52_factor factors[5];
-        lanes_part t[10];
+/* ---- two results at once, whose rows take turns, too ---- */
+
+/* r[0] and r[1] from the columns of their products, part by part. */
+LANES_INLINE void lanes52_reduce_two(lanes_u64 *const r[2], lanes_part columns[2 * LANES_PARTS][10], const lanes52_modulus *modulus) {
+    /* A copy: the compiler keeps of it in registers what it can. */
+    lanes_part t[2 * LANES_PARTS][10];
+    LANES52_UNROLL
+    for (int j = 0; j < 2 * LANES_PARTS; j++) {
         LANES52_UNROLL
-        for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[j / LANES_PARTS][k], j % LANES_PARTS));
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) t[k] = lanes_part_set(lanes52_start(1, k, modulus));
-        LANES52_UNROLL
-        for (int i = 0; i < 5; i++) {
-            const lanes52_factor factor = lanes52_factor_of(LANES_PART(b[j / LANES_PARTS][i], j % LANES_PARTS));
-            LANES52_UNROLL
-            for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[k], factor);
-        }
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) sums[j][k] = t[k];
+        for (int k = 0; k < 10; k++) t[j][k] = columns[j][k];
     }
     LANES52_UNROLL
     for (int i = 0; i < 5; i++) {
         LANES52_UNROLL
-        for (int j = 0; j < 2 * LANES_PARTS; j++) lanes52_finish_row(sums[j], i, modulus);
+        for (int j = 0; j < 2 * LANES_PARTS; j++) lanes52_finish_row(t[j], i, modulus);
     }
-    lanes52_finish_parts(r[0], sums);
-    lanes52_finish_parts(r[1], sums + LANES_PARTS);
+    lanes52_finish_parts(r[0], t);
+    lanes52_finish_parts(r[1], t + LANES_PARTS);
+}
+
+LANES_INLINE void lanes52_factors(lanes52_factor factors[5], const lanes_u64 limbs[5], int h) {
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(limbs[k], h));
+}
+
+/* columns += a b for one part; before the first of so many products, or after it where that is 0. */
+LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5], int products,
+                                      const lanes52_modulus *modulus) {
+    lanes52_factor factors[5];
+    lanes_part t[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = a[k];
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) t[k] = products ? lanes_part_set(lanes52_start(products, k, modulus)) : columns[k];
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        const lanes52_factor factor = b[i];
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[k], factor);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) columns[k] = t[k];
+}
+
+/* columns = a b for one part. */
+LANES_INLINE void lanes52_mul_part(lanes_part columns[10], const lanes_u64 a[5], const lanes_u64 b[5], int h,
+                                   const lanes52_modulus *modulus) {
+    lanes52_factor left[5], right[5];
+    lanes52_factors(left, a, h);
+    lanes52_factors(right, b, h);
+    lanes52_add_product(columns, left, right, 1, modulus);
 }
 #endif
 
@@ -412,33 +435,34 @@ LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_
     lanes52_mul_add(r, a, b, NULL, modulus);
 }
 
-/* Column by column, so that quotients overlap with products where rows do not take turns. */
+/* columns = a^2 for one part, column by column, so that quotients overlap with products where rows do not take turns. */
+LANES_INLINE void lanes52_sqr_part(lanes_part columns[10], const lanes_u64 a[5], int h, const lanes52_modulus *modulus) {
+    lanes52_factor factors[5];
+    lanes_part t[10], cross[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[k], h));
+    (void)h;
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        t[k] = lanes_part_set(lanes52_start(1, k, modulus));
+        cross[k] = lanes_part_set(0);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 9; k++) {
+        LANES52_UNROLL
+        for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
+        if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
+        if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
+        if (!LANES52_ROWS_IN_TURN && k < 5) lanes52_finish_row(t, k, modulus);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) columns[k] = t[k];
+}
+
 LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes52_modulus *modulus) {
     LANES_IN_REGION;
     lanes_part sums[LANES_PARTS][10];
-    LANES52_EACH_PART(h) {
-        lanes52_factor factors[5];
-        lanes_part t[10], cross[10];
-        LANES52_UNROLL
-        for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[k], h));
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) {
-            t[k] = lanes_part_set(lanes52_start(1, k, modulus));
-            cross[k] = lanes_part_set(0);
-        }
-        LANES52_UNROLL
-        for (int k = 0; k < 9; k++) {
-            LANES52_UNROLL
-            for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) {
-                lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
-            }
-            if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
-            if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
-            if (!LANES52_ROWS_IN_TURN && k < 5) lanes52_finish_row(t, k, modulus);
-        }
-        LANES52_UNROLL
-        for (int k = 0; k < 10; k++) sums[h][k] = t[k];
-    }
+    LANES52_EACH_PART(h) lanes52_sqr_part(sums[h], a, h, modulus);
     if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
     lanes52_finish_parts(r, sums);
 }

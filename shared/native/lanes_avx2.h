@@ -16,6 +16,8 @@ typedef struct lanes_choice {
     __m256i half[2];
 } lanes_choice;
 
+typedef __m256i lanes_part_choice;
+
 #define LANES_PARTS 2
 #define LANES_PART(x, h) ((x).half[h])
 
@@ -49,6 +51,19 @@ LANES_INLINE lanes_part lanes_part_right(lanes_part a, unsigned n) { return _mm2
 LANES_INLINE lanes_part lanes_part_right_signed(lanes_part a, unsigned n) {
     const uint64_t half = (uint64_t)1 << 63;
     return _mm256_sub_epi64(_mm256_srli_epi64(_mm256_xor_si256(a, lanes_part_set(half)), (int)n), lanes_part_set(half >> n));
+}
+LANES_INLINE lanes_part lanes_part_or(lanes_part a, lanes_part b) { return _mm256_or_si256(a, b); }
+LANES_INLINE lanes_part lanes_part_left(lanes_part a, unsigned n) { return _mm256_slli_epi64(a, (int)n); }
+LANES_INLINE lanes_part lanes_part_load(const void *at) { return _mm256_loadu_si256(at); }
+LANES_INLINE lanes_part_choice lanes_part_above(lanes_part a, lanes_part b) { return _mm256_cmpgt_epi64(a, b); }
+LANES_INLINE lanes_part_choice lanes_part_odd(lanes_part a) {
+    return _mm256_sub_epi64(_mm256_setzero_si256(), _mm256_and_si256(a, lanes_part_set(1)));
+}
+LANES_INLINE lanes_part lanes_part_sub_where(lanes_part_choice choice, lanes_part a, lanes_part b) {
+    return _mm256_sub_epi64(a, _mm256_and_si256(choice, b));
+}
+LANES_INLINE lanes_part lanes_part_opposite_where(lanes_part_choice choice, lanes_part a) {
+    return _mm256_sub_epi64(_mm256_xor_si256(a, choice), choice);
 }
 /* (a & b) | c */
 LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part c) { return _mm256_or_si256(_mm256_and_si256(a, b), c); }
@@ -193,10 +208,30 @@ LANES_INLINE void lanes_transpose_quarter(lanes_u64 columns[4], int half, __m256
     columns[3].half[half] = _mm256_permute2x128_si256(odd0, odd1, 0x31);
 }
 
-LANES_INLINE void lanes_load_columns(lanes_u64 columns[4], const void *const at[LANES], size_t offset) {
-    __m256i rows[LANES];
-    for (int i = 0; i < LANES; i++) rows[i] = _mm256_loadu_si256((const __m256i *)((const char *)at[i] + offset));
-    for (int h = 0; h < 2; h++) lanes_transpose_quarter(columns, h, rows[4 * h], rows[4 * h + 1], rows[4 * h + 2], rows[4 * h + 3]);
+/* Halves of rows are put together while they are read, which saves half of the shuffles. */
+LANES_INLINE void lanes_part_load_columns(lanes_part columns[4], const void *const at[LANES / LANES_PARTS], size_t offset) {
+    __m256i halves[4]; /* words 0 and 1 of rows 0 and 2, of rows 1 and 3; words 2 and 3 of the same */
+    for (int i = 0; i < 4; i++) {
+        const size_t place = offset + 16 * (size_t)(i / 2);
+        const __m128i low = _mm_loadu_si128((const void *)((const char *)at[i % 2] + place));
+        const __m128i high = _mm_loadu_si128((const void *)((const char *)at[i % 2 + 2] + place));
+        halves[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        columns[2 * i] = _mm256_unpacklo_epi64(halves[2 * i], halves[2 * i + 1]);
+        columns[2 * i + 1] = _mm256_unpackhi_epi64(halves[2 * i], halves[2 * i + 1]);
+    }
+}
+
+LANES_INLINE void lanes_part_store_rows(void *const at[LANES / LANES_PARTS], const lanes_part columns[8]) {
+    for (int side = 0; side < 2; side++) {
+        const lanes_part *words = columns + 4 * side;
+        const __m256i even0 = _mm256_unpacklo_epi64(words[0], words[1]), odd0 = _mm256_unpackhi_epi64(words[0], words[1]);
+        const __m256i even1 = _mm256_unpacklo_epi64(words[2], words[3]), odd1 = _mm256_unpackhi_epi64(words[2], words[3]);
+        const __m256i rows[4] = {_mm256_permute2x128_si256(even0, even1, 0x20), _mm256_permute2x128_si256(odd0, odd1, 0x20),
+                                 _mm256_permute2x128_si256(even0, even1, 0x31), _mm256_permute2x128_si256(odd0, odd1, 0x31)};
+        for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)at[i] + side, rows[i]);
+    }
 }
 
 LANES_INLINE void lanes_transpose(lanes_u64 m[8]) {

@@ -8,7 +8,7 @@
 
 typedef __m512i lanes_u64, lanes_part;
 typedef __m512d lanes_real;
-typedef __mmask8 lanes_choice;
+typedef __mmask8 lanes_choice, lanes_part_choice;
 
 #define LANES_PARTS 1
 #define LANES_PART(x, h) (x)
@@ -24,6 +24,15 @@ LANES_INLINE lanes_part lanes_part_sub(lanes_part a, lanes_part b) { return _mm5
 LANES_INLINE lanes_part lanes_part_and(lanes_part a, lanes_part b) { return _mm512_and_si512(a, b); }
 LANES_INLINE lanes_part lanes_part_right(lanes_part a, unsigned n) { return _mm512_srli_epi64(a, n); }
 LANES_INLINE lanes_part lanes_part_right_signed(lanes_part a, unsigned n) { return _mm512_srai_epi64(a, n); }
+LANES_INLINE lanes_part lanes_part_or(lanes_part a, lanes_part b) { return _mm512_or_si512(a, b); }
+LANES_INLINE lanes_part lanes_part_left(lanes_part a, unsigned n) { return _mm512_slli_epi64(a, n); }
+LANES_INLINE lanes_part lanes_part_load(const void *at) { return _mm512_loadu_si512(at); }
+LANES_INLINE lanes_part_choice lanes_part_above(lanes_part a, lanes_part b) { return _mm512_cmpgt_epi64_mask(a, b); }
+LANES_INLINE lanes_part_choice lanes_part_odd(lanes_part a) { return _mm512_test_epi64_mask(a, _mm512_set1_epi64(1)); }
+LANES_INLINE lanes_part lanes_part_sub_where(lanes_part_choice choice, lanes_part a, lanes_part b) { return _mm512_mask_sub_epi64(a, choice, a, b); }
+LANES_INLINE lanes_part lanes_part_opposite_where(lanes_part_choice choice, lanes_part a) {
+    return _mm512_mask_sub_epi64(a, choice, _mm512_setzero_si512(), a);
+}
 /* (a & b) | c */
 LANES_INLINE lanes_part lanes_part_and_or(lanes_part a, lanes_part b, lanes_part c) { return _mm512_ternarylogic_epi64(a, b, c, 0xea); }
 
@@ -85,7 +94,7 @@ LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) { return
 /* ---- rows and columns -------------------------------------------------------------------------- */
 
 /* Rows are read in halves, which saves a third of the shuffles. */
-LANES_INLINE void lanes_load_columns(lanes_u64 columns[4], const void *const at[LANES], size_t offset) {
+LANES_INLINE void lanes_part_load_columns(lanes_part columns[4], const void *const at[LANES], size_t offset) {
     __m512i rows[4]; /* rows 0 and 2, 1 and 3, 4 and 6, 5 and 7 */
     for (int i = 0; i < 4; i++) {
         const int row = i < 2 ? i : i + 2;
@@ -118,6 +127,13 @@ LANES_INLINE void lanes_transpose(lanes_u64 m[8]) {
         m[i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0x88);
         m[4 + i] = _mm512_shuffle_i64x2(b[i], b[4 + i], 0xdd);
     }
+}
+
+LANES_INLINE void lanes_part_store_rows(void *const at[LANES], const lanes_part columns[8]) {
+    __m512i rows[8];
+    for (int i = 0; i < 8; i++) rows[i] = columns[i];
+    lanes_transpose(rows);
+    for (int i = 0; i < 8; i++) _mm512_storeu_si512(at[i], rows[i]);
 }
 
 LANES_INLINE void lanes_split_rows(lanes_u64 columns[4], const lanes_u64 m[4]) {

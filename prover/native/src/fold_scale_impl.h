@@ -175,7 +175,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
         at[i] = &stored[i];
     }
     g1_msm_prepare(stored, FP8_LANES);
-    g1_lanes_load(&x[0][0], &y[0], at, 0);
+    fp8_load2(&x[0][0], &y[0], (const void *const *)at);
     int whole = fold_multiples(x[0], y);
     fp8_broadcast(&beta, &GLV_BETA_G1);
     for (int i = 0; i < FOLD_MULTIPLES; i++) fp8_mul(&x[1][i], &x[0][i], &beta);
@@ -224,7 +224,7 @@ static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_L
     g1_affine *out[FP8_LANES];
     for (int i = 0; i < FP8_LANES; i++) out[i] = &stored[i];
     fold_leave(&x[0][0], &y[0], &sum, &inverse);
-    g1_lanes_store(out, &x[0][0], &y[0]);
+    fp8_store2((void *const *)out, &x[0][0], &y[0]);
     for (int i = 0; i < FP8_LANES; i++) {
         g1_msm_leave(&points[i], &stored[i]);
         if (infinite >> i & 1) memset(&points[i], 0, sizeof points[i]);

@@ -32,6 +32,13 @@ FP8_INLINE void fp82_mul_fp(fp82 *r, const fp82 *a, const fp8 *b) {
     fp8_mul(&r->c1, &a->c1, b);
 }
 
+/* Components of products reach beyond 3p. */
+#if defined(LANES_IFMA)
+#define FP82_WIDE 1
+#else
+#define FP82_WIDE 0
+#endif
+
 #if defined(LANES_IFMA)
 
 /* The three products of Karatsuba's method: a0 b0, a1 b1, (a0 + a1)(b0 + b1). For wide a and b the first two are
@@ -53,6 +60,38 @@ static inline __attribute__((always_inline)) void fp82_mul(fp82 *r, const fp82 *
     fp8_sub(&r->c0, &low, &high);
     for (int i = 0; i < 5; i++) high.v[i] = lanes_add(high.v[i], low.v[i]);
     fp8_sub(&r->c1, &mid, &high);
+}
+
+#elif LANES_PARTS > 1
+
+/* r = a b: c0 = a0 b0 + a1 (10p - b1), c1 = a0 b1 + a1 b0, with a reduction each. Karatsuba's method takes a seventh fewer operations,
+ * but so much longer code that it loses to this where the processor reads it anew. b < 10p; for wide a and b < 6.1p the
+ * components are below 2.5p and 2.1p. */
+static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
+    enum { A0, A1, B0, B1, LESS_B1 };
+    static const uint8_t second_of[2] = {LESS_B1, B0}; /* what a1 is multiplied by */
+    lanes52_factor factors[LANES_PARTS][5][5];
+    lanes_part columns[FP8_TWO_PARTS][10];
+    LANES_IN_REGION;
+    LANES52_EACH_PART(h) {
+        lanes_part less[5];
+        lanes52_factors(factors[h][A0], a->c0.v, h);
+        lanes52_factors(factors[h][A1], a->c1.v, h);
+        lanes52_factors(factors[h][B0], b->c0.v, h);
+        lanes52_factors(factors[h][B1], b->c1.v, h);
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) less[k] = lanes_part_sub(lanes_part_set(fp8_lifted(10, k)), LANES_PART(b->c1.v[k], h));
+        lanes52_carry_part(less, 0);
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) factors[h][LESS_B1][k] = lanes52_factor_of(less[k]);
+    }
+    FP8_EACH_PART(j) {
+        const lanes52_factor(*const f)[5] = (const lanes52_factor(*)[5])factors[j % LANES_PARTS];
+        const int component = j / LANES_PARTS;
+        lanes52_add_product(columns[j], f[A0], f[B0 + component], 2, &FP8_MODULUS);
+        lanes52_add_product(columns[j], f[A1], f[second_of[component]], 0, &FP8_MODULUS);
+    }
+    fp8_reduce_two(&r->c0, &r->c1, columns);
 }
 
 #else

@@ -19,6 +19,7 @@ typedef struct fp8 {
 } fp8;
 
 #define FP8_LANES LANES
+#define FP8_PART_LANES (LANES / LANES_PARTS)
 #define FP8_MASK LANES52_MASK
 
 /* Products from floating point are long: inlined, they would not fit the processor's cache of decoded instructions. */
@@ -58,6 +59,24 @@ FP8_INLINE void fp8_set(fp8 *r, const uint64_t limbs[5]) {
 
 FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry(r->v); }
 
+/* Limb i of a multiple of p, not normalised: all but the last are higher by 2^57 and all but the first lower by 2^5, so that
+ * limbs stay positive when some of up to 2^56 are subtracted, and carries need no signs. */
+#define FP8_LIFT_CARRY 32
+LANES_INLINE uint64_t fp8_lifted(unsigned multiple, int i) {
+    return FP8_P[i] * multiple + (i < 4 ? (uint64_t)FP8_LIFT_CARRY << 52 : 0) - (i > 0 ? FP8_LIFT_CARRY : 0);
+}
+
+/* Carries limbs of which all but the last are positive. */
+FP8_INLINE void fp8_carry_lifted(fp8 *r) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part limbs[5];
+        LANES52_TAKE(limbs, r->v, h);
+        lanes52_carry_part(limbs, 0);
+        LANES52_PUT(r->v, limbs, h);
+    }
+}
+
 /* r = a * b / R, below p + a * b / R. */
 FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
 
@@ -66,17 +85,40 @@ FP8_INLINE void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b
 /* r = a^2 / R, bounded as fp8_mul. */
 FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
 
-/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, where doing them at once is faster. */
+/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, and two squares, where doing them at once is faster. */
 #if LANES_PARTS > 1
-FP8_PRODUCT fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+#define FP8_TWO_PARTS (2 * LANES_PARTS)
+#define FP8_EACH_PART(j) _Pragma("GCC unroll 1") for (int j = 0; j < FP8_TWO_PARTS; j++)
+
+/* r0 and r1 from the columns of products, those of r0 first. Out of line: all that is done at once ends in it. */
+FP8_PRODUCT fp8_reduce_two(fp8 *r0, fp8 *r1, lanes_part columns[FP8_TWO_PARTS][10]) {
     lanes_u64 *const results[2] = {r0->v, r1->v};
-    const lanes_u64 *const left[2] = {a0->v, a1->v}, *const right[2] = {b0->v, b1->v};
-    lanes52_mul_two(results, left, right, &FP8_MODULUS);
+    LANES_IN_REGION;
+    lanes52_reduce_two(results, columns, &FP8_MODULUS);
+}
+
+FP8_PRODUCT fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+    const fp8 *const a[2] = {a0, a1}, *const b[2] = {b0, b1};
+    lanes_part columns[FP8_TWO_PARTS][10];
+    FP8_EACH_PART(j) lanes52_mul_part(columns[j], a[j / LANES_PARTS]->v, b[j / LANES_PARTS]->v, j % LANES_PARTS, &FP8_MODULUS);
+    fp8_reduce_two(r0, r1, columns);
+}
+
+FP8_PRODUCT fp8_sqr_two(fp8 *r0, const fp8 *a0, fp8 *r1, const fp8 *a1) {
+    const fp8 *const a[2] = {a0, a1};
+    lanes_part columns[FP8_TWO_PARTS][10];
+    FP8_EACH_PART(j) lanes52_sqr_part(columns[j], a[j / LANES_PARTS]->v, j % LANES_PARTS, &FP8_MODULUS);
+    fp8_reduce_two(r0, r1, columns);
 }
 #else
 FP8_INLINE void fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
     fp8_mul(r0, a0, b0);
     fp8_mul(r1, a1, b1);
+}
+
+FP8_INLINE void fp8_sqr_two(fp8 *r0, const fp8 *a0, fp8 *r1, const fp8 *a1) {
+    fp8_sqr(r0, a0);
+    fp8_sqr(r1, a1);
 }
 #endif
 
@@ -88,19 +130,14 @@ FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const 
 
 /* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
 FP8_INLINE void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
-    for (int i = 0; i < 5; i++) {
-        r->v[i] = lanes_sub(lanes_add(a->v[i], fp8_limb(FP8_4P, i)), b->v[i]);
-    }
-    fp8_carry(r);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(4, i))), b->v[i]);
+    fp8_carry_lifted(r);
 }
 
 /* r = a - b + 8p, for b < 8p. */
 FP8_INLINE void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
-    for (int i = 0; i < 5; i++) {
-        const lanes_u64 four = fp8_limb(FP8_4P, i);
-        r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_add(four, four)), b->v[i]);
-    }
-    fp8_carry(r);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(8, i))), b->v[i]);
+    fp8_carry_lifted(r);
 }
 
 /* r = a + b; bounds add up. */
@@ -130,29 +167,54 @@ FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
 /* ---- memory ------------------------------------------------------------------- */
 
 /* Four packed limbs -> five limbs of 52 bits. */
+FP8_INLINE void fp8_unpack_part(lanes_part r[5], const lanes_part l[4]) {
+    const lanes_part mask = lanes_part_set(FP8_MASK);
+    r[0] = lanes_part_and(l[0], mask);
+    r[1] = lanes_part_and(lanes_part_or(lanes_part_right(l[0], 52), lanes_part_left(l[1], 12)), mask);
+    r[2] = lanes_part_and(lanes_part_or(lanes_part_right(l[1], 40), lanes_part_left(l[2], 24)), mask);
+    r[3] = lanes_part_and(lanes_part_or(lanes_part_right(l[2], 28), lanes_part_left(l[3], 36)), mask);
+    r[4] = lanes_part_right(l[3], 16);
+}
+
+FP8_INLINE void fp8_pack_part(lanes_part l[4], const lanes_part a[5]) {
+    l[0] = lanes_part_or(a[0], lanes_part_left(a[1], 52));
+    l[1] = lanes_part_or(lanes_part_right(a[1], 12), lanes_part_left(a[2], 40));
+    l[2] = lanes_part_or(lanes_part_right(a[2], 24), lanes_part_left(a[3], 28));
+    l[3] = lanes_part_or(lanes_part_right(a[3], 36), lanes_part_left(a[4], 16));
+}
+
 FP8_INLINE void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
-    const lanes_u64 mask = lanes_set(FP8_MASK);
-    r->v[0] = lanes_and(l[0], mask);
-    r->v[1] = lanes_and(lanes_or(lanes_right(l[0], 52), lanes_left(l[1], 12)), mask);
-    r->v[2] = lanes_and(lanes_or(lanes_right(l[1], 40), lanes_left(l[2], 24)), mask);
-    r->v[3] = lanes_and(lanes_or(lanes_right(l[2], 28), lanes_left(l[3], 36)), mask);
-    r->v[4] = lanes_right(l[3], 16);
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part packed[4], limbs[5];
+        for (int i = 0; i < 4; i++) packed[i] = LANES_PART(l[i], h);
+        fp8_unpack_part(limbs, packed);
+        LANES52_PUT(r->v, limbs, h);
+    }
 }
 
 FP8_INLINE void fp8_pack(lanes_u64 l[4], const fp8 *a) {
-    l[0] = lanes_or(a->v[0], lanes_left(a->v[1], 52));
-    l[1] = lanes_or(lanes_right(a->v[1], 12), lanes_left(a->v[2], 40));
-    l[2] = lanes_or(lanes_right(a->v[2], 24), lanes_left(a->v[3], 28));
-    l[3] = lanes_or(lanes_right(a->v[3], 36), lanes_left(a->v[4], 16));
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part packed[4], limbs[5];
+        LANES52_TAKE(limbs, a->v, h);
+        fp8_pack_part(packed, limbs);
+        for (int i = 0; i < 4; i++) LANES_PART(l[i], h) = packed[i];
+    }
 }
 
 /* Eight records of 64 bytes at `at[i]`, each two packed elements. */
 FP8_INLINE void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
-    lanes_u64 m[4];
-    lanes_load_columns(m, at, 0);
-    fp8_unpack(first, m);
-    lanes_load_columns(m, at, 32);
-    fp8_unpack(second, m);
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part columns[4], limbs[5];
+        lanes_part_load_columns(columns, at + h * FP8_PART_LANES, 0);
+        fp8_unpack_part(limbs, columns);
+        LANES52_PUT(first->v, limbs, h);
+        lanes_part_load_columns(columns, at + h * FP8_PART_LANES, 32);
+        fp8_unpack_part(limbs, columns);
+        LANES52_PUT(second->v, limbs, h);
+    }
 }
 
 FP8_INLINE void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {

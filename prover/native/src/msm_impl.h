@@ -97,6 +97,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define VE fp8
 #define V(operation) fp8_##operation
 #define VE_ONE(r) fp8_set(r, FP8_ONE)
+#define MSM_X_BOUND 7
+#define MSM_Y_BOUND 7
 #include "msm_scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm_group_impl.h"
@@ -117,6 +119,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #undef VE
 #undef V
 #undef VE_ONE
+#undef MSM_X_BOUND
+#undef MSM_Y_BOUND
 
 #define FE fp2
 #define F(operation) fp2_##operation
@@ -131,6 +135,8 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #define VE fp82
 #define V(operation) fp82_##operation
 #define VE_ONE(r) fp82_set_one(r)
+#define MSM_X_BOUND (FP82_WIDE ? 9 : 8)
+#define MSM_Y_BOUND (FP82_WIDE ? 13 : 8)
 #include "msm_scratch_impl.h"
 #include MSM_PAIR_ADDITION
 #include "msm_group_impl.h"
@@ -151,5 +157,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
 #undef VE
 #undef V
 #undef VE_ONE
+#undef MSM_X_BOUND
+#undef MSM_Y_BOUND
 
 #endif

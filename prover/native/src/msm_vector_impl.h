@@ -8,12 +8,14 @@
  * and C(lanes_sum) come from msm_lanes_impl.h.
  */
 
-/* What eight pairs need between the two passes of an inversion. */
+/* What eight pairs need between the two passes of an inversion. `prefix`: the product of the differences of x of the blocks before,
+ * of the even ones for an even block and of the odd ones for an odd one. */
 typedef struct C(msm_shared) {
     VE difference_x, difference_y, prefix, px, py;
 } C(msm_shared);
 
-static inline size_t C(msm_shared_bytes)(void) { return MSM_MAX_PAIRS / FP8_LANES * sizeof(C(msm_shared)); }
+/* Two more than blocks: their prefixes are the products of all. */
+static inline size_t C(msm_shared_bytes)(void) { return (MSM_MAX_PAIRS / FP8_LANES + 2) * sizeof(C(msm_shared)); }
 
 static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
     MSM_SCALE(&r->x, &p->x, factor);
@@ -33,13 +35,15 @@ static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
     fp8 beta;
     uint32_t done = 0;
     fp8_broadcast(&beta, &MSM_BETA);
+    /* Two elements of Fp are read and written at a time: x and y of G1, the components of x of G2. */
     for (; done + FP8_LANES <= count; done += FP8_LANES) {
-        AFFINE *at[FP8_LANES];
-        VE x, y;
+        void *at[FP8_LANES];
+        fp8 first, second;
         for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = stored + done + i;
-        C(lanes_load)(&x, &y, (const AFFINE *const *)at, 0);
-        V(mul_fp)(&x, &x, &beta);
-        C(lanes_store)(at, &x, &y);
+        fp8_load2(&first, &second, (const void *const *)at);
+        fp8_mul(&first, &first, &beta);
+        if (sizeof(FE) == 2 * sizeof(fp)) fp8_mul(&second, &second, &beta);
+        fp8_store2(at, &first, &second);
     }
     for (; done < count; done++) MSM_SCALE(&stored[done].x, &stored[done].x, &MSM_BETA);
 }
@@ -99,53 +103,109 @@ static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *
     return left;
 }
 
-/* Eight operands. */
-static inline __attribute__((always_inline)) void C(msm_load_operands)(VE *x, VE *y, const C(msm_operand) *operands) {
-    const AFFINE *at[FP8_LANES];
-    const lanes_u64 words = lanes_load(operands);
-    for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = C(msm_point)(operands[i]);
-    C(lanes_load)(x, y, at, lanes_odd(words));
-}
-
 static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const C(msm_operand) *operands) {
     for (uint32_t i = 0; i < FP8_LANES; i++) C(msm_prefetch)(C(msm_point)(operands[i]));
 }
 
-/* What a block of pairs needs later, but for `prefix`. */
-FP8_INLINE void C(msm_begin_block)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q) {
-    VE qx, qy;
-    C(msm_load_operands)(&shared->px, &shared->py, at_p);
-    C(msm_load_operands)(&qx, &qy, at_q);
-    V(sub)(&shared->difference_x, &qx, &shared->px);
-    V(sub)(&shared->difference_y, &qy, &shared->py);
+/* Component c of an element. */
+#define VE_FP8S ((int)(sizeof(VE) / sizeof(fp8)))
+#define VE_FP8(element, c) ((fp8 *)(element) + (c))
+
+/* What part h of a block of pairs needs later, but for `prefix`. py gets the sign of its operand, and limbs that are not positive. */
+MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q, int h) {
+    const void *p[FP8_PART_LANES], *q[FP8_PART_LANES];
+    for (int i = 0; i < FP8_PART_LANES; i++) {
+        p[i] = C(msm_point)(at_p[h * FP8_PART_LANES + i]);
+        q[i] = C(msm_point)(at_q[h * FP8_PART_LANES + i]);
+    }
+    const lanes_part_choice p_opposite = lanes_part_odd(lanes_part_load(at_p + h * FP8_PART_LANES));
+    const lanes_part_choice q_opposite = lanes_part_odd(lanes_part_load(at_q + h * FP8_PART_LANES));
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part columns[4], of_p[5], of_q[5], difference[5];
+        lanes_part_load_columns(columns, p, (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_p, columns);
+        lanes_part_load_columns(columns, q, (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_q, columns);
+        fp8_part_sub(difference, of_q, of_p, 4); /* < 6.1p */
+        LANES52_PUT(VE_FP8(&shared->px, c)->v, of_p, h);
+        LANES52_PUT(VE_FP8(&shared->difference_x, c)->v, difference, h);
+        lanes_part_load_columns(columns, p, sizeof(FE) + (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_p, columns);
+        lanes_part_load_columns(columns, q, sizeof(FE) + (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_q, columns);
+        for (int i = 0; i < 5; i++) of_p[i] = lanes_part_opposite_where(p_opposite, of_p[i]);
+        for (int i = 0; i < 5; i++) of_q[i] = lanes_part_opposite_where(q_opposite, of_q[i]);
+        fp8_part_sub(difference, of_q, of_p, 5); /* in (0.8p, 9.2p) */
+        LANES52_PUT(VE_FP8(&shared->py, c)->v, of_p, h);
+        LANES52_PUT(VE_FP8(&shared->difference_y, c)->v, difference, h);
+    }
 }
 
-FP8_INLINE void C(msm_store_block)(AFFINE *sums, const VE *x, const VE *y) {
-    AFFINE *at[FP8_LANES];
-    for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = sums + i;
-    C(lanes_store)(at, x, y);
+/* Part h of x = slope^2 - px - qx and of t = px - x + 4p, below 6.1p; square as from lanes_square. */
+MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *square, int h) {
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part of_p[5], difference[5], r[5];
+        LANES52_TAKE(r, VE_FP8(square, c)->v, h);
+        LANES52_TAKE(of_p, VE_FP8(&shared->px, c)->v, h);
+        LANES52_TAKE(difference, VE_FP8(&shared->difference_x, c)->v, h);
+        for (int i = 0; i < 5; i++) {
+            /* qx = difference + px - 4p */
+            const lanes_part both = lanes_part_add(lanes_part_add(of_p[i], of_p[i]), difference[i]);
+            if (c > 0) r[i] = lanes_part_add(r[i], r[i]);
+            r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(9, i))), both);
+        }
+        fp8_part_fit(r, MSM_X_BOUND);
+        LANES52_PUT(VE_FP8(x, c)->v, r, h);
+        fp8_part_sub(r, of_p, r, 4);
+        LANES52_PUT(VE_FP8(t, c)->v, r, h);
+    }
 }
 
-/* The sums of a block, where `inverse` is that of the products up to it; afterwards that of the products before it. */
-FP8_INLINE void C(msm_end_block)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse) {
-    VE slope, x, y;
-    V(mul)(&slope, inverse, &shared->prefix);
-    V(mul)(inverse, inverse, &shared->difference_x);
-    V(mul)(&slope, &slope, &shared->difference_y);
-    C(lanes_sum)(&x, &y, &slope, &shared->px, &shared->py, &shared->difference_x);
-    C(msm_store_block)(sums, &x, &y);
+/* Stores part h of x and y = product - py, product = slope t. */
+MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *x, const VE *product, int h) {
+    void *at[FP8_PART_LANES];
+    lanes_part words[8 * VE_FP8S]; /* of x, then of y */
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part of_p[5], r[5];
+        LANES52_TAKE(r, VE_FP8(product, c)->v, h);
+        LANES52_TAKE(of_p, VE_FP8(&shared->py, c)->v, h);
+        for (int i = 0; i < 5; i++) r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(3, i))), of_p[i]);
+        fp8_part_fit(r, MSM_Y_BOUND);
+        fp8_pack_part(words + 4 * (VE_FP8S + c), r);
+        LANES52_TAKE(r, VE_FP8(x, c)->v, h);
+        fp8_pack_part(words + 4 * c, r);
+    }
+    for (int c = 0; c < VE_FP8S; c++) {
+        for (int i = 0; i < FP8_PART_LANES; i++) at[i] = (char *)(sums + h * FP8_PART_LANES + i) + (size_t)c * 2 * sizeof(fp);
+        lanes_part_store_rows(at, words + 8 * c);
+    }
 }
 
-/* The same of two neighbours, each with an inverse of its own. */
-FP8_INLINE void C(msm_end_two_blocks)(const C(msm_shared) shared[2], AFFINE *sums, VE inverse[2]) {
-    VE slope[2], x[2], y[2];
-    const VE *const px[2] = {&shared[0].px, &shared[1].px}, *const py[2] = {&shared[0].py, &shared[1].py};
-    const VE *const difference[2] = {&shared[0].difference_x, &shared[1].difference_x};
-    V(mul_two)(&slope[0], &inverse[0], &shared[0].prefix, &slope[1], &inverse[1], &shared[1].prefix);
-    V(mul_two)(&inverse[0], &inverse[0], difference[0], &inverse[1], &inverse[1], difference[1]);
-    V(mul_two)(&slope[0], &slope[0], &shared[0].difference_y, &slope[1], &slope[1], &shared[1].difference_y);
-    C(lanes_sum_two)(x, y, slope, px, py, difference);
-    for (uint32_t i = 0; i < 2; i++) C(msm_store_block)(sums + i * FP8_LANES, &x[i], &y[i]);
+/* The sums of `count` blocks, one or two, where `inverse` are those of the products up to them; afterwards those of the products
+ * before them. */
+MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse, const int count) {
+    VE slope[2], x[2], t[2];
+    if (count == 2) {
+        V(mul_two)(&slope[0], &inverse[0], &shared[0].prefix, &slope[1], &inverse[1], &shared[1].prefix);
+        V(mul_two)(&inverse[0], &inverse[0], &shared[0].difference_x, &inverse[1], &inverse[1], &shared[1].difference_x);
+        V(mul_two)(&slope[0], &slope[0], &shared[0].difference_y, &slope[1], &slope[1], &shared[1].difference_y);
+    } else {
+        V(mul)(&slope[0], inverse, &shared->prefix);
+        V(mul)(inverse, inverse, &shared->difference_x);
+        V(mul)(&slope[0], &slope[0], &shared->difference_y);
+    }
+    C(lanes_square)(t, slope, count);
+    MSM_EACH(i, count) {
+        MSM_EACH(h, LANES_PARTS) C(msm_end_x)(&shared[i], &x[i], &t[i], &t[i], h);
+    }
+    if (count == 2) {
+        V(mul_two)(&t[0], &slope[0], &t[0], &t[1], &slope[1], &t[1]);
+    } else {
+        V(mul)(&t[0], &slope[0], &t[0]);
+    }
+    MSM_EACH(i, count) {
+        MSM_EACH(h, LANES_PARTS) C(msm_end_y)(&shared[i], sums + i * FP8_LANES, &x[i], &t[i], h);
+    }
 }
 
 /* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
@@ -164,10 +224,9 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
         at_p[i] = at_p[count - 1];
         at_q[i] = at_q[count - 1];
     }
-    VE product[2];
-    VE_ONE(&product[0]);
-    VE_ONE(&product[1]);
     /* Even and odd blocks have products of their own, which do not wait for each other. */
+    VE_ONE(&s->shared[0].prefix);
+    VE_ONE(&s->shared[1].prefix);
     for (uint32_t block = 0; block < blocks; block++) {
         C(msm_shared) *shared = &s->shared[block];
         const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
@@ -175,26 +234,26 @@ static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at
             C(msm_prefetch_operands)(at_p + ahead);
             C(msm_prefetch_operands)(at_q + ahead);
         }
-        C(msm_begin_block)(shared, at_p + first, at_q + first);
-        shared->prefix = product[block & 1];
-        V(mul)(&product[block & 1], &product[block & 1], &shared->difference_x);
+        MSM_EACH(h, LANES_PARTS) C(msm_begin_part)(shared, at_p + first, at_q + first, h);
+        V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
     }
     VE inverse[2], all;
-    V(mul)(&all, &product[0], &product[1]);
+    const VE *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
+    V(mul)(&all, even, odd);
     if (!V(inv)(&all, &all)) {
         C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
         return;
     }
-    V(mul)(&inverse[0], &product[1], &all);
-    V(mul)(&inverse[1], &product[0], &all);
+    V(mul)(&inverse[0], odd, &all);
+    V(mul)(&inverse[1], even, &all);
     for (uint32_t block = blocks; block > 0;) {
         const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
         block -= ended;
         const C(msm_shared) *shared = &s->shared[block];
         if (ended == 2) {
-            C(msm_end_two_blocks)(shared, sums + block * FP8_LANES, inverse);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);
         } else {
-            C(msm_end_block)(shared, sums + block * FP8_LANES, &inverse[block & 1]);
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1);
         }
     }
 }
