@@ -1,9 +1,11 @@
-"""Which prepared keys are folded when that is asked for, when it is not wanted, and when nobody says. On the tiny key."""
+"""Which prepared keys are folded: if that is asked for, if it is not wanted, and if nobody says. On the tiny key."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +18,40 @@ from prover.keys import folding, prepared
 from prover.keys.folding import Outcome
 
 WRITE: Any = write_prepared
+NATIVE = Path(__file__).resolve().parents[2] / "native" / "src"
+KERNEL_COUNT = """
+#include <stdio.h>
+#include "fold.h"
+int main(void) {
+    unsigned constraints, log2;
+    while (scanf("%u %u", &constraints, &log2) == 2) {
+        const fold_shape shape = fold_shape_for(constraints, log2);
+        printf("%llu\\n", (unsigned long long)fold_work(&shape, log2));
+    }
+    return 0;
+}
+"""
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     with Engine(threads=1, backend=Backend.PORTABLE) as engine:
         yield engine
+
+
+def test_multiplications__of_any_shape__are_the_kernel_s(tmp_path: Path) -> None:
+    counts = (
+        {1 << log2 for log2 in range(2, 24)} | {3 << log2 for log2 in range(1, 22)} | {31 << log2 for log2 in range(18)}
+    )
+    counts = {count + offset for count in counts for offset in (-1, 0, 1)} | {8_019, 10_701, 18_959, 158_150, 403_110}
+    shapes = [(count, (count - 1).bit_length()) for count in sorted(counts) if count > 2]
+    binary = tmp_path / "count"
+    words = ["cc", "-I", str(NATIVE), "-o", str(binary), "-x", "c", "-"]
+    subprocess.run(words, input=KERNEL_COUNT, text=True, check=True)
+    given = "".join(f"{constraints} {log2}\n" for constraints, log2 in shapes)
+    answer = subprocess.run([str(binary)], input=given, capture_output=True, text=True, check=True)
+    infos: list[Any] = [SimpleNamespace(constraints=count, domain_size=1 << log2) for count, log2 in shapes]
+    assert [folding.multiplications(info) for info in infos] == [int(line) for line in answer.stdout.split()]
 
 
 def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:

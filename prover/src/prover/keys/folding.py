@@ -24,6 +24,7 @@ _SECONDS_IN_LANES = 25e-6
 _SECONDS_OF_SCALAR_CODE = 75e-6
 """Of one multiplication on one thread (docs/explanation/folded-keys.md)."""
 _SCALAR_BACKENDS = ("portable", "adx")
+_MILLION = 10**6
 _MINUTE_S = 60
 _HOUR_S = 3600
 _STEPS = 32
@@ -109,9 +110,11 @@ def _too_much(engine: Engine, info: KeyInfo) -> str | None:
         return None
     threads = engine.threads
     each = _SECONDS_OF_SCALAR_CODE if engine.backend in _SCALAR_BACKENDS else _SECONDS_IN_LANES
+    digits = 0 if count >= 10 * _MILLION else 1
     return (
-        f"folding takes {count / 1e6:.0f} million multiplications of points, {_duration(count * each / threads)} on "
-        f"{threads} {'thread' if threads == 1 else 'threads'} of this machine: --fold does it"
+        f"folding takes {count / _MILLION:.{digits}f} million multiplications of points, "
+        f"{_duration(count * each / threads)} on {threads} {'thread' if threads == 1 else 'threads'} of this machine: "
+        "--fold does it"
     )
 
 
