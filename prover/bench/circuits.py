@@ -1,10 +1,10 @@
 """What each circuit costs this prover alone: witness, latency by threads, throughput, loading, memory.
 
-Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here)
-and measures each in a process of its own, pinned to 1, 2, 4, … processors. Prints a table and one line of JSON with
-machine and commit, under the names of kernel-performance.md section 5: witness_, prove_…_{threads}t (p50, p95),
-prove_tput_, key_load_ (cold and warm) and rss_; the line is appended to a history. `make bench-circuits`; run it on an
-otherwise idle machine.
+Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here),
+none of them folded, and measures each in a process of its own, pinned to 1, 2, 4, … processors. Prints a table and one
+line of JSON with machine and commit, under the names of kernel-performance.md section 5: witness_, prove_…_{threads}t
+(p50, p95), prove_tput_, key_load_ (cold and warm) and rss_; the line is appended to a history. `make bench-circuits`;
+run it on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> int:
                 found[circuit] = [measure(key, Path(folder), request, count, options.rounds) for count in cores]
     show(found)
     results = [record for circuit, runs in found.items() for record in records(circuit, runs)]
-    record = {**facts, "table_mib": options.table_memory, "rounds": options.rounds, "results": results}
+    record = {**facts, "table_mib": options.table_memory, "folded": False, "rounds": options.rounds, "results": results}
     print(json.dumps(record))
     keep(options.history, record)
     return 0

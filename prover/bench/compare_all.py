@@ -2,11 +2,13 @@
 
 Latency over HTTP of three small circuits and the three batches of 10, throughput with four clients, the first proof
 after a start, resident memory with all published keys, and trusted setup. Both programs take turns; medians. Ours is in
-one configuration, which is printed: keys prepared with tables of --table-memory MiB each (0 by default, as without that
-option of `prover keys prepare`), all else as after installing. Beside each ratio stands what it must reach and what is
-aimed at. The memory and the processor time of both servers while they took turns are printed, too. Results are appended
-to the history with machine and commit, and the history is drawn (plot_history.py). Run it on an otherwise idle machine;
-with batches it takes an hour, and nothing may change in the source tree meanwhile.
+one configuration, which is printed: keys prepared as `prover keys prepare` does by default, folded and without tables
+(--no-fold and --table-memory are its options), all else as after installing. Folding takes three minutes on two
+processors for the published keys and ten minutes with the batches of 10; --prepared-dir keeps what was prepared for the
+next run. Beside each ratio stands what it must reach and what is aimed at. The memory and the processor time of both
+servers while they took turns are printed, too. Results are appended to the history with machine and commit, and the
+history is drawn (plot_history.py). Run it on an otherwise idle machine; with batches it takes an hour, and nothing may
+change in the source tree meanwhile.
 """
 
 from __future__ import annotations
@@ -204,7 +206,7 @@ def footprint(
     resident = [server.resident_bytes / MIB for server in servers]
     peak = [server.peak_resident_bytes / MIB for server in servers]
     processor = [server.processor_s - start for server, start in zip(servers, before, strict=True)]
-    prepared = sum(path.stat().st_size for path in bench.prepared.iterdir()) / MIB
+    prepared = compare_reference.mapped_bytes(bench.prepared) / MIB
     return Footprint(", ".join(cases), *(round(number, 2) for number in (prepared, *resident, *peak, *processor)))
 
 
@@ -218,15 +220,25 @@ def latencies(bench: Bench, cases: dict[str, str]) -> tuple[list[Comparison], li
     return found, [Row(**{**asdict(one), "rounds": bench.rounds}) for one in rows], taken
 
 
-def configuration(table_memory: int) -> dict[str, object]:
+def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, object]:
     """How our server runs: what decides about its speed and memory."""
     return {
         "table_mib": table_memory,
-        "folded": False,
+        "folded": folded,
         "kernel_threads": available_processors(),
         "key_budget_mib": key_budget_bytes(0.0) // MIB,
         "proof_memory_mib": memory_limit_bytes() // 2 // MIB,
     }
+
+
+@contextlib.contextmanager
+def prepared_folder(asked: Path | None) -> Iterator[Path]:
+    """The folder of prepared keys that was asked for, else one for this run."""
+    if asked is not None:
+        yield asked
+        return
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
 
 
 def show(rows: list[Row]) -> None:
@@ -241,9 +253,10 @@ def show(rows: list[Row]) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def show_footprint(settings: dict[str, object], found: Sequence[Footprint]) -> None:
+def show_footprint(settings: dict[str, object], preparation: str, found: Sequence[Footprint]) -> None:
     """Print the configuration, and what the servers took."""
-    print("ours: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+    print("ours: " + ", ".join(f"{name} {value}" for name, value in settings.items() if name != "folded"))
+    print(preparation)
     for one in found:
         sizes = f"resident {one.reference_resident_mib:.0f} / {one.our_resident_mib:.0f} MiB"
         peaks = f"peak {one.reference_peak_mib:.0f} / {one.our_peak_mib:.0f} MiB"
@@ -275,7 +288,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds of every row (default 10)")
     parser.add_argument("--proofs", type=int, default=8, help="proofs in a round of throughput (default 8)")
-    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    compare_reference.add_preparation(parser)
+    parser.add_argument(
+        "--prepared-dir",
+        type=Path,
+        metavar="DIR",
+        help="keep prepared keys here, and use those of an earlier run, folded as they are (default: a temporary "
+        "folder); on two processors making and folding them takes about 3 minutes, and about 10 more with the batches",
+    )
     parser.add_argument(
         "--small", action="store_true", help="leave out batches of 10 and the setup, which take longest"
     )
@@ -283,25 +303,29 @@ def main() -> int:
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
     options = parser.parse_args()
     binary = str(reference_fixtures.prover_binary())
-    room = ("--table-memory", str(options.table_memory))
+    words = compare_reference.preparation(options)
     facts = machine_facts()
     found = Found()
-    with tempfile.TemporaryDirectory() as name:
-        small, batch = Path(name) / "small", Path(name) / "batch"
-        bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
-        compare_reference.prepare_all(bench.keys_dir, small, *room)
+    folded: dict[str, bool] = {}
+    with prepared_folder(options.prepared_dir) as folder:
+        bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, folder / "small", options.rounds)
+        if {"latency", "throughput", "start"} & set(options.only):
+            compare_reference.prepare_all(bench.keys_dir, bench.prepared, *words)
+            folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
         found.measure(bench, CASES, options.proofs, options.only)
         if "start" in options.only:
             found.rows += [*first_proofs(bench), resident_in_use(bench)]
         if not options.small and {"latency", "throughput"} & set(options.only):
-            bench = Bench(binary, reference_batch_keys.batch_keys_dir(), BATCH_MODE, batch, options.rounds)
-            compare_reference.prepare(BATCH_CASES, bench.keys_dir, batch, *room)
+            keys_dir = reference_batch_keys.batch_keys_dir()
+            bench = Bench(binary, keys_dir, BATCH_MODE, folder / "batch", options.rounds)
+            compare_reference.prepare(BATCH_CASES, bench.keys_dir, bench.prepared, *words)
+            folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
             found.measure(bench, BATCH_CASES, CLIENTS, options.only)
         if not options.small and "setup" in options.only:
             found.rows.append(setup(options.rounds))
     show(found.rows)
-    settings = configuration(options.table_memory)
-    show_footprint(settings, found.footprints)
+    settings = configuration(options.table_memory, folded)
+    show_footprint(settings, compare_reference.told(folded, words), found.footprints)
     keep(options.history, {**facts, **settings, **asdict(found)})
     options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
     return 1 if any(one.ratio < one.required for one in found.rows) else 0

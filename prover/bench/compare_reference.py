@@ -3,9 +3,10 @@
 Starts the reference's published binary (npm package 0.27.0, run mode local-rpc) and our service on the same machine
 with the same keys, sends the same requests to one after the other in turn, and prints medians and ratios. Every answer
 of both is a full HTTP exchange with keys resident and warm; ours includes verifying the proof. Our keys are prepared
-first, with tables of --table-memory MiB each (0 by default). With --batch the size-10 batch keys
-are measured in place of the small ones (see scripts/reference_batch_keys.py). Results are appended to a JSON-lines
-history. Run it on an otherwise idle machine: `make bench`.
+first, as `prover keys prepare` does by default: folded, without tables; --no-fold and --table-memory are its options.
+Which were folded is printed and kept. With --batch the size-10 batch keys are measured in place of the small ones (see
+scripts/reference_batch_keys.py); to fold those takes ten minutes on two processors. Results are appended to a
+JSON-lines history. Run it on an otherwise idle machine: `make bench`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,6 +30,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from prover.kernel.engine import Engine
+from prover.keys import prepared
 from prover.keys.key_files import find_key
 from shared.circuit_id import CircuitId
 
@@ -147,12 +151,49 @@ def prepare_all(keys_dir: Path, folder: Path, *options: str) -> int:
     """Prepares all keys of a folder, or those that the options name; gives the bytes of what is mapped later."""
     command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return sum(path.stat().st_size for path in folder.iterdir())
+    return mapped_bytes(folder)
 
 
-def record(results: list[Comparison], memory: dict[str, int], history: Path) -> None:
+def mapped_bytes(folder: Path) -> int:
+    """Bytes of the prepared keys of a folder."""
+    return sum(path.stat().st_size for path in folder.glob(f"*{prepared.SUFFIX}"))
+
+
+def add_preparation(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that are handed to `prover keys prepare`."""
+    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    parser.add_argument("--no-fold", action="store_true", help="as of `prover keys prepare`: fold no key")
+
+
+def preparation(options: argparse.Namespace) -> tuple[str, ...]:
+    """What `prover keys prepare` is told."""
+    return ("--table-memory", str(options.table_memory), *(["--no-fold"] if options.no_fold else []))
+
+
+def folded_keys(keys_dir: Path, folder: Path) -> dict[str, bool]:
+    """The keys that have a prepared form, and whether that is folded."""
+    found = {}
+    with Engine(threads=1) as engine:
+        for key in sorted(keys_dir.glob("*.key")):
+            form = prepared.open_existing(engine, key, folder)
+            if form is not None:
+                with form:
+                    found[key.stem] = form.info.fold_bytes > 0
+    return found
+
+
+def told(folded: dict[str, bool], words: Sequence[str]) -> str:
+    """How keys were prepared and which are folded, for people."""
+    plain = [name for name, is_folded in folded.items() if not is_folded]
+    ways = (
+        f"keys prepared by `prover keys prepare {' '.join(words)}`: {len(folded) - len(plain)} of {len(folded)} folded"
+    )
+    return ways + (f", plain {', '.join(plain)}" if plain else "")
+
+
+def record(results: list[Comparison], facts: Mapping[str, object], history: Path) -> None:
     """Appends the results to the history."""
-    keep(history, {**machine_facts(), **memory, "results": [asdict(r) for r in results]})
+    keep(history, {**machine_facts(), **facts, "results": [asdict(r) for r in results]})
 
 
 def main() -> int:
@@ -160,15 +201,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds per circuit (default 10)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
-    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    add_preparation(parser)
     parser.add_argument("--batch", action="store_true", help="the size-10 batch keys, in place of the small ones")
     options = parser.parse_args()
     cases, mode = (BATCH_CASES, BATCH_MODE) if options.batch else (CASES, MODE)
     keys_dir = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
     reference = str(reference_fixtures.prover_binary())
-    room = ("--table-memory", str(options.table_memory))
+    words = preparation(options)
     with tempfile.TemporaryDirectory() as folder:
-        memory = {"prepared_bytes": prepare(cases, keys_dir, Path(folder), *room)}
+        memory = {"prepared_bytes": prepare(cases, keys_dir, Path(folder), *words)}
+        folded = folded_keys(keys_dir, Path(folder))
         variables = {"PROVER_KEYS__PREPARED_DIRECTORY": folder}
         with (
             running(reference, keys_dir, *mode) as theirs,
@@ -177,8 +219,9 @@ def main() -> int:
             results = compare(cases, options.rounds, theirs.port, ours.port)
             memory |= {"reference_resident_bytes": theirs.resident_bytes, "our_resident_bytes": ours.resident_bytes}
     show(results)
+    print(told(folded, words))
     print(", ".join(f"{name} {size / 2**20:.0f} MiB" for name, size in memory.items()))
-    record(results, memory, options.history)
+    record(results, {**memory, "table_mib": options.table_memory, "folded": folded}, options.history)
     slow = [r.circuit for r in results if r.ratio < REQUIRED_RATIO]
     if slow:
         print(f"below {REQUIRED_RATIO} times the reference: {', '.join(slow)}", file=sys.stderr)

@@ -1,11 +1,11 @@
 """How the time and memory of a proof grow with the batch and with the processors, beside what a model says.
 
-Makes keys of batch append at height 32 for each of --sizes (`prover setup`, development keys), maps their prepared
-forms, and proves a made-up request with each of --cores in a process of its own, pinned to as many processors. Prints
-medians, the working memory, the peak resident memory, and the exponents that fit: 1 means that twice the constraints
-take twice as long. The model is the processor time of all after the witness: sums at the rate per point that the last
-`make bench-kernel` on such a processor measured for their size, and six transforms at its rate per butterfly. Results
-are appended to a history. A batch of 100 takes a minute of setup and 2 GB of disk; Linux only.
+Makes keys of batch append at height 32 for each of --sizes (`prover setup`, development keys), maps their plain
+prepared forms, and proves a made-up request with each of --cores in a process of its own, pinned to as many processors.
+Prints medians, the working memory, the peak resident memory, and the exponents that fit: 1 means that twice the
+constraints take twice as long. The model is the processor time of all after the witness: sums at the rate per point
+that the last `make bench-kernel` on such a processor measured for their size, and six transforms at its rate per
+butterfly. Results are appended to a history. A batch of 100 takes a minute of setup and 2 GB of disk; Linux only.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Whether huge pages, threads pinned to processors or a process for each processor make proofs faster.
 
-One proof after the other: plain; huge (the C library asks for huge pages for all that it allocates, so for the
-working memory); source and source-huge (the key read from gnark's file into memory of the process, in place of a
-mapped file, which has no huge pages on most file systems); pinned (each thread of the kernel to a processor of its
-own). As many proofs at once as there are processors: together (one process whose threads share the proofs, as a
-server does) and apart (a process with one thread on each processor). Each way in processes of its own, in turn; needs
-transparent huge pages that are `madvise` or `always`. Prints medians of the processes' medians; a line of JSON with
-machine and commit is appended to a history. `make bench-placement`; ten minutes on an otherwise idle machine.
+Keys are prepared without folding. One proof after the other: plain; huge (the C library asks for huge pages for all
+that it allocates, so for the working memory); source and source-huge (the key read from gnark's file into memory of the
+process, in place of a mapped file, which has no huge pages on most file systems); pinned (each thread of the kernel to
+a processor of its own). As many proofs at once as there are processors: together (one process whose threads share the
+proofs, as a server does) and apart (a process with one thread on each processor). Each way in processes of its own, in
+turn; needs transparent huge pages that are `madvise` or `always`. Prints medians of the processes' medians; a line of
+JSON with machine and commit is appended to a history. `make bench-placement`; ten minutes on an otherwise idle machine.
 """
 
 from __future__ import annotations

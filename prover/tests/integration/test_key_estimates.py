@@ -62,7 +62,7 @@ def test_prepare__folding_needs_more_memory_than_there_is__says_so_and_leaves_th
         with prepared.load_source(engine, source) as key:
             need = key.info.resident_bytes + folding_bytes(key.info)
         monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: need - 1)
-        with pytest.raises(MemoryBudgetExceeded, match="prepare the key without --fold"):
+        with pytest.raises(MemoryBudgetExceeded, match="prepare the key with --no-fold"):
             prepared.prepare(engine, source, tmp_path, fold=True)
         with prepared.load(engine, source, tmp_path) as key:
             assert key.is_prepared

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 from circuit_inputs import circuit_inputs
+from click.testing import CliRunner
 from golden_vectors import load, vector_named
 from in_process_service import CONVERTED, circuit
 from prometheus_client import CollectorRegistry
 
+from prover.cli.main import cli
 from prover.errors import KernelMisused
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingForm, Engine
-from prover.keys import prepared
+from prover.keys import folding, prepared
 from prover.keys.preparation import PreparedKeys
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
@@ -169,25 +171,60 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
     first, second = circuit("v1_inclusion_26_1"), circuit("v2_inclusion_32_1")
     for chosen in (first, second):
         shutil.copy(reference_keys_dir / chosen.earlier_key_file, tmp_path)
-    answer = run("keys", "prepare", "--keys-dir", tmp_path, "--circuit", first.name)
+    answer = run("keys", "prepare", "--keys-dir", tmp_path, "--circuit", first.name, "--no-fold")
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
-    answer = run("keys", "prepare", "--keys-dir", tmp_path)
+    answer = run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold")
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 1 were there\n"), answer.stderr
-    answer = run("keys", "prepare", tmp_path / second.earlier_key_file, "--prepared-dir", tmp_path / "elsewhere")
+    elsewhere = ("--no-fold", "--prepared-dir", tmp_path / "elsewhere")
+    answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere)
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
     assert len(list((tmp_path / prepared.FOLDER).iterdir())) == 2
     (plain,) = (tmp_path / "elsewhere").iterdir()
     size = plain.stat().st_size
-    with_tables = ("--prepared-dir", tmp_path / "elsewhere", "--table-memory", "64")
-    answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *with_tables)
+    answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere, "--table-memory", "64")
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
     assert size < plain.stat().st_size <= size + (64 << 20)
-    answer = run(
-        "keys", "prepare", tmp_path / second.earlier_key_file, "--prepared-dir", tmp_path / "elsewhere", "--fold"
+
+
+def is_folded(key: Path) -> bool:
+    """Whether the prepared form of a key is, as a prover would map it."""
+    with Engine() as engine, prepared.load(engine, key, key.parent / prepared.FOLDER) as found:
+        assert found.is_prepared
+        return found.info.fold_bytes > 0
+
+
+def test_keys_prepare__published_key__is_folded_unless_told_otherwise_and_stays_so(
+    reference_keys_dir: Path, tmp_path: Path
+) -> None:
+    key = Path(shutil.copy(reference_keys_dir / circuit("v2_non-inclusion_40_1").earlier_key_file, tmp_path))
+    found = []
+    for words in (("--no-fold",), ("--no-fold",), (), (), ("--fold",), ("--no-fold",)):
+        answer = run("keys", "prepare", key, *words)
+        assert answer.returncode == 0, answer.stderr
+        assert "is not folded" not in answer.stderr
+        found.append((answer.stdout, is_folded(key)))
+    made, there = "1 keys prepared, 0 were there\n", "0 keys prepared, 1 were there\n"
+    assert found == [(made, False), (there, False), (made, True), (there, True), (there, True), (there, True)]
+
+
+def test_keys_prepare__key_that_takes_more_than_is_cheap__stays_plain_and_is_named(
+    reference_keys_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit lies between the two keys, which take 0.1 and 0.6 million multiplications of points."""
+    monkeypatch.setattr(folding, "CHEAP_MULTIPLICATIONS", 300_000)
+    small, large = (
+        Path(shutil.copy(reference_keys_dir / circuit(name).earlier_key_file, tmp_path))
+        for name in ("v2_inclusion_32_1", "v2_non-inclusion_40_1")
     )
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
-    with Engine() as engine, prepared.load(engine, tmp_path / second.earlier_key_file, tmp_path / "elsewhere") as key:
-        assert key.info.fold_bytes > 0
+    answer = CliRunner().invoke(cli, ["keys", "prepare", "--threads", "1", str(small), str(large)])
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout == "2 keys prepared, 0 were there\n"
+    assert f"{large} is not folded: folding takes 0.6 million multiplications of points, about " in answer.stderr
+    assert " on 1 thread of this machine: --fold does it" in answer.stderr
+    assert f"{small} is not folded" not in answer.stderr
+    assert (is_folded(small), is_folded(large)) == (True, False)
+    answer = CliRunner().invoke(cli, ["keys", "prepare", "--no-fold", str(large)])
+    assert "is not folded" not in answer.stderr
 
 
 def test_keys_prepare__nothing_to_prepare__fails_with_a_remedy(tmp_path: Path) -> None:
@@ -220,7 +257,7 @@ def test_keys_prepare__files_and_a_selection__is_a_usage_error(tmp_path: Path) -
 def test_prove__with_a_prepared_key_beside_it__proves_from_that(reference_keys_dir: Path, tmp_path: Path) -> None:
     vector = vector_named("prover/v2_inclusion_32_1")
     source = Path(shutil.copy(reference_keys_dir / circuit(vector.circuit).earlier_key_file, tmp_path))
-    assert run("keys", "prepare", source).returncode == 0
+    assert run("keys", "prepare", source, "--no-fold").returncode == 0
     answer = subprocess.run(
         [str(PROVER), "prove", "--key", str(source)], input=vector.body, capture_output=True, check=False
     )
@@ -232,7 +269,7 @@ def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
 ) -> None:
     small = circuit("v1_inclusion_26_1")
     shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path)
-    assert run("keys", "prepare", "--keys-dir", tmp_path).returncode == 0
+    assert run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold").returncode == 0
     assert "its prepared form" in run("keys", "verify", "--keys-dir", tmp_path).stdout
     (form,) = (tmp_path / prepared.FOLDER).iterdir()
     data = bytearray(form.read_bytes())
@@ -243,5 +280,5 @@ def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
     assert answer.returncode == 1
     assert form.name in answer.stdout
     assert "checksum" in answer.stdout
-    assert run("keys", "prepare", "--keys-dir", tmp_path, "--force").returncode == 0
+    assert run("keys", "prepare", "--keys-dir", tmp_path, "--force", "--no-fold").returncode == 0
     assert run("keys", "verify", "--keys-dir", tmp_path).returncode == 0

@@ -24,7 +24,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress
-from prover.keys import fold_checkpoint, prepared
+from prover.keys import fold_checkpoint, folding, prepared
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_files import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.selection import CircuitSelection
@@ -65,7 +65,7 @@ class _Progress:
         "prover keys prepare --run-mode forester",
         "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
         "prover keys prepare --table-memory 64",
-        "prover keys prepare --fold --circuit v2_non-inclusion_40_1",
+        "prover keys prepare --no-fold",
         "prover keys prepare --fold --device cuda proving-keys/batch_append_32_500.key",
         "prover keys prepare proving-keys/batch_update_32_10.key",
     ),
@@ -85,10 +85,10 @@ class _Progress:
     help="Room per key for precomputed tables, which make proofs faster; 0 makes none.",
 )
 @click.option(
-    "--fold",
-    is_flag=True,
-    help="Fold the quotient's bases: less work per proof; takes seconds for small keys, minutes for batches of 10, and "
-    "for those of 500 a GPU (--device).",
+    "--fold/--no-fold",
+    default=None,
+    help="Fold the quotient's bases, which makes proofs faster: all keys, or none; by default those for which it takes "
+    "seconds to minutes, batches of 10 among them.",
 )
 @click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
 @threads_option
@@ -101,7 +101,7 @@ def prepare(
     key_set: str,
     prepared_dir: Path | None,
     table_memory: int,
-    fold: bool,
+    fold: bool | None,
     force: bool,
     threads: int,
     **options: Any,
@@ -116,29 +116,34 @@ def prepare(
     and so does the memory that the provers share. A prepared key with smaller tables than asked for is made anew,
     --force makes them smaller too.
 
-    With --fold the bases of the quotient are changed so that each proof takes less work: about a tenth less for
-    circuits that fill their domain in part (non-inclusion, combined, batches), nothing for inclusion. That takes
-    seconds for the published keys and minutes for batches of 10; a batch of 500 would take hours on few processors, and
-    with --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the processor do it.
-    A folded key stays folded until --force makes it anew without.
+    The bases of the quotient are folded, so that each proof takes less work: about an eighth less for circuits that
+    fill their domain in part (non-inclusion, combined, batches), little for inclusion. On two processors that takes 2
+    to 12 seconds for the usual small keys, 2 to 5 minutes for batches of 10, and for those of 500 most of an hour and
+    more. So keys that take at most 32 million multiplications of points are folded, batches of 10 among them, and
+    larger ones are named and stay plain, as does one for which there is not enough memory. --fold folds all, and
+    --no-fold none, which takes seconds. A key is written plain first: a prover that starts meanwhile has that. A
+    prepared key that is there and plain gets folded, too; a folded one stays so until --force --no-fold.
+
+    With --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the processor do it.
 
     Keys that are done stay done when this is stopped, and the next run goes on with folding where it was half a minute
     before: a hidden file beside the prepared key holds that, 2 GB for append 500. On a GPU, or where the disk has no
     room for it, folding starts again.
     """
-    settings = device_settings_of(options) if fold else DeviceSettings()  # a GPU has nothing else to do
+    settings = DeviceSettings() if fold is False else device_settings_of(options)  # a GPU only folds
     selection = selection_from(run_mode, circuits, key_set)
     if files and selection.is_restricted:
         raise click.UsageError("give FILES, or --circuit and --run-mode, not both")
     wanted: dict[Path, CircuitId | None] = dict.fromkeys(files) if files else _selected(keys_dir, selection)
     counter = _Progress(list(wanted))
+    plain: dict[Path, str] = {}
 
     def work(cancel: CancelFlag) -> int:
         made = 0
         with KeyDevice(settings) as key_device, Engine(threads) as engine:
 
-            def make(path: Path, circuit: CircuitId | None, device: Device | None) -> bool:
-                return prepared.prepare(
+            def make(path: Path, circuit: CircuitId | None, device: Device | None) -> folding.Outcome:
+                return folding.prepare(
                     engine,
                     path,
                     prepared_dir or path.parent / prepared.FOLDER,
@@ -152,13 +157,18 @@ def prepare(
                 )
 
             for path, circuit in wanted.items():
-                made += key_device.run(partial(make, path, circuit))
+                outcome = key_device.run(partial(make, path, circuit))
+                made += outcome.made
+                if outcome.plain_because is not None:
+                    plain[path] = outcome.plain_because
                 counter.next_file()
         return made
 
     with meter("preparing keys", lambda: counter.permille):
         made = run_cancellable(work)
     click.echo(f"{made} keys prepared, {len(wanted) - made} were there")
+    for path, reason in plain.items():
+        click.echo(f"{path} is not folded: {reason}", err=True)
     for folder in sorted({prepared_dir or path.parent / prepared.FOLDER for path in wanted}):
         _name_remains(folder)
 

@@ -29,7 +29,7 @@ def require_memory_for_folding(info: KeyInfo, limit_bytes: int) -> None:
     if need > limit_bytes:
         raise MemoryBudgetExceeded(
             f"folding takes {gibibytes(working)} of memory beside the key's {gibibytes(info.resident_bytes)}, and this "
-            f"process may use {gibibytes(limit_bytes)}: prepare the key without --fold, or fold it on a machine with "
+            f"process may use {gibibytes(limit_bytes)}: prepare the key with --no-fold, or fold it on a machine with "
             "more memory and copy the prepared file"
         )
 
