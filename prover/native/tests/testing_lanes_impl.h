@@ -24,7 +24,7 @@ static void fp8_write_limbs(uint8_t *out, const fp8 *a) {
     memcpy(out, words, sizeof words);
 }
 
-/* out: a b, a^2, a b + c d, and a b and c d at once, each over R. */
+/* out: a b, a^2, a b + c d, a b and c d at once, and a^2 and c^2 at once, each over R. */
 T_HOOK(t_lanes, products) {
     fp8 operands[4], result;
     const size_t bytes = T_LANES_WORDS * sizeof(uint64_t);
@@ -37,9 +37,13 @@ T_HOOK(t_lanes, products) {
     fp8_write_limbs(out + bytes, &result);
     fp8_mul_sum(&result, &operands[0], &operands[1], &operands[2], &operands[3]);
     fp8_write_limbs(out + 2 * bytes, &result);
-    fp8_mul_two(&operands[0], &operands[0], &operands[1], &operands[2], &operands[2], &operands[3]);
-    fp8_write_limbs(out + 3 * bytes, &operands[0]);
-    fp8_write_limbs(out + 4 * bytes, &operands[2]);
+    fp8 first = operands[0], second = operands[2];
+    fp8_mul_two(&first, &first, &operands[1], &second, &second, &operands[3]);
+    fp8_write_limbs(out + 3 * bytes, &first);
+    fp8_write_limbs(out + 4 * bytes, &second);
+    fp8_sqr_two(&operands[0], &operands[0], &operands[2], &operands[2]);
+    fp8_write_limbs(out + 5 * bytes, &operands[0]);
+    fp8_write_limbs(out + 6 * bytes, &operands[2]);
     return 0;
 }
 

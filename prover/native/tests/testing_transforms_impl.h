@@ -262,3 +262,29 @@ int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uin
     free(a), free(table);
     return (int32_t)count;
 }
+
+#if defined(G16_LANES)
+/* sums[i] = p[i] + q[i] for at most 32 pairs of stored points as fp8_impl.h has them in memory; bit 0 of signs[i] means the opposite
+ * of p[i], bit 1 that of q[i]. No x of a pair may be equal modulo p. */
+#define T_STORED_SUMS(group)                                                                                               \
+    int32_t T(t_stored_sums_##group)(void *sums, const void *p, const void *q, const uint8_t *signs, uint32_t count) {       \
+        group##_msm_scratch s = {0};                                                                                       \
+        group##_msm_operand at_p[40], at_q[40];                                                                            \
+        group##_affine *out = NULL;                                                                                        \
+        const group##_affine *of_p = p, *of_q = q;                                                                         \
+        if (count > 32) return 1;                                                                                          \
+        if (posix_memalign((void **)&s.shared, ARENA_ALIGNMENT, group##_msm_shared_bytes())) return 1;                      \
+        out = calloc(count + MSM_PAIRS_PADDING, sizeof *out);                                                              \
+        for (uint32_t i = 0; i < count; i++) {                                                                             \
+            at_p[i] = (group##_msm_operand)(of_p + i) | (signs[i] & 1);                                                    \
+            at_q[i] = (group##_msm_operand)(of_q + i) | (signs[i] >> 1);                                                   \
+        }                                                                                                                  \
+        if (out) group##_msm_add_pairs(&s, out, at_p, at_q, count);                                                        \
+        if (out) memcpy(sums, out, count * sizeof *out);                                                                   \
+        free(s.shared);                                                                                                    \
+        free(out);                                                                                                         \
+        return out ? 0 : 1;                                                                                                \
+    }
+T_STORED_SUMS(g1)
+T_STORED_SUMS(g2)
+#endif
