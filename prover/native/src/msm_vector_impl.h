@@ -143,6 +143,7 @@ MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_
 
 /* Part h of x = slope^2 - px - qx and of t = px - x + 4p, below 6.1p; square as from lanes_square. */
 MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *square, int h) {
+    (void)h; /* there may be one part only */
     for (int c = 0; c < VE_FP8S; c++) {
         lanes_part of_p[5], difference[5], r[5];
         LANES52_TAKE(r, VE_FP8(square, c)->v, h);
