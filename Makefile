@@ -89,7 +89,7 @@ lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE
 
 ##@ Check
 
-.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-images test-gpu sanitize fuzz
+.PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-emulated test-images test-gpu sanitize fuzz
 test: native-tests reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
 	@shared/scripts/run-tests gate
 
@@ -107,11 +107,16 @@ test-unit: native-tests redis-server ## Unit tests
 test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
+test-acceptance: export EMULATE_AVX512=1
 test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service tests, and in full what the gate samples
 	@shared/scripts/run-tests acceptance
 
 test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
 	@shared/scripts/run-tests vectors
+
+test-emulated: export EMULATE_AVX512=1
+test-emulated: native-tests ## The backends for AVX-512 on a processor with AVX2 only, their instructions emulated
+	@T="avx512 or ifma" shared/scripts/run-tests unit
 
 test-images: native-tests reference-fixtures images ## Build the container images and run them, confined: health, a proof, stops (Docker)
 	@T=prover/tests/acceptance/test_images.py shared/scripts/run-tests acceptance

@@ -38,14 +38,15 @@ static const g16_backend *choose_backend(g16_backend_choice choice) {
 #if defined(__x86_64__)
     const int adx = processor_has_adx() && __builtin_cpu_supports("bmi2");
 #if !defined(G16_WITHOUT_LANES)
-    const int avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512vl");
+    const int avx2 = adx && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const int has_avx512 = adx && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                           __builtin_cpu_supports("avx512vl");
+    const int avx512 = g16_backend_avx512.emulated ? avx2 && !any : has_avx512;
 #if !defined(G16_WITHOUT_IFMA)
     const int ifma = avx512 && (g16_backend_ifma.emulated ? !any : __builtin_cpu_supports("avx512ifma"));
     if ((any || choice == G16_BACKEND_IFMA) && ifma) return &g16_backend_ifma;
 #endif
     if ((any || choice == G16_BACKEND_AVX512) && avx512) return &g16_backend_avx512;
-    const int avx2 = adx && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if ((any || choice == G16_BACKEND_AVX2) && avx2) return &g16_backend_avx2;
 #endif
     if ((any || choice == G16_BACKEND_ADX) && adx) return &g16_backend_adx;

@@ -58,7 +58,7 @@
 
 const g16_backend G16_BACKEND_TABLE = {
     .name = G16_BACKEND_NAME,
-#if defined(LANES_IFMA_EMULATED)
+#if defined(LANES_EMULATED)
     .emulated = 1,
 #endif
     .point_form = G16_BACKEND_POINT_FORM,
