@@ -1,6 +1,6 @@
 /* msm_lanes_impl.h - what additions of eight points of G1 and G2 take between their products; backends with lanes only.
  *
- * Bounds follow fp8_impl.h: packed coordinates are below 2p + 2^213, and so below 2.1p.
+ * Bounds follow fp8_impl.h: packed coordinates are below 2p + 2^212, and so below 2.1p.
  */
 #ifndef G16_MSM_LANES_IMPL_H
 #define G16_MSM_LANES_IMPL_H
@@ -47,15 +47,15 @@ FP8_INLINE void fp8_part_sub(lanes_part r[5], const lanes_part a[5], const lanes
     lanes52_carry_part(r, 0);
 }
 
-/* Takes limbs of a value from 0 to `bound` p to a normalised value below 2p + 2^213. They are those of a lifted multiple of up to
+/* Takes limbs of a value from 0 to `bound` p to a normalised value below 2p + 2^212. They are those of a lifted multiple of up to
  * 9p, with up to two normalised ones added and up to three subtracted; so the value is FP8_LIFT_CARRY times 2^208 more than its highest
- * limb says, give or take 8 times that, and that limb decides. */
+ * limb says, give or take 7 times that, and that limb decides. */
 FP8_INLINE void fp8_part_fit(lanes_part r[5], unsigned bound) {
     LANES52_UNROLL
     for (unsigned multiple = 8; multiple >= 2; multiple /= 2) {
         if (bound <= multiple) continue;
         const uint64_t highest = multiple / 2 * FP8_2P[4] + multiple / 2;
-        const lanes_part_choice above = lanes_part_above(r[4], lanes_part_set(highest + 8 - FP8_LIFT_CARRY));
+        const lanes_part_choice above = lanes_part_above(r[4], lanes_part_set(highest + 7 - FP8_LIFT_CARRY));
         for (int i = 0; i < 5; i++) r[i] = lanes_part_sub_where(above, r[i], lanes_part_set(FP8_2P[i] * (multiple / 2)));
     }
     lanes52_carry_part(r, 0);

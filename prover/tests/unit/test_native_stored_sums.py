@@ -1,7 +1,7 @@
-"""Additions of buckets in lanes against Python's integers: coordinates of any size that the memory between rounds may hold.
+"""Additions of buckets in lanes against Python's integers: coordinates of any size that memory may hold between rounds.
 
-The formula of a chord takes only coordinates, so they need not be those of points. Stored numbers are x * 2^260 modulo p, not
-reduced: below 2p + 2^213 (fp8_impl.h).
+The formula of a chord takes only coordinates, so they need not be those of points. Stored numbers are x * 2^260
+modulo p, not reduced: below 2p + 2^212 (fp8_impl.h).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_library import P, runs
 
-LIMIT = 2 * P + 2**213
+LIMIT = 2 * P + 2**212
 RADIX = pow(2, 260, P)
 LOW_LIMBS = 2**208
 MOST_PAIRS = 32
 # Limbs of ones and zeros, and both sides of the multiples of p that are taken off.
-EDGES = [0, 1, LOW_LIMBS - 1, P - 1, P, P + 1, 2 * P - 1, 2 * P, 2 * P + 1, LIMIT - 1, LIMIT // LOW_LIMBS * LOW_LIMBS - 1]
+ONES = LIMIT // LOW_LIMBS * LOW_LIMBS - 1
+EDGES = [0, 1, LOW_LIMBS - 1, P - 1, P, P + 1, 2 * P - 1, 2 * P, 2 * P + 1, ONES, LIMIT - 1]
 
 coordinate = st.one_of(st.sampled_from(EDGES), st.integers(0, LIMIT - 1))
 Element = tuple[int, ...]
