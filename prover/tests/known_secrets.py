@@ -1,7 +1,7 @@
 """Keys whose secrets are known: what a proof by one must be, from its logarithms in Python's integers.
 
 A proof is three points; with the secrets of the setup each is a known multiple of a generator, whatever algorithm the
-kernel takes. Nothing here is shared with the kernel: rows come from small_systems, points from py_ecc.
+kernel takes. Nothing of what it computes is shared with the kernel: rows come from small_systems, points from py_ecc.
 """
 
 from __future__ import annotations
@@ -14,23 +14,10 @@ from kernel_library import R
 from reference_curve import G1, G2, g1_bytes, g2_raw, multiply
 from small_systems import System
 
+from prover.kernel.setup import SetupSecrets
+
 ROOT_28 = 19103219067921713944291392827692070036145651957329286315305642004821462161904
 """Of unity, of order 2^28, as gnark has it."""
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """What a trusted setup draws."""
-
-    tau: int
-    alpha: int
-    beta: int
-    gamma: int
-    delta: int
-
-    def to_bytes(self) -> bytes:
-        """As the kernel's setup takes them."""
-        return words(self.tau, self.alpha, self.beta, self.gamma, self.delta)
 
 
 def words(*values: int) -> bytes:
@@ -67,7 +54,7 @@ class Logarithms:
 class KnownKey:
     """A system and the secrets of its setup."""
 
-    def __init__(self, system: System, secrets: Secrets) -> None:
+    def __init__(self, system: System, secrets: SetupSecrets) -> None:
         self.system, self.secrets = system, secrets
         wires = system.inputs + system.internal
         at_tau = lagrange(secrets.tau, len(system.rows))

@@ -12,10 +12,12 @@ from device_points import Setup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_library import Kernel, Key, R, runs
-from known_secrets import KnownKey, Secrets, words
+from known_secrets import KnownKey, words
 from sampling import examples
 from small_systems import System
 from twin_systems import INPUTS, TAUS, Shape, inputs_of, twin_system
+
+from prover.kernel.setup import SetupSecrets
 
 BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 CLASSICAL, RERANDOMISED = 1, 2
@@ -28,10 +30,10 @@ SHAPES = [Shape(32, 5, 30), Shape(41, 3, 21), Shape(17, 1, 9)]
 FORMS = {"plain": (0, False), "tables": (PLENTY, False), "folded": (0, True), "folded tables": (PLENTY, True)}
 
 
-def secrets_of(tau: int, seed: int = 1) -> Secrets:
+def secrets_of(tau: int, seed: int = 1) -> SetupSecrets:
     draw = random.Random(seed)
     alpha, beta, gamma, delta = (draw.randrange(1, R) for _ in range(4))
-    return Secrets(tau, alpha, beta, gamma, draw.choice((1, R - 1, delta)))
+    return SetupSecrets(tau, alpha, beta, gamma, draw.choice((1, R - 1, delta)))
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -136,7 +138,7 @@ def test_prove__witness_that_the_key_maps_to_infinity__is_refused_and_classical_
     base = secrets_of(TAUS["random"])
     column = KnownKey(system, base).columns[0]
     alpha = -sum(w * x for w, x in zip(wires, column, strict=True)) % R
-    known = KnownKey(system, Secrets(base.tau, alpha, base.beta, base.gamma, base.delta))
+    known = KnownKey(system, SetupSecrets(base.tau, alpha, base.beta, base.gamma, base.delta))
     kernel = Kernel(testing_library, backend, 2)
     with opened_source(kernel, known) as key:
         first, second = (words(value) for value in BLINDING)
