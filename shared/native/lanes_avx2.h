@@ -23,19 +23,11 @@ typedef __m256i lanes_part_choice;
 
 /* ---- rounding ------------------------------------------------------------------------------------ */
 
-#define LANES_ROUND_MODE 0x6000u /* both bits: towards zero */
-
-LANES_INLINE unsigned lanes_enter_region(void) {
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(before | LANES_ROUND_MODE);
-    return before;
-}
-LANES_INLINE void lanes_leave_region(const unsigned *before) { _mm_setcsr(*before); }
-#define LANES_REGION const unsigned lanes_region __attribute__((cleanup(lanes_leave_region), unused)) = lanes_enter_region()
+#include "lanes_region.h"
 
 /* The checked build stops where a product stands in no region. */
 #if defined(G16_CHECKED)
-#define LANES_IN_REGION ((_mm_getcsr() & LANES_ROUND_MODE) == LANES_ROUND_MODE ? (void)0 : __builtin_trap())
+#define LANES_IN_REGION LANES_REGION_OR_STOP
 #else
 #define LANES_IN_REGION ((void)0)
 #endif
@@ -198,14 +190,21 @@ LANES_INLINE lanes_u64 lanes_gather(const void *base, lanes_u64 places) {
 
 /* ---- rows and columns -------------------------------------------------------------------------- */
 
-/* Four rows of four words -> part `half` of four columns. */
-LANES_INLINE void lanes_transpose_quarter(lanes_u64 columns[4], int half, __m256i r0, __m256i r1, __m256i r2, __m256i r3) {
+/* Four rows of four words -> four columns. */
+LANES_INLINE void lanes_part_transpose(lanes_part columns[4], __m256i r0, __m256i r1, __m256i r2, __m256i r3) {
     const __m256i even0 = _mm256_unpacklo_epi64(r0, r1), odd0 = _mm256_unpackhi_epi64(r0, r1);
     const __m256i even1 = _mm256_unpacklo_epi64(r2, r3), odd1 = _mm256_unpackhi_epi64(r2, r3);
-    columns[0].half[half] = _mm256_permute2x128_si256(even0, even1, 0x20);
-    columns[1].half[half] = _mm256_permute2x128_si256(odd0, odd1, 0x20);
-    columns[2].half[half] = _mm256_permute2x128_si256(even0, even1, 0x31);
-    columns[3].half[half] = _mm256_permute2x128_si256(odd0, odd1, 0x31);
+    columns[0] = _mm256_permute2x128_si256(even0, even1, 0x20);
+    columns[1] = _mm256_permute2x128_si256(odd0, odd1, 0x20);
+    columns[2] = _mm256_permute2x128_si256(even0, even1, 0x31);
+    columns[3] = _mm256_permute2x128_si256(odd0, odd1, 0x31);
+}
+
+/* The same -> part `half` of four columns. */
+LANES_INLINE void lanes_transpose_quarter(lanes_u64 columns[4], int half, __m256i r0, __m256i r1, __m256i r2, __m256i r3) {
+    lanes_part quarter[4];
+    lanes_part_transpose(quarter, r0, r1, r2, r3);
+    for (int i = 0; i < 4; i++) columns[i].half[half] = quarter[i];
 }
 
 /* Halves of rows are put together while they are read, which saves half of the shuffles. */
@@ -226,10 +225,8 @@ LANES_INLINE void lanes_part_load_columns(lanes_part columns[4], const void *con
 LANES_INLINE void lanes_part_store_rows(void *const at[LANES / LANES_PARTS], const lanes_part columns[8]) {
     for (int side = 0; side < 2; side++) {
         const lanes_part *words = columns + 4 * side;
-        const __m256i even0 = _mm256_unpacklo_epi64(words[0], words[1]), odd0 = _mm256_unpackhi_epi64(words[0], words[1]);
-        const __m256i even1 = _mm256_unpacklo_epi64(words[2], words[3]), odd1 = _mm256_unpackhi_epi64(words[2], words[3]);
-        const __m256i rows[4] = {_mm256_permute2x128_si256(even0, even1, 0x20), _mm256_permute2x128_si256(odd0, odd1, 0x20),
-                                 _mm256_permute2x128_si256(even0, even1, 0x31), _mm256_permute2x128_si256(odd0, odd1, 0x31)};
+        lanes_part rows[4];
+        lanes_part_transpose(rows, words[0], words[1], words[2], words[3]);
         for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)at[i] + side, rows[i]);
     }
 }

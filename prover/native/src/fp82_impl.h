@@ -121,7 +121,6 @@ static inline __attribute__((always_inline)) void fp82_sum_part(lanes_part sum[5
 /* r = a b: Karatsuba's three products and two reductions. For wide a and b < 6.1p the components are below 2.6p and 2.2p. */
 static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp82 *b) {
     LANES_IN_REGION;
-    lanes_part lows[LANES_PARTS][10], mids[LANES_PARTS][10];
     LANES52_EACH_PART(h) {
         lanes52_factor factors[5];
         lanes_part low[10], high[10], mid[10], limbs[5];
@@ -152,21 +151,15 @@ static __attribute__((noinline)) void fp82_mul(fp82 *r, const fp82 *a, const fp8
         fp82_sum_part(limbs, b, h);
         fp82_add_product(mid, factors, limbs);
         LANES52_UNROLL
-        for (int k = 0; k < 10; k++) {
-            lows[h][k] = low[k];
-            mids[h][k] = mid[k];
+        for (int i = 0; i < 5; i++) {
+            lanes52_finish_row(low, i, &FP8_MODULUS);
+            lanes52_finish_row(mid, i, &FP8_MODULUS);
         }
+        lanes52_finish(low + 5);
+        lanes52_finish(mid + 5);
+        LANES52_PUT(r->c0.v, low + 5, h);
+        LANES52_PUT(r->c1.v, mid + 5, h);
     }
-    LANES52_UNROLL
-    for (int i = 0; i < 5; i++) {
-        LANES52_UNROLL
-        for (int h = 0; h < LANES_PARTS; h++) {
-            lanes52_finish_row(lows[h], i, &FP8_MODULUS);
-            lanes52_finish_row(mids[h], i, &FP8_MODULUS);
-        }
-    }
-    lanes52_finish_parts(r->c0.v, lows);
-    lanes52_finish_parts(r->c1.v, mids);
 }
 
 #endif

@@ -18,18 +18,11 @@ typedef uint64_t emulated_words __attribute__((vector_size(64), may_alias));
 typedef int64_t emulated_numbers __attribute__((vector_size(64), may_alias));
 typedef double emulated_reals __attribute__((vector_size(64), may_alias));
 
-/* ---- rounding ---- */
+/* ---- rounding, and no registers for what LANES_IN_ORDER keeps there ---- */
 
-#define LANES_ROUND_MODE 0x6000u
-EMULATED unsigned lanes_enter_region(void) {
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(before | LANES_ROUND_MODE);
-    return before;
-}
-EMULATED void lanes_leave_region(const unsigned *before) { _mm_setcsr(*before); }
-#define LANES_REGION const unsigned lanes_region __attribute__((cleanup(lanes_leave_region), unused)) = lanes_enter_region()
-#define LANES_IN_REGION ((_mm_getcsr() & LANES_ROUND_MODE) == LANES_ROUND_MODE ? (void)0 : __builtin_trap())
+#include "lanes_region.h"
 
+#define LANES_IN_REGION LANES_REGION_OR_STOP
 #define LANES_IN_ORDER(a, b) ((void)0)
 
 /* ---- words and masks ---- */
