@@ -1,10 +1,10 @@
 """What each circuit costs this prover alone: witness, latency by threads, throughput, loading, memory.
 
-Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here),
-none of them folded, and measures each in a process of its own, pinned to 1, 2, 4, … processors. Prints a table and one
-line of JSON with machine and commit, under the names of kernel-performance.md section 5: witness_, prove_…_{threads}t
-(p50, p95), prove_tput_, key_load_ (cold and warm) and rss_; the line is appended to a history. `make bench-circuits`;
-run it on an otherwise idle machine.
+Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here)
+as `prover keys prepare` does by default, folded and without tables, and measures each in a process of its own, pinned
+to 1, 2, 4, … processors. Prints a table and one line of JSON with machine and commit, under the names of
+kernel-performance.md section 5: witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and
+rss_; the line is appended to a history. `make bench-circuits`; run it on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,9 +24,6 @@ from prove_alone import Alone, measure
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-
-from prover.kernel.engine import Engine
-from prover.keys import prepared
 
 MIB = 2**20
 HISTORY = Path(__file__).with_name("circuits_history.jsonl")
@@ -77,27 +73,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", action="store_true", help="the batches of 10, too (keys of hundreds of MB)")
     parser.add_argument("--rounds", type=int, default=20, help="measured proofs of each (default 20)")
-    parser.add_argument("--table-memory", type=int, default=0, metavar="MIB", help="as of `prover keys prepare`")
+    compare_reference.add_preparation(parser)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
     options = parser.parse_args()
     facts = machine_facts()
-    sources = [(compare_reference.CASES, reference_fixtures.proving_keys_dir())]
-    if options.batch:
-        sources.append((compare_reference.BATCH_CASES, reference_batch_keys.batch_keys_dir()))
+    words = compare_reference.preparation(options)
     cores = list(powers_of_two(len(os.sched_getaffinity(0))))
     found: dict[str, list[Alone]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for cases, keys in sources:
+    folded: dict[str, bool] = {}
+    with compare_reference.prepared_folders(options) as (small, batch):
+        sources = [(compare_reference.CASES, reference_fixtures.proving_keys_dir(), small)]
+        if options.batch:
+            sources.append((compare_reference.BATCH_CASES, reference_batch_keys.batch_keys_dir(), batch))
+        for cases, keys, folder in sources:
+            compare_reference.prepare(cases, keys, folder, *words)
+            folded |= compare_reference.folded_keys(keys, folder)
             for name in track(cases.values(), "circuits", console=Console(stderr=True)):
-                key = compare_reference.key_of(keys, name)
-                with Engine() as engine:
-                    prepared.prepare(engine, key, Path(folder), table_bytes=options.table_memory * MIB)
                 request = compare_reference.REQUESTS / f"{name}.json"
                 circuit = name.removeprefix("v2_").replace("-", "_")
-                found[circuit] = [measure(key, Path(folder), request, count, options.rounds) for count in cores]
+                key = compare_reference.key_of(keys, name)
+                found[circuit] = [measure(key, folder, request, count, options.rounds) for count in cores]
     show(found)
     results = [record for circuit, runs in found.items() for record in records(circuit, runs)]
-    record = {**facts, "table_mib": options.table_memory, "folded": False, "rounds": options.rounds, "results": results}
+    record = {**facts, "table_mib": options.table_memory, "folded": folded, "rounds": options.rounds, "results": results}
+    print(compare_reference.told(folded, words))
     print(json.dumps(record))
     keep(options.history, record)
     return 0

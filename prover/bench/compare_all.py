@@ -19,7 +19,6 @@ import contextlib
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -231,16 +230,6 @@ def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, objec
     }
 
 
-@contextlib.contextmanager
-def prepared_folder(asked: Path | None) -> Iterator[Path]:
-    """The folder of prepared keys that was asked for, else one for this run."""
-    if asked is not None:
-        yield asked
-        return
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
-
-
 def show(rows: list[Row]) -> None:
     """Print the table."""
     table = Table(title="Ours beside the reference (gnark 0.8 in Go, 0.27.0); medians, both in turn")
@@ -290,13 +279,6 @@ def main() -> int:
     parser.add_argument("--proofs", type=int, default=8, help="proofs in a round of throughput (default 8)")
     compare_reference.add_preparation(parser)
     parser.add_argument(
-        "--prepared-dir",
-        type=Path,
-        metavar="DIR",
-        help="keep prepared keys here, and use those of an earlier run, folded as they are (default: a temporary "
-        "folder); on two processors making and folding them takes about 3 minutes, and about 10 more with the batches",
-    )
-    parser.add_argument(
         "--small", action="store_true", help="leave out batches of 10 and the setup, which take longest"
     )
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="these rows (default: all)")
@@ -307,8 +289,8 @@ def main() -> int:
     facts = machine_facts()
     found = Found()
     folded: dict[str, bool] = {}
-    with prepared_folder(options.prepared_dir) as folder:
-        bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, folder / "small", options.rounds)
+    with compare_reference.prepared_folders(options) as (small, batch):
+        bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
         if {"latency", "throughput", "start"} & set(options.only):
             compare_reference.prepare_all(bench.keys_dir, bench.prepared, *words)
             folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
@@ -317,7 +299,7 @@ def main() -> int:
             found.rows += [*first_proofs(bench), resident_in_use(bench)]
         if not options.small and {"latency", "throughput"} & set(options.only):
             keys_dir = reference_batch_keys.batch_keys_dir()
-            bench = Bench(binary, keys_dir, BATCH_MODE, folder / "batch", options.rounds)
+            bench = Bench(binary, keys_dir, BATCH_MODE, batch, options.rounds)
             compare_reference.prepare(BATCH_CASES, bench.keys_dir, bench.prepared, *words)
             folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
             found.measure(bench, BATCH_CASES, CLIENTS, options.only)

@@ -377,3 +377,7 @@ class SettingsInvalid(ProverError):
     code = "configuration"
     retryable = False
     exit_code = 78
+
+
+class DiskFull(SettingsInvalid):
+    """A disk has no room for a file."""

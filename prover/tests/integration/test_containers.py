@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 from container_files import WORKSPACE, Container, Stage, environment, here, running_container, services, stages
 from golden_vectors import request_vectors
 from redis_server import free_port
@@ -27,7 +28,7 @@ def final_stage(dockerfile: str) -> Stage:
     return stages(WORKSPACE / dockerfile)[-1]
 
 
-def prover_places(keys_dir: Path) -> dict[str, str]:
+def prover_places(keys_dir: Path, prepared_dir: Path) -> dict[str, str]:
     """A prover's own addresses and keys in place of those of its container."""
     api, metrics = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     return {
@@ -36,6 +37,7 @@ def prover_places(keys_dir: Path) -> dict[str, str]:
         "0.0.0.0:9998": metrics,
         "127.0.0.1:9998": metrics,
         "/keys": str(keys_dir),
+        "/prepared": str(prepared_dir),
     }
 
 
@@ -98,6 +100,22 @@ def test_compose__services__are_confined(profile: str) -> None:
             assert volume["type"] == "volume" or volume["read_only"], name
 
 
+@pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
+def test_compose__provers__keep_prepared_keys_in_a_volume_that_is_their_user_s(profile: str) -> None:
+    declared = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())["volumes"]
+    provers = [service for service in services(profile).values() if service["image"].startswith("zkc-prover")]
+    assert provers
+    for service in provers:
+        folder = service["environment"]["PROVER_KEYS__PREPARED_DIRECTORY"]
+        [volume] = [volume for volume in service["volumes"] if volume["target"] == folder]
+        assert volume["source"] in declared
+        last = final_stage(service["build"]["dockerfile"])
+        # A new volume takes its owner from the folder of the image.
+        [made] = re.findall(r"install --directory --owner=(\d+) (.*)", " ".join(last.all("RUN")))
+        assert made[0] == last.all("USER")[-1]
+        assert folder in made[1].split()
+
+
 def test_compose__queue__is_redis_on_a_volume_one_api_and_two_workers() -> None:
     found = services("queue")
     assert set(found) == {"redis", "api", "worker"}
@@ -122,7 +140,7 @@ def test_compose__grace_of_a_prover__is_longer_than_its_drain() -> None:
 
 def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: Path, tmp_path: Path) -> None:
     stage = final_stage("prover/Dockerfile")
-    places = prover_places(reference_keys_dir)
+    places = prover_places(reference_keys_dir, tmp_path)
     variables = {
         "PROVER_HTTP__ADDRESS": places["0.0.0.0:3001"],
         "PROVER_HTTP__METRICS_ADDRESS": places["0.0.0.0:9998"],
@@ -145,11 +163,12 @@ def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: P
 
 def test_compose__standalone__becomes_healthy_and_proves(reference_keys_dir: Path, tmp_path: Path) -> None:
     [(name, service)] = services("standalone").items()
-    places = prover_places(reference_keys_dir)
+    places = prover_places(reference_keys_dir, tmp_path)
     with running_container(name, service, places, tmp_path) as container:
         container.become_healthy()
         assert "krs" in prove(places, wait=False)
         assert container.stop() == 0, container.log.read_text()
+    assert list(tmp_path.glob("*.prepared"))
 
 
 def test_compose__queue__becomes_healthy_proves_and_stops(
@@ -165,10 +184,10 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
         server = running.enter_context(running_container("redis", redis, {}, tmp_path))
         server.become_healthy()
         to_redis = {"redis:6379": f"127.0.0.1:{port}"}
-        api_places = prover_places(reference_keys_dir) | to_redis
+        api_places = prover_places(reference_keys_dir, tmp_path) | to_redis
         members = [running.enter_context(running_container("api", found["api"], api_places, tmp_path))]
         for number in range(found["worker"]["deploy"]["replicas"]):
-            places = prover_places(reference_keys_dir) | to_redis
+            places = prover_places(reference_keys_dir, tmp_path) | to_redis
             members.append(running.enter_context(running_container(f"w{number}", found["worker"], places, tmp_path)))
         for member in members:
             member.become_healthy()

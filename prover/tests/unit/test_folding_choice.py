@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from prover.errors import Cancelled, DeviceOutOfMemory, MemoryBudgetExceeded, UnsupportedKey
+from prover.errors import Cancelled, DeviceOutOfMemory, DiskFull, MemoryBudgetExceeded, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.prepared import write_prepared
@@ -138,6 +140,29 @@ def test_prepare__no_memory_for_folding__stays_plain_unless_asked_for(
     with pytest.raises(MemoryBudgetExceeded):
         folding.prepare(engine, source, folder, fold=True)
     assert form(engine, source, folder) == (False, False)
+
+
+def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_asked_for(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folding.prepare(engine, source, folder, fold=False)
+    plain_bytes = prepared.path_of(engine, source, folder).stat().st_size
+    reserve = os.posix_fallocate
+
+    def has_room_for_plain_forms(descriptor: int, offset: int, size: int) -> None:
+        if size > plain_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        reserve(descriptor, offset, size)
+
+    monkeypatch.setattr(os, "posix_fallocate", has_room_for_plain_forms)
+    for force in (False, True):
+        outcome = folding.prepare(engine, source, folder, fold=None, force=force)
+        assert outcome.made == force
+        assert "No space left on device; free some space" in str(outcome.plain_because)
+        assert form(engine, source, folder) == (False, False)
+    with pytest.raises(DiskFull):
+        folding.prepare(engine, source, folder, fold=True)
+    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
 
 
 def test_prepare__folded_form_there_and_no_memory_to_make_it_anew__is_left_alone(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from prover.errors import SettingsInvalid
+from prover.errors import DiskFull, SettingsInvalid
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -68,12 +68,14 @@ def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn failures of the file system inside the block into SettingsInvalid that names ``path``."""
+    """Turn failures of the file system inside the block into SettingsInvalid, DiskFull too, that names ``path``."""
     try:
         yield
     except OSError as error:
-        remedy = "; free some space or choose another disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        raise SettingsInvalid(f"cannot write {path}: {error.strerror}{remedy}") from error
+        reason = f"cannot write {path}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{reason}; free some space or choose another disk") from error
+        raise SettingsInvalid(reason) from error
 
 
 def _publish(hidden: Path, path: Path, *, force: bool) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from prover.errors import DeviceOutOfMemory, OutOfMemory, UnsupportedKey
+from prover.errors import DeviceOutOfMemory, DiskFull, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device
 from prover.kernel.engine import Engine, KeyInfo, LoadedKey
@@ -54,9 +54,9 @@ def prepare(
 ) -> Outcome:
     """Make the prepared form of a key unless it is there, folded or not as ``fold`` says; the rest as prepared.prepare.
 
-    Without ``fold`` (None) a key is folded if that takes CHEAP_MULTIPLICATIONS at most and there is memory for it, and
-    one that cannot be folded is left plain. A form that is folded stays so, unless ``force`` is given with False. One
-    that gets folded keeps as much room for tables as it had, unless ``force`` is given.
+    Without ``fold`` (None) a key is folded if that takes CHEAP_MULTIPLICATIONS at most, and one that cannot be, or for
+    which memory or disk have no room, is left plain. A form that is folded stays so, unless ``force`` is given with
+    False. One that gets folded keeps as much room for tables as it had, unless ``force`` is given.
     """
     make = partial(prepared.prepare, engine, source, folder, check=check, cancel=cancel)
     if fold is False:
@@ -73,7 +73,7 @@ def prepare(
     make = partial(make, table_bytes=table_bytes, force=force, progress=progress)
     try:
         return Outcome(make(fold=reason is None, device=device) or is_new, reason)
-    except (OutOfMemory, UnsupportedKey) as error:
+    except (OutOfMemory, UnsupportedKey, DiskFull) as error:
         if fold or is_folded or isinstance(error, DeviceOutOfMemory):
             raise
         return Outcome(make() or is_new, error.detail)
