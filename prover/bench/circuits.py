@@ -95,7 +95,8 @@ def main() -> int:
                 found[circuit] = [measure(key, folder, request, count, options.rounds) for count in cores]
     show(found)
     results = [record for circuit, runs in found.items() for record in records(circuit, runs)]
-    record = {**facts, "table_mib": options.table_memory, "folded": folded, "rounds": options.rounds, "results": results}
+    settings = {"table_mib": options.table_memory, "folded": folded, "rounds": options.rounds}
+    record = {**facts, **settings, "results": results}
     print(compare_reference.told(folded, words))
     print(json.dumps(record))
     keep(options.history, record)
