@@ -45,6 +45,7 @@ ProverError                      unexpected_error    500  exit 70
 ├── SelfVerificationFailed       unexpected_error    500  exit 70
 ├── KernelMisused                unexpected_error    500  exit 70
 └── SettingsInvalid              configuration       500  exit 78
+    └── DiskFull                 configuration       500  exit 78
 
 The first sentence of a class is its default message. Clients of the reference act on words in messages:
 they retry on ``503`` (the HTTP layer adds it to what is retryable) and give up on ``constraint``; no other
