@@ -5,7 +5,7 @@ with the same keys, sends the same requests to one after the other in turn, and 
 of both is a full HTTP exchange with keys resident and warm; ours includes verifying the proof. Our keys are prepared
 first, as `prover keys prepare` does by default: folded, without tables; --no-fold and --table-memory are its options.
 Which were folded is printed and kept. With --batch the size-10 batch keys are measured in place of the small ones (see
-scripts/reference_batch_keys.py); to fold those takes ten minutes on two processors. Results are appended to a
+scripts/reference_batch_keys.py); to fold those takes eight minutes on two processors. Results are appended to a
 JSON-lines history. Run it on an otherwise idle machine: `make bench`.
 """
 
@@ -144,14 +144,15 @@ def key_of(folder: Path, name: str) -> Path:
 def prepare(cases: dict[str, str], keys_dir: Path, folder: Path, *options: str) -> int:
     """Prepares the keys of all cases; gives the bytes of what is mapped later."""
     circuits = [word for name in cases.values() for word in ("--circuit", name)]
-    return prepare_all(keys_dir, folder, *circuits, *options)
+    prepare_all(keys_dir, folder, *circuits, *options)
+    forms = [form for name in cases.values() for form in prepared.forms_of(key_of(keys_dir, name), folder)]
+    return sum(form.stat().st_size for form in forms)
 
 
-def prepare_all(keys_dir: Path, folder: Path, *options: str) -> int:
-    """Prepares all keys of a folder, or those that the options name; gives the bytes of what is mapped later."""
+def prepare_all(keys_dir: Path, folder: Path, *options: str) -> None:
+    """Prepares all keys of a folder, or those that the options name."""
     command = [OURS, "keys", "prepare", "--keys-dir", str(keys_dir), "--prepared-dir", str(folder), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return mapped_bytes(folder)
 
 
 def mapped_bytes(folder: Path) -> int:
@@ -168,7 +169,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         help="keep prepared keys here, and use those of an earlier run, folded as they are (default: a temporary "
-        "folder); on two processors making and folding the published ones takes about 3 minutes, batches about 10 more",
+        "folder); on two processors making and folding the published ones takes about 3 minutes, batches about 8 more",
     )
 
 
@@ -223,8 +224,8 @@ def main() -> int:
     keys_dir = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
     reference = str(reference_fixtures.prover_binary())
     words = preparation(options)
-    with prepared_folders(options) as folders:
-        folder = folders[options.batch]
+    with prepared_folders(options) as (small, batch):
+        folder = batch if options.batch else small
         memory = {"prepared_bytes": prepare(cases, keys_dir, folder, *words)}
         folded = folded_keys(keys_dir, folder)
         variables = {"PROVER_KEYS__PREPARED_DIRECTORY": str(folder)}

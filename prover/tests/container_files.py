@@ -88,10 +88,15 @@ def copied_into(stage: Stage) -> list[str]:
     ]
 
 
+def compose() -> dict[str, Any]:
+    """What compose.yaml says, anchors resolved."""
+    everything: dict[str, Any] = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())
+    return everything
+
+
 def services(profile: str) -> dict[str, dict[str, Any]]:
-    """The services of a profile in compose.yaml, anchors resolved."""
-    everything = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())["services"]
-    return {name: service for name, service in everything.items() if profile in service["profiles"]}
+    """The services of a profile."""
+    return {name: service for name, service in compose()["services"].items() if profile in service["profiles"]}
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:

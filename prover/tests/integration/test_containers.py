@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
-from container_files import WORKSPACE, Container, Stage, environment, here, running_container, services, stages
+from container_files import WORKSPACE, Container, Stage, compose, environment, here, running_container, services, stages
 from golden_vectors import request_vectors
 from redis_server import free_port
 
@@ -102,13 +101,12 @@ def test_compose__services__are_confined(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
 def test_compose__provers__keep_prepared_keys_in_a_volume_that_is_their_user_s(profile: str) -> None:
-    declared = yaml.safe_load((WORKSPACE / "compose.yaml").read_text())["volumes"]
     provers = [service for service in services(profile).values() if service["image"].startswith("zkc-prover")]
     assert provers
     for service in provers:
         folder = service["environment"]["PROVER_KEYS__PREPARED_DIRECTORY"]
         [volume] = [volume for volume in service["volumes"] if volume["target"] == folder]
-        assert volume["source"] in declared
+        assert volume["source"] in compose()["volumes"]
         last = final_stage(service["build"]["dockerfile"])
         # A new volume takes its owner from the folder of the image.
         [made] = re.findall(r"install --directory --owner=(\d+) (.*)", " ".join(last.all("RUN")))
