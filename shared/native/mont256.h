@@ -76,9 +76,12 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
 #ifdef MONT256_ADX
 
 /* One row of the interleaved product: t += a * b[i], then t = (t + m*p) / 2^64 where m makes the
- * low limb vanish. Low halves run on the overflow chain, high halves on the carry chain. */
+ * low limb vanish. Low halves run on the overflow chain, high halves on the carry chain. Zero stays
+ * in a register, as `mov $0` may be given to the one unit that multiplies. Clearing it again needs no
+ * unit, and lets the chains start before those of the row above have ended. Rows end with -1/p in
+ * rdx, for the reduction. */
 #define MONT256_ROW_FIRST                                                                                    \
-    "xorl %%eax, %%eax\n\t"                                                                                  \
+    "xorl %k[zero], %k[zero]\n\t"                                                                            \
     "movq 0(%[b]), %%rdx\n\t"                                                                                \
     "mulx 0(%[a]), %[t0], %[t1]\n\t"                                                                         \
     "mulx 8(%[a]), %%rax, %[t2]\n\t"                                                                         \
@@ -86,12 +89,12 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "mulx 16(%[a]), %%rax, %[t3]\n\t"                                                                        \
     "adcx %%rax, %[t2]\n\t"                                                                                  \
     "mulx 24(%[a]), %%rax, %[t4]\n\t"                                                                        \
+    "movq 32(%[p]), %%rdx\n\t"                                                                               \
     "adcx %%rax, %[t3]\n\t"                                                                                  \
-    "movl $0, %%eax\n\t"                                                                                     \
-    "adcx %%rax, %[t4]\n\t"
+    "adcx %[zero], %[t4]\n\t"
 
 #define MONT256_ROW(offset)                                                                                  \
-    "xorl %%eax, %%eax\n\t"                                                                                  \
+    "xorl %k[zero], %k[zero]\n\t"                                                                            \
     "movq " offset "(%[b]), %%rdx\n\t"                                                                       \
     "mulx 0(%[a]), %%rax, %[t4]\n\t"                                                                         \
     "adox %%rax, %[t0]\n\t"                                                                                  \
@@ -103,15 +106,14 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "adox %%rax, %[t2]\n\t"                                                                                  \
     "adcx %[t4], %[t3]\n\t"                                                                                  \
     "mulx 24(%[a]), %%rax, %[t4]\n\t"                                                                        \
+    "movq 32(%[p]), %%rdx\n\t"                                                                               \
     "adox %%rax, %[t3]\n\t"                                                                                  \
-    "movl $0, %%eax\n\t"                                                                                     \
-    "adcx %%rax, %[t4]\n\t"                                                                                  \
-    "adox %%rax, %[t4]\n\t"
+    "adcx %[zero], %[t4]\n\t"                                                                                \
+    "adox %[zero], %[t4]\n\t"
 
 #define MONT256_REDUCE                                                                                       \
-    "movq 32(%[p]), %%rdx\n\t"                                                                                 \
     "imulq %[t0], %%rdx\n\t"                                                                                 \
-    "xorl %%eax, %%eax\n\t"                                                                                  \
+    "xorl %k[zero], %k[zero]\n\t"                                                                            \
     "mulx 0(%[p]), %%rax, %[t5]\n\t"                                                                         \
     "adcx %[t0], %%rax\n\t"                                                                                  \
     "movq %[t5], %[t0]\n\t"                                                                                  \
@@ -124,18 +126,17 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "adcx %[t3], %[t2]\n\t"                                                                                  \
     "mulx 24(%[p]), %%rax, %[t3]\n\t"                                                                        \
     "adox %%rax, %[t2]\n\t"                                                                                  \
-    "movl $0, %%eax\n\t"                                                                                     \
-    "adcx %%rax, %[t3]\n\t"                                                                                  \
+    "adcx %[zero], %[t3]\n\t"                                                                                \
     "adox %[t4], %[t3]\n\t"
 
 #define MONT256_SUBTRACT_IF_ABOVE                                                                            \
     "movq %[t0], %%rax\n\t"                                                                                  \
-    "movq %[t1], %%rdx\n\t"                                                                                  \
-    "movq %[t2], %[t4]\n\t"                                                                                  \
-    "movq %[t3], %[t5]\n\t"                                                                                  \
     "subq 0(%[p]), %[t0]\n\t"                                                                                \
+    "movq %[t1], %%rdx\n\t"                                                                                  \
     "sbbq 8(%[p]), %[t1]\n\t"                                                                                \
+    "movq %[t2], %[t4]\n\t"                                                                                  \
     "sbbq 16(%[p]), %[t2]\n\t"                                                                               \
+    "movq %[t3], %[t5]\n\t"                                                                                  \
     "sbbq 24(%[p]), %[t3]\n\t"                                                                               \
     "cmovc %%rax, %[t0]\n\t"                                                                                 \
     "cmovc %%rdx, %[t1]\n\t"                                                                                 \
@@ -145,10 +146,11 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
 /* r = a * b / R mod p for a, b < 2p. */
 static inline __attribute__((always_inline)) void mont256_mul(uint64_t r[4], const uint64_t a[4],
                                                               const uint64_t b[4], const mont256_modulus *m) {
-    uint64_t t0, t1, t2, t3, t4, t5;
+    uint64_t t0, t1, t2, t3, t4, t5, zero;
     __asm__(MONT256_ROW_FIRST MONT256_REDUCE MONT256_ROW("8") MONT256_REDUCE MONT256_ROW("16") MONT256_REDUCE
                 MONT256_ROW("24") MONT256_REDUCE MONT256_SUBTRACT_IF_ABOVE
-            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5)
+            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5),
+              [zero] "=&r"(zero)
             : [a] "r"(a), [b] "r"(b), [p] "r"(m), "m"(*(const uint64_t(*)[4])a), "m"(*(const uint64_t(*)[4])b), "m"(*m)
             : "rax", "rdx", "cc");
     r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3;
