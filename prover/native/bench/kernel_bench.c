@@ -215,7 +215,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         group##_msm_scratch_place(&s, arena_over(b->memory), &plan, MSM_SLAB);                                                 \
         for (int run = 0; run < BENCH_RUNS; run++) {                                                                           \
             for (uint32_t i = 0; i < MSM_SLAB; i++) {                                                                          \
-                s.operands[i] = group##_msm_operand_of(b->bases, MSM_ENTRY(i * 5167 % MSM_SLAB, i & 1));                       \
+                s.operands[i] = group##_msm_operand_of(b->bases, i * 5167 % MSM_SLAB, i & 1);                                  \
                 s.owners[i] = i / 8;                                                                                           \
             }                                                                                                                  \
             bench_additions = 0;                                                                                               \
@@ -240,7 +240,7 @@ static size_t bench_most_digits(uint32_t max_log2) {
         const double start = bench_now_ns();                                                                                   \
         msm_recode(b->digits, &plan, b->scalars, unit, count, 0, count);                                                       \
         for (uint32_t w = 0; w < plan.windows; w++)                                                                            \
-            group##_msm_window_part(&windows[w], &s, msm_window_buckets(&plan, w), 0, 1, b->bases, NULL, count,                \
+            group##_msm_window_part(&windows[w], &s, msm_window_buckets(&plan, w), 0, 1, b->bases, count,                      \
                                     msm_digits(b->digits, count, w, 0), msm_digits(b->digits, count, w, 1));                   \
         group##_msm_join_windows(&sum, windows, 1, &plan);                                                                     \
         const double all = bench_now_ns() - start;                                                                             \

@@ -14,6 +14,10 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
     return plan;
 }
 
+static void bench_place_sorted(msm_sorted *sorted, arena *room, const msm_table_shape *shape, size_t count) {
+    msm_place_sorted(sorted, room, 1, msm_table_entries(shape, count), 1, msm_table_buckets(shape));
+}
+
 /* COUNTS(count): the lists of which the shape is chosen. */
 #define BENCH_TABLES(group, COUNTS)                                                                                            \
     typedef struct bench_tables_##group {                                                                                      \
@@ -21,8 +25,8 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
         uint32_t log2;                                                                                                         \
         group##_affine *table;                                                                                                 \
         int16_t *digits;                                                                                                       \
-        uint32_t *entries, *ends;                                                                                              \
-        void *memory;                                                                                                          \
+        msm_sorted sorted;                                                                                                     \
+        void *memory, *sorted_memory;                                                                                          \
     } bench_tables_##group;                                                                                                    \
                                                                                                                                \
     static void bench_make_tables_##group(bench_tables_##group *t, const bench_##group *b, uint32_t log2, uint32_t factor) {   \
@@ -39,17 +43,20 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
         const msm_plan plan = bench_table_plan(&t->shape);                                                                     \
         t->table = aligned_alloc(64, t->shape.shifts * count * sizeof *t->table);                                              \
         t->digits = malloc(msm_table_digits_bytes(&t->shape, count));                                                          \
-        t->entries = malloc(msm_table_entries(&t->shape, count) * sizeof *t->entries);                                         \
-        t->ends = malloc(((size_t)msm_table_buckets(&t->shape) + 2) * sizeof *t->ends);                                        \
+        arena room = arena_measure();                                                                                          \
+        bench_place_sorted(&t->sorted, &room, &t->shape, count);                                                               \
+        t->sorted_memory = malloc(room.used + ARENA_ALIGNMENT);                                                                \
         t->memory = malloc(group##_msm_scratch_bytes(&plan, 0) + ARENA_ALIGNMENT);                                             \
-        if (!t->table || !t->digits || !t->entries || !t->ends || !t->memory) exit(1);                                         \
+        if (!t->table || !t->digits || !t->sorted_memory || !t->memory) exit(1);                                               \
+        room = arena_over(t->sorted_memory);                                                                                   \
+        bench_place_sorted(&t->sorted, &room, &t->shape, count);                                                               \
         for (size_t i = 0; i < count; i += MSM_TABLE_CHUNK) {                                                                  \
             group##_msm_table_fill(t->table, &t->shape, b->bases + i, count, i, MSM_TABLE_CHUNK);                              \
         }                                                                                                                      \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_free_tables_##group(bench_tables_##group *t) {                                                           \
-        free(t->table), free(t->digits), free(t->entries), free(t->ends), free(t->memory);                                     \
+        free(t->table), free(t->digits), free(t->sorted_memory), free(t->memory);                                              \
     }                                                                                                                          \
                                                                                                                                \
     static void bench_sum_tables_##group(const bench_tables_##group *t, const bench_##group *b, double bound) {                \
@@ -66,10 +73,15 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
         const double start = bench_now_ns();                                                                                   \
         msm_table_recode(t->digits, &t->shape, b->scalars, unit, count, 0, count);                                             \
         for (uint32_t set = 0; set < t->shape.sets; set++) {                                                                   \
-            const msm_table_list list = {t->digits, count, NULL, count, 0};                                                    \
-            msm_table_sort(t->entries, t->ends, &list, 1, &t->shape, count, set);                                              \
+            msm_sort_digits in = msm_table_set_digits(&t->shape, t->digits, count, set);                                       \
+            in.ends = &count;                                                                                                  \
+            in.groups = 1;                                                                                                     \
+            msm_sort_window(&t->sorted, 0, msm_table_buckets(&t->shape), &in);                                                 \
             for (uint32_t part = 0; part < BENCH_TABLE_PARTS; part++) {                                                        \
-                group##_msm_table_part(&sums[set * BENCH_TABLE_PARTS + part], &s, &plan, t->table, t->entries, t->ends, part); \
+                msm_run run = msm_run_of(&t->sorted, 0, part * plan.buckets, 0, 1, NULL);                                      \
+                run.width = count;                                                                                             \
+                run.number_bits = t->log2;                                                                                     \
+                group##_msm_table_part(&sums[set * BENCH_TABLE_PARTS + part], &s, &plan, t->table, &run, 1);                   \
             }                                                                                                                  \
         }                                                                                                                      \
         group##_msm_table_join(&sum, sums, &t->shape, BENCH_TABLE_PARTS);                                                      \
@@ -80,8 +92,8 @@ static msm_plan bench_table_plan(const msm_table_shape *shape) {
                bound * (double)bench_additions / all);                                                                         \
     }
 
-#define BENCH_COUNTS_G1(count) {count, 0, 0}
-#define BENCH_COUNTS_G2(count) {0, 0, count}
+#define BENCH_COUNTS_G1(count) {count, 0, 0, count}
+#define BENCH_COUNTS_G2(count) {0, 0, count, count}
 BENCH_TABLES(g1, BENCH_COUNTS_G1)
 BENCH_TABLES(g2, BENCH_COUNTS_G2)
 

@@ -45,7 +45,7 @@ static void C(device_weigh_points)(XYZZ *sum, C(device_room) *room, const msm_pl
         room->none[i] = 0;
     }
     for (uint32_t w = 0; w < plan->windows; w++) {
-        C(msm_window_part)(&windows[w], &room->scratch, msm_window_buckets(plan, w), 0, 1, room->points, NULL, chunk->count,
+        C(msm_window_part)(&windows[w], &room->scratch, msm_window_buckets(plan, w), 0, 1, room->points, chunk->count,
                            room->digits + (size_t)w * DEVICE_CHUNK, room->none);
     }
     C(msm_join_windows)(sum, windows, 1, plan);

@@ -84,8 +84,7 @@ static uint32_t C(fixed_base_operands)(const C(fixed_base) *base, C(msm_operand)
         if (carry) digit -= 2 * (int32_t)base->multiples;
         if (digit == 0) continue;
         const uint32_t magnitude = (uint32_t)(digit < 0 ? -digit : digit);
-        operands[used++] =
-            C(msm_operand_of)(base->table, MSM_ENTRY(w * base->multiples + magnitude - 1, digit < 0));
+        operands[used++] = C(msm_operand_of)(base->table, w * base->multiples + magnitude - 1, digit < 0);
     }
     MONT256_INVARIANT(carry == 0);
     return used;

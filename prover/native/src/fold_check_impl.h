@@ -105,7 +105,7 @@ static g16_status fold_check_run(fold_check *check, thread_pool *pool, size_t co
 static g16_status fold_check_sum(g1_xyzz *sum, prove_state *p, thread_pool *pool, uint32_t share) {
     const proving_key *pk = &p->key->pk;
     const prove_sums *s = &p->sums;
-    const uint32_t k_tasks = p->w_plan.windows * msm_cut_pieces(&s->cut_k), z_tasks = p->h_plan.windows * msm_cut_pieces(&s->cut_z);
+    const uint32_t k_tasks = p->w_plan.windows * s->cut_k.parts, z_tasks = p->h_plan.windows * msm_cut_pieces(&s->cut_z);
     const uint32_t h_ready = THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT) | THREAD_POOL_AFTER(PROVE_GROUP_COMBINE);
     thread_pool_task *next = p->tasks;
     p->folded = key_is_folded(pk);
@@ -115,7 +115,8 @@ static g16_status fold_check_sum(g1_xyzz *sum, prove_state *p, thread_pool *pool
     next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
     next = prove_list_quotient(next, p);
     next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H, h_ready);
-    next = prove_push(next, p, prove_task_k, k_tasks, PROVE_GROUP_MSM, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
+    next = prove_push_sort_w(next, p);
+    next = prove_push(next, p, prove_task_k, k_tasks, PROVE_GROUP_MSM, THREAD_POOL_AFTER(PROVE_GROUP_SORT_W));
     next = prove_push(next, p, prove_task_z, z_tasks, PROVE_GROUP_MSM, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
     const g16_status status = thread_pool_run(pool, p->tasks, (uint32_t)(next - p->tasks), p->cancel);
     if (status != G16_OK) return status;
@@ -164,21 +165,20 @@ static g16_status fold_check_compare(fold_check *check, const struct g16_key *pl
     return G16_OK;
 }
 
-/* Whether the folded bases of a key that has both kinds are those of its K and Z. */
-static g16_status fold_check_key(int *holds, const struct g16_key *folded, thread_pool *pool, const g16_cancel *cancel) {
+/* Whether the folded bases of a key that has both kinds are those of its K and Z; `plain` is the key without them. */
+static g16_status fold_check_key(int *holds, const struct g16_key *plain, const struct g16_key *folded, thread_pool *pool,
+                                 const g16_cancel *cancel) {
     const proving_key *pk = &folded->pk;
     const uint32_t threads = thread_pool_threads(pool);
     fold_check check = {.cs = &folded->cs, .points = pk->fold_k};
-    struct g16_key plain = *folded;
-    plain.pk.fold_k_count = plain.pk.fold_t_count = 0;
     g16_status status = fold_check_run(&check, pool, pk->fold_k_count, fold_check_points, cancel);
     check.points = pk->fold_t;
     if (status == G16_OK) status = fold_check_run(&check, pool, pk->fold_t_count, fold_check_points, cancel);
     if (status == G16_OK && !check.unfit) {
-        const size_t scratch_bytes = prove_max(groth16_prove_scratch_bytes(&plain, threads), groth16_prove_scratch_bytes(folded, threads));
+        const size_t scratch_bytes = prove_max(groth16_prove_scratch_bytes(plain, threads), groth16_prove_scratch_bytes(folded, threads));
         void *scratch = malloc(scratch_bytes);
         fr *rows = malloc(2 * (size_t)check.cs->constraints * sizeof *rows);
-        status = scratch && rows ? fold_check_compare(&check, &plain, folded, pool, scratch, rows, cancel) : G16_OUT_OF_MEMORY;
+        status = scratch && rows ? fold_check_compare(&check, plain, folded, pool, scratch, rows, cancel) : G16_OUT_OF_MEMORY;
         free(scratch);
         free(rows);
     }
@@ -195,14 +195,21 @@ static g16_status groth16_fold_checked(const struct g16_key *key, thread_pool *p
     g16_status status = groth16_fold(key, pool, device, checkpoint, k, t, wires, count, progress, cancel, error);
     if (device && status == G16_UNSUPPORTED_KEY) return g16_device_wrong(device, "points that make no folded base", error);
     if (status != G16_OK || !device) return status;
-    struct g16_key made = *key;
-    memset(&made.pk.tables, 0, sizeof made.pk.tables);
+    struct g16_key plain = *key, made;
+    memset(&plain.pk.tables, 0, sizeof plain.pk.tables);
+    plain.pk.fold_k_count = plain.pk.fold_t_count = 0;
+    memset(&plain.groups, 0, sizeof plain.groups);
+    made = plain;
     made.pk.fold_k = k;
     made.pk.fold_t = t;
     made.pk.fold_wires = wires;
     made.pk.fold_k_count = count;
     made.pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
-    status = fold_check_key(&holds, &made, pool, cancel);
+    status = g16_key_group_wires(&plain, error);
+    if (status == G16_OK) status = g16_key_group_wires(&made, error);
+    if (status == G16_OK) status = fold_check_key(&holds, &plain, &made, pool, cancel);
+    wire_groups_free(&plain.groups);
+    wire_groups_free(&made.groups);
     if (status != G16_OK || holds) return status;
     return g16_device_wrong(device, "folded bases that are not those of the key", error);
 }

@@ -8,11 +8,11 @@
  *   Ar / rho,   rho (Bs + sigma delta),   Krs + sigma Ar
  * which needs no Bs1 and so no multiplication over B in G1.
  * The witness is solved first; then one job of tasks does the rest: digits of w, quotient, digits of h, and one
- * task per multi-scalar multiplication and window. w has one digit table, shared by A, B, B1 and K. With three threads
+ * task per multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three threads
  * or more the quotient is cut (quotient_cut_impl.h) and windows are (msm_cut_for()); which threads there are changes no result.
  * Under a folded key (fold.h) K covers all wires and h_j Z_j is a sum over products of A and B at points.
- * Where the key has tables of its bases (msm_table.h), A, B in G2, and K together with Z are sums over those instead: their
- * entries are sorted in one task per bucket set, and then a task sums one part of the buckets.
+ * Where the key has tables of its bases (msm_table.h), A, B in G2, and K together with Z are sums over those instead: entries of w and
+ * of h are sorted in a task per bucket set, and then a task sums one part of the buckets.
  */
 #ifndef G16_GROTH16_PROVE_IMPL_H
 #define G16_GROTH16_PROVE_IMPL_H

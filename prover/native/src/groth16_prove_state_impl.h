@@ -15,9 +15,9 @@ enum {
     PROVE_GROUP_PRODUCT,
     PROVE_GROUP_COMBINE,
     PROVE_GROUP_RECODE_H,
-    PROVE_GROUP_SORT_A,
-    PROVE_GROUP_SORT_KZ,
-    PROVE_GROUP_SORT_B2,
+    PROVE_GROUP_SORT_W,
+    PROVE_GROUP_SORT_W_TABLE,
+    PROVE_GROUP_SORT_H_TABLE,
     PROVE_GROUP_MSM
 };
 
@@ -45,12 +45,6 @@ typedef struct prove_sums {
     size_t bytes;
 } prove_sums;
 
-/* Sorted entries of the bucket sets of one table, set after set. */
-typedef struct prove_sorted {
-    uint32_t *entries, *ends;
-    size_t width, entries_stride, ends_stride;
-} prove_sorted;
-
 /* Everything a running proof touches; arrays lie in the caller's scratch memory. */
 typedef struct prove_state {
     const struct g16_key *key;
@@ -66,7 +60,8 @@ typedef struct prove_state {
     uint64_t h_unit[4];
     uint32_t parts;      /* of a bucket set, with tables */
     msm_plan parts_plan; /* of which only the buckets count */
-    prove_sorted sorted_a, sorted_kz, sorted_b2;
+    msm_sorted sorted_w;                   /* half after half, window after window */
+    msm_sorted sorted_w_table, sorted_h_table; /* set after set */
     int16_t *w_table_digits, *h_table_digits;
     fr *wires, *a, *b, *c;
     const fr *h; /* the quotient, or products at points: in a, or in c */
@@ -108,36 +103,28 @@ static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
 static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
 
-static void prove_place_sorted(prove_sorted *sorted, arena *a, const msm_table_shape *shape, size_t width) {
-    sorted->width = width;
-    sorted->entries_stride = msm_table_entries(shape, width);
-    sorted->ends_stride = (size_t)msm_table_buckets(shape) + 2;
-    sorted->entries = arena_take(a, shape->sets * sorted->entries_stride * sizeof *sorted->entries);
-    sorted->ends = arena_take(a, shape->sets * sorted->ends_stride * sizeof *sorted->ends);
-}
-
 /* What a key with tables needs. */
 static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     const proving_key *pk = &p->key->pk;
     const msm_table_shape *shape = &pk->tables;
-    const msm_table_counts counts = key_table_counts(pk);
     p->parts = PROVE_MIN_PARTS;
     while (p->parts < PROVE_MAX_PARTS && p->parts < threads * PROVE_PARTS_PER_THREAD) p->parts *= 2;
     p->parts_plan = msm_plan_of_window(shape->window_bits);
     p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
     p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
     p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
-    prove_place_sorted(&p->sorted_a, a, shape, counts.a);
-    prove_place_sorted(&p->sorted_kz, a, shape, counts.kz);
-    prove_place_sorted(&p->sorted_b2, a, shape, counts.b2);
+    msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_wires(&p->key->groups)),
+                     p->key->groups.count, msm_table_buckets(shape));
+    msm_place_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
     p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
     p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
 }
 
 /* The cut for a job that has `share` of `threads` threads, and the sums that the cut for all of them needs. */
-static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait) {
-    const msm_cut most = msm_cut_for(plan, count, threads, wait);
-    const msm_cut cut = msm_cut_for(plan, count, share, wait);
+static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
+                               int sorted) {
+    const msm_cut most = msm_cut_for(plan, count, threads, wait, sorted);
+    const msm_cut cut = msm_cut_for(plan, count, share, wait, sorted);
     *sums = (size_t)plan->windows * msm_cut_pieces(&most);
     return msm_cut_pieces(&cut) <= msm_cut_pieces(&most) ? cut : most;
 }
@@ -149,11 +136,11 @@ static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_
     const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
     prove_sums *s = &p->sums;
     size_t n_a, n_b1, n_k, n_z, n_b2;
-    s->cut_a = prove_place_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT);
-    s->cut_b1 = prove_place_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT);
-    s->cut_k = prove_place_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT);
-    s->cut_z = prove_place_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST);
-    s->cut_b2 = prove_place_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT);
+    s->cut_a = prove_place_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT, 1);
+    s->cut_b1 = prove_place_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    s->cut_k = prove_place_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT, 1);
+    s->cut_z = prove_place_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST, 0);
+    s->cut_b2 = prove_place_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
     if (tables) n_a = n_k = n_z = n_b2 = 0;
     s->a = arena_take(a, n_a * sizeof *s->a);
     s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
@@ -180,14 +167,16 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->b = arena_take(&a, n * sizeof(fr));
     p->c = arena_take(&a, n * sizeof(fr));
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
+    msm_place_sorted(&p->sorted_w, &a, 2 * (size_t)p->w_plan.windows, wire_groups_wires(&key->groups), key->groups.count,
+                     p->w_plan.buckets);
     /* With tables only B1 needs these digits, and its sums. */
-    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, wires);
+    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;
         prove_place_tables(p, &a, threads);
     } else {
         p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
-        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, wires));
+        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
         p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
     }
     prove_place_sums(p, &a, threads, share);

@@ -7,6 +7,7 @@
 #include "msm_table.h"
 #include "thread_pool.h"
 #include "types.h"
+#include "wire_groups.h"
 
 struct g16_engine {
     const g16_backend *backend;
@@ -44,9 +45,10 @@ typedef struct proving_key {
 
 static inline int key_is_folded(const proving_key *pk) { return pk->fold_t_count != 0; }
 
-static inline msm_table_counts key_table_counts(const proving_key *pk) {
+static inline msm_table_counts key_table_counts(const proving_key *pk, uint64_t wires) {
     const uint64_t kz = key_is_folded(pk) ? (uint64_t)pk->fold_k_count + pk->fold_t_count : (uint64_t)pk->k_count + pk->z_count;
-    msm_table_counts counts = {pk->a_count, kz, pk->b_count};
+    const uint64_t h = key_is_folded(pk) ? pk->fold_t_count : pk->z_count;
+    msm_table_counts counts = {pk->a_count, kz, pk->b_count, wires > h ? wires : h};
     return counts;
 }
 
@@ -54,10 +56,14 @@ struct g16_key {
     const g16_backend *backend;
     g16_key_info info;
     proving_key pk;
+    wire_groups groups; /* of A, B, and K of a folded key fold_k */
     constraint_system cs;
     g16_vk vk;
     int is_prepared; /* arrays lie in a mapped file, which outlives the key and is only read */
 };
+
+/* Groups the wires of a key by its lists. */
+g16_status g16_key_group_wires(g16_key *key, g16_error *error);
 
 /* The parts of key->info that follow from key->pk, key->cs and the size of the gnark file. */
 void g16_key_fill_info(g16_key *key, uint64_t file_bytes);

@@ -13,7 +13,7 @@
  */
 
 static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
-    s->operands = arena_take(&a, (MSM_SLAB + 1) * sizeof *s->operands);
+    s->operands = arena_take(&a, (MSM_SLAB + MSM_OWNERS_STEP) * sizeof *s->operands);
     s->owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
     s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
     s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
@@ -23,7 +23,7 @@ static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *
     s->second = arena_take(&a, (plan->buckets + 1) * sizeof *s->second);
     s->lines = arena_take(&a, 2 * MSM_MAX_LINES * sizeof *s->lines);
     s->starts = arena_take(&a, (plan->buckets + 2) * sizeof *s->starts);
-    s->entries = arena_take(&a, count * sizeof *s->entries);
+    s->entries = arena_take(&a, (count + MSM_ENTRIES_PADDING) * sizeof *s->entries);
     s->seen_infinity = 0;
     return a.used;
 }
@@ -37,8 +37,8 @@ static void C(msm_scratch_place)(C(msm_scratch) *s, arena a, const msm_plan *pla
     C(msm_scratch_arrays)(s, a, plan, count);
 }
 
-static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, uint32_t entry) {
-    return ((C(msm_operand))bases + (C(msm_operand))(entry >> 1) * sizeof *bases) | (entry & 1);
+static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, size_t place, uint32_t negative) {
+    return ((C(msm_operand))bases + (C(msm_operand))place * sizeof *bases) | negative;
 }
 
 /* Sums `count` summands, at most MSM_SLAB, of s->operands, those with the same owner into one. out[owner] becomes the sum. */
@@ -110,43 +110,79 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
     C(xyzz_add)(out, &part[0], &part[1]);
 }
 
-/* buckets[b] = sum of entries[ends[b - 1] .. ends[b]) for 1 <= b <= count. Empty buckets become infinity. */
-static void C(msm_sum_sorted)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases,
-                              const uint32_t *entries, const uint32_t *ends) {
-    const uint32_t total = ends[count];
-    memset(buckets, 0, (count + 1) * sizeof *buckets);
-    uint32_t bucket = 1, done = ends[0];
-    while (done < total) {
-        while (ends[bucket] == done) bucket++;
-        /* The slab before may have ended inside this bucket. */
-        const uint32_t carried = C(msm_take)(s, 0, &buckets[bucket], bucket);
-        const uint32_t size = total - done < MSM_SLAB - 1 ? total - done : MSM_SLAB - 1;
-        C(msm_operand) *operands = s->operands + carried;
-        for (uint32_t i = 0; i < size; i++) operands[i] = C(msm_operand_of)(bases, entries[done + i]);
-        uint32_t *owners = s->owners + carried;
-        for (uint32_t used = 0; used < size;) {
-            const uint32_t end = ends[bucket] - done < size ? ends[bucket] - done : size;
-            /* More than asked for: the next bucket, or nobody, overwrites it. */
-            for (uint32_t i = used; i < end; i += MSM_OWNERS_STEP) {
-                for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) owners[i + j] = bucket;
-            }
-            used = end;
-            bucket += used < size;
+/* Kinds of runs: every one has a loop of its own. */
+#define MSM_RUN_PLACES 1
+#define MSM_RUN_SHIFTS 2
+
+static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand) *operands, uint32_t *owners, const AFFINE *bases,
+                                                                  const msm_run *run, const uint32_t *entries, uint32_t count,
+                                                                  uint32_t owner, const int kind) {
+    /* More than asked for: the next bucket, or nobody, overwrites it. */
+    for (uint32_t i = 0; i < count; i += MSM_OWNERS_STEP) {
+        for (uint32_t j = i; j < i + MSM_OWNERS_STEP; j++) {
+            const uint32_t number = entries[j] >> 1;
+            const uint32_t scalar = kind & MSM_RUN_SHIFTS ? number & ((1u << run->number_bits) - 1) : number;
+            size_t place = kind & MSM_RUN_PLACES ? run->places[scalar] : scalar;
+            if (kind & MSM_RUN_SHIFTS) place += (number >> run->number_bits) * run->width + run->place;
+            operands[j] = C(msm_operand_of)(bases, place, entries[j] & 1);
+            owners[j] = owner;
         }
-        C(msm_sum_operands)(s, buckets, size + carried);
-        done += size;
     }
+}
+
+/* `count` entries of a run become summands of sum `owner`, from number `used` on. */
+static inline void C(msm_put)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
+                              uint32_t count, uint32_t owner) {
+    C(msm_operand) *operands = s->operands + used;
+    uint32_t *owners = s->owners + used;
+    if (run->width) {
+        if (run->places) {
+            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
+        } else {
+            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_SHIFTS);
+        }
+    } else if (run->places) {
+        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES);
+    } else {
+        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, 0);
+    }
+}
+
+#undef MSM_RUN_PLACES
+#undef MSM_RUN_SHIFTS
+
+/* buckets[b] = sum of the entries of bucket b in all runs, for 1 <= b <= count. Empty buckets become infinity. */
+static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases, const msm_run *runs,
+                            uint32_t runs_count) {
+    uint32_t used = 0;
+    memset(buckets, 0, (count + 1) * sizeof *buckets);
+    for (uint32_t b = 1; b <= count; b++) {
+        for (uint32_t r = 0; r < runs_count; r++) {
+            const msm_run *run = &runs[r];
+            uint32_t at = run->firsts[b - 1];
+            const uint32_t end = run->ends[b - 1];
+            while (at < end) {
+                const uint32_t size = end - at < MSM_SLAB - used ? end - at : MSM_SLAB - used;
+                C(msm_put)(s, used, bases, run, run->entries + at, size, b);
+                used += size;
+                at += size;
+                if (used < MSM_SLAB) continue;
+                C(msm_sum_operands)(s, buckets, used);
+                used = C(msm_take)(s, 0, &buckets[b], b); /* there may be more of this bucket */
+            }
+        }
+    }
+    C(msm_sum_operands)(s, buckets, used);
 }
 
 /* Entries of the bases whose digit d has first < |d| <= first + buckets, sorted by |d| - first: those of place b end at
  * s->starts[b]. whole: there are no other digits. */
 static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s, uint32_t first, uint32_t buckets,
-                                                              const uint32_t *scalars, uint32_t count, const int16_t *digits,
-                                                              const int whole) {
+                                                              uint32_t count, const int16_t *digits, const int whole) {
     uint32_t *starts = s->starts;
     memset(starts, 0, (buckets + 2) * sizeof *starts);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t place = msm_magnitude(digits[scalars ? scalars[i] : i]) - (whole ? 0 : first);
+        uint32_t place = msm_magnitude(digits[i]) - (whole ? 0 : first);
         if (!whole) place = place <= buckets ? place : 0;
         starts[place + 1]++;
     }
@@ -155,7 +191,7 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
     for (uint32_t b = 1; b <= buckets; b++) starts[b + 1] += starts[b];
     if (!whole) starts[0] = starts[buckets + 1]; /* one more place, which is overwritten; there is one if any entry is left out */
     for (uint32_t i = 0; i < count; i++) {
-        const int32_t digit = digits[scalars ? scalars[i] : i];
+        const int32_t digit = digits[i];
         uint32_t place = msm_magnitude(digit) - (whole ? 0 : first);
         if (whole) {
             if (digit) s->entries[starts[place]++] = MSM_ENTRY(i, digit < 0);
@@ -172,13 +208,14 @@ static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s,
 
 /* sums[b] = sum of the bases whose digit is first + b, minus those whose digit is -(first + b). Empty buckets become infinity. */
 static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *sums, uint32_t first, uint32_t buckets, int whole,
-                                const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits) {
+                                const AFFINE *bases, uint32_t count, const int16_t *digits) {
     if (whole) {
-        C(msm_sort)(s, 0, buckets, scalars, count, digits, 1);
+        C(msm_sort)(s, 0, buckets, count, digits, 1);
     } else {
-        C(msm_sort)(s, first, buckets, scalars, count, digits, 0);
+        C(msm_sort)(s, first, buckets, count, digits, 0);
     }
-    C(msm_sum_sorted)(s, sums, buckets, bases, s->entries, s->starts);
+    const msm_run run = {s->entries, s->starts, s->starts + 1, NULL, 0, 0, 0};
+    C(msm_sum_runs)(s, sums, buckets, bases, &run, 1);
 }
 
 /* sum += factor * point */
@@ -192,18 +229,11 @@ static void C(msm_add_multiple)(XYZZ *sum, const XYZZ *point, uint32_t factor) {
     C(xyzz_add)(sum, sum, &multiple);
 }
 
-/* out = sum over i of digits0[i'] * bases[i] + digits1[i'] * phi(bases[i]), where i' = scalars[i], or i when scalars is NULL, over
- * the digits d of part `part` of `parts`: of a window's `buckets` buckets, part * buckets / parts < |d| <= (part + 1) * buckets /
- * parts. |digits| <= buckets; bases went through msm_prepare. */
-static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
-                               const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits0,
-                               const int16_t *digits1) {
-    const uint32_t own = buckets / parts, first = part * own;
-    C(msm_fill_buckets)(s, s->buckets, first, own, parts == 1, bases, scalars, count, digits0);
-    C(msm_fill_buckets)(s, s->second, first, own, parts == 1, bases, scalars, count, digits1);
-    C(msm_apply_phi)(s->second + 1, own);
+/* out = the sum of s->buckets and phi(s->second), `count` of each: those of number first + 1 and so on. */
+static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uint32_t count) {
+    C(msm_apply_phi)(s->second + 1, count);
     uint32_t used = 0;
-    for (uint32_t b = 1; b <= own; b++) {
+    for (uint32_t b = 1; b <= count; b++) {
         used = C(msm_take)(s, used, &s->buckets[b], b);
         used = C(msm_take)(s, used, &s->second[b], b);
         if (used + 2 > MSM_SLAB) {
@@ -213,20 +243,38 @@ static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, u
     }
     C(msm_sum_operands)(s, s->buckets, used);
     XYZZ plain;
-    C(msm_sum_buckets)(s, out, &plain, own);
+    C(msm_sum_buckets)(s, out, &plain, count);
     if (first) C(msm_add_multiple)(out, &plain, first);
 }
 
+/* out = sum over i of digits0[i] * bases[i] + digits1[i] * phi(bases[i]) over the digits d of part `part` of `parts`: of a window's
+ * `buckets` buckets, part * buckets / parts < |d| <= (part + 1) * buckets / parts. |digits| <= buckets; bases went through
+ * msm_prepare. */
+static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
+                               const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
+    const uint32_t own = buckets / parts, first = part * own;
+    C(msm_fill_buckets)(s, s->buckets, first, own, parts == 1, bases, count, digits0);
+    C(msm_fill_buckets)(s, s->second, first, own, parts == 1, bases, count, digits1);
+    C(msm_join_halves)(out, s, first, own);
+}
+
+/* The same of entries that are sorted: runs[half] starts at the part's first bucket. */
+static void C(msm_sorted_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const AFFINE *bases,
+                               const msm_run *const runs[2], uint32_t runs_count) {
+    const uint32_t own = buckets / parts;
+    C(msm_sum_runs)(s, s->buckets, own, bases, runs[0], runs_count);
+    C(msm_sum_runs)(s, s->second, own, bases, runs[1], runs_count);
+    C(msm_join_halves)(out, s, part * own, own);
+}
+
 /* Piece `piece` of a window of `buckets` buckets that is cut. */
-static void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
-                         const AFFINE *bases, const uint32_t *scalars, uint32_t count, const int16_t *digits0,
-                         const int16_t *digits1) {
+static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
+                                const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
     const uint32_t range = piece / cut->parts;
     const uint32_t first = (uint32_t)((uint64_t)count * range / cut->ranges);
     const uint32_t end = (uint32_t)((uint64_t)count * (range + 1) / cut->ranges);
-    const size_t skipped = scalars ? 0 : first;
-    C(msm_window_part)(out, s, buckets, piece % cut->parts, cut->parts, bases + first, scalars ? scalars + first : NULL,
-                       end - first, digits0 + skipped, digits1 + skipped);
+    C(msm_window_part)(out, s, buckets, piece % cut->parts, cut->parts, bases + first, end - first, digits0 + first,
+                       digits1 + first);
 }
 
 /* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of its `pieces` pieces, which lie one after

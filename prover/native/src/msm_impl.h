@@ -1,7 +1,8 @@
 /* msm_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
  *
- * Steps: msm_recode() splits scalars into signed digits, once for all base lists that share them;
- * {g1,g2}_msm_piece() sums one window or a piece of it (all are independent tasks); {g1,g2}_msm_join_windows() joins them.
+ * Steps: msm_recode() splits scalars into signed digits and msm_sort_window() sorts those of a window by bucket, once for all base lists
+ * that share them; {g1,g2}_msm_sorted_part() sums one window or a part of it, {g1,g2}_msm_piece() of digits that are not sorted (all are
+ * independent tasks); {g1,g2}_msm_join_windows() joins them.
  */
 #ifndef G16_MSM_IMPL_H
 #define G16_MSM_IMPL_H
@@ -74,6 +75,7 @@ static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uin
     return digits + ((size_t)window * 2 + (size_t)half) * count;
 }
 
+#include "msm_sort_impl.h"
 #include "msm_table_impl.h"
 
 #if defined(G16_LANES)

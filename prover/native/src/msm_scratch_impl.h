@@ -14,7 +14,7 @@ static inline void C(msm_prefetch)(const AFFINE *point) {
 
 /* Memory of one worker for one window at a time. */
 typedef struct C(msm_scratch) {
-    C(msm_operand) *operands; /* MSM_SLAB + 1: summands, those of one sum side by side */
+    C(msm_operand) *operands; /* MSM_SLAB + MSM_OWNERS_STEP: summands, those of one sum side by side */
     uint32_t *owners;         /* MSM_SLAB + MSM_OWNERS_PADDING: the number of the sum that a summand belongs to */
     C(msm_operand) *p, *q;    /* MSM_SLAB / 2 + MSM_PAIRS_PADDING: pairs of one round */
     struct C(msm_shared) *shared; /* msm_shared_bytes() */

@@ -15,8 +15,8 @@
 #define MSM_TABLE_MIN_WINDOW 8
 #define MSM_TABLE_MAX_WINDOW 16 /* digits are -2^15 .. 2^15 - 1 */
 #define MSM_TABLE_MAX_SETS 8
-/* Entries keep a place and a sign in 32 bits. */
-#define MSM_TABLE_MAX_PLACES ((uint64_t)1 << 31)
+/* Entries keep a shift, the number of a scalar and a sign in 32 bits. */
+#define MSM_TABLE_NUMBER_BITS 31
 
 typedef struct msm_table_shape {
     uint32_t window_bits;
@@ -25,9 +25,9 @@ typedef struct msm_table_shape {
     uint32_t shifts;
 } msm_table_shape;
 
-/* Counts of the lists that share a shape: A, K with Z, B in G2. */
+/* Counts of the lists that share a shape: A, K with Z, B in G2; and scalars that are sorted together. */
 typedef struct msm_table_counts {
-    uint64_t a, kz, b2;
+    uint64_t a, kz, b2, scalars;
 } msm_table_counts;
 
 static inline msm_table_shape msm_table_shape_of(uint32_t window_bits, uint32_t sets) {
@@ -42,10 +42,16 @@ static inline uint64_t msm_table_bytes(const msm_table_shape *shape, const msm_t
     return shape->shifts * (64 * (counts->a + counts->kz) + 128 * counts->b2);
 }
 
-/* Whether every place has a number, for a shape in range. */
+/* Bits of the numbers of `scalars` scalars. */
+static inline uint32_t msm_table_number_bits(uint64_t scalars) {
+    uint32_t bits = 0;
+    while (scalars > (uint64_t)1 << bits) bits++;
+    return bits;
+}
+
+/* Whether entries have room for every shift of every scalar. */
 static inline int msm_table_fits(const msm_table_shape *shape, const msm_table_counts *counts) {
-    const uint64_t limit = MSM_TABLE_MAX_PLACES / shape->shifts;
-    return counts->a < limit && counts->kz < limit && counts->b2 < limit;
+    return msm_table_number_bits(shape->shifts) + msm_table_number_bits(counts->scalars) <= MSM_TABLE_NUMBER_BITS;
 }
 
 /* The shape with the fewest additions in at most `budget` bytes; windows is 0 where none fits or saves anything. An

@@ -56,10 +56,10 @@ typedef struct C(msm_table_sum) {
     XYZZ weighted, plain;
 } C(msm_table_sum);
 
-/* Part `part` of the buckets of one set that are cut into parts of plan->buckets. entries and ends: of msm_table_sort. */
-static void C(msm_table_part)(C(msm_table_sum) *out, C(msm_scratch) *s, const msm_plan *plan, const AFFINE *table,
-                              const uint32_t *entries, const uint32_t *ends, uint32_t part) {
-    C(msm_sum_sorted)(s, s->buckets, plan->buckets, table, entries, ends + (size_t)part * plan->buckets);
+/* Part of the buckets of one set, of plan->buckets; runs start at the first of them. */
+static void C(msm_table_part)(C(msm_table_sum) *out, C(msm_scratch) *s, const msm_plan *plan, const AFFINE *table, const msm_run *runs,
+                              uint32_t runs_count) {
+    C(msm_sum_runs)(s, s->buckets, plan->buckets, table, runs, runs_count);
     C(msm_sum_buckets)(s, &out->weighted, &out->plain, plan->buckets);
 }
 

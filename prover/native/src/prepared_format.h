@@ -143,10 +143,10 @@ _Static_assert(sizeof(cs_term) == 8 && sizeof(cs_row) == 28 && sizeof(cs_hint) =
 #define PREPARED_SECTIONS (PREPARED_RECORDS + PREPARED_ARRAYS)
 
 /* The tables (msm_table.h), all three or none of them, with equal parameters: window bits and bucket sets. */
-#define PREPARED_EACH_TABLE(X, key)                                     \
-    X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk).a)     \
-    X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk).kz)  \
-    X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk).b2)
+#define PREPARED_EACH_TABLE(X, key)                                       \
+    X(PREPARED_TABLE_A, pk.table_a, key_table_counts(&(key)->pk, 0).a)    \
+    X(PREPARED_TABLE_KZ, pk.table_kz, key_table_counts(&(key)->pk, 0).kz) \
+    X(PREPARED_TABLE_B2, pk.table_b2, key_table_counts(&(key)->pk, 0).b2)
 #define PREPARED_TABLES 3
 
 /* What a folded key has besides (fold.h), all three or none of them. */

@@ -229,7 +229,7 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
     const prepared_directory *directory = job->directory;
     proving_key *pk = &job->key->pk;
-    const msm_table_counts counts = key_table_counts(pk);
+    const msm_table_counts counts = key_table_counts(pk, job->key->cs.wires);
     msm_table_shape shape = {0, 0, 0, 0};
     const uint32_t version = prepared_table_version(key_is_folded(pk));
     uint32_t found = 0, next = 0;
@@ -248,7 +248,7 @@ static g16_status bind_tables(load_job *job, g16_error *error) {
     if (found == 0) return G16_OK;
     if (found < PREPARED_TABLES || !msm_table_fits(&shape, &counts)) {
         return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: %s",
-                        found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many places");
+                        found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many shifts for its wires");
     }
     const prepared_section **sections = job->sections + LOAD_TABLES;
     g16_status status = G16_OK;
@@ -316,14 +316,15 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     if (status == G16_OK) status = bind_tables(job, error);
     if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
     if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
+    if (status == G16_OK) status = g16_key_group_wires(key, error);
     if (status != G16_OK) return status;
     g16_key_fill_info(key, directory.header.source_bytes);
-    key->info.resident_bytes = sizeof *key + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
+    key->info.resident_bytes = sizeof *key + wire_groups_bytes(key->cs.wires) + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
     key->info.mapped_bytes = size;
     key->info.fold_bytes = (uint64_t)(key->pk.fold_k_count + (uint64_t)key->pk.fold_t_count) * sizeof(g1_affine) +
                            (uint64_t)key->pk.fold_k_count * sizeof(uint32_t);
     if (key->pk.tables.windows) {
-        const msm_table_counts counts = key_table_counts(&key->pk);
+        const msm_table_counts counts = key_table_counts(&key->pk, key->cs.wires);
         key->info.table_bytes = msm_table_bytes(&key->pk.tables, &counts);
     }
     return G16_OK;

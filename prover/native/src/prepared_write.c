@@ -135,7 +135,7 @@ static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_by
         plan->pk.fold_k_count = list_fold_wires(key, NULL);
         plan->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
     }
-    const msm_table_counts counts = key_table_counts(&plan->pk);
+    const msm_table_counts counts = key_table_counts(&plan->pk, key->cs.wires);
     plan->tables = msm_table_choose(&counts, table_bytes);
     fill_info(&plan->info, key);
     fill_points(plan, key);

@@ -83,7 +83,7 @@ int32_t T(t_msm_g1)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g1_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
-        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, NULL, count,
+        g1_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
     g1_msm_join_windows(&sum, sums, pieces, &plan);
@@ -116,7 +116,7 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
     g2_msm_scratch_place(&scratch, arena_over(memory), &plan, count);
     for (uint32_t i = 0; i < plan.windows * pieces; i++) {
         const uint32_t w = i / pieces;
-        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, NULL, count,
+        g2_msm_piece(&sums[i], &scratch, msm_window_buckets(&plan, w), &cut, i % pieces, bases, count,
                      msm_digits(digits, count, w, 0), msm_digits(digits, count, w, 1));
     }
     g2_msm_join_windows(&sum, sums, pieces, &plan);
@@ -140,11 +140,11 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
         affine_type *table = malloc((size_t)shape.shifts * (count + 1) * sizeof *table);                                   \
         fr *values = calloc(count + 1, sizeof *values);                                                                    \
         int16_t *digits = malloc(msm_table_digits_bytes(&shape, count + 1));                                               \
-        uint32_t *entries = malloc(msm_table_entries(&shape, count) * sizeof *entries);                                    \
-        uint32_t *ends = malloc(((size_t)msm_table_buckets(&shape) + 2) * sizeof *ends);                                   \
+        void *sorted_memory[2];                                                                                            \
+        msm_sorted sorted[2];                                                                                              \
         void *memory = malloc(group##_msm_scratch_bytes(&plan, 0) + ARENA_ALIGNMENT);                                      \
         group##_msm_table_sum *sums = malloc((size_t)sets * parts * sizeof *sums);                                         \
-        if (!bases || !table || !values || !digits || !entries || !ends || !memory || !sums) return 1;                     \
+        if (!bases || !table || !values || !digits || !memory || !sums) return 1;                                          \
         for (uint32_t i = 0; i < count; i++) {                                                                             \
             T(group##_read)(&bases[i], points + (bytes) * (size_t)i);                                                      \
             fr_from_bytes(&values[i], scalars + 32 * (size_t)i);                                                           \
@@ -155,21 +155,41 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
             group##_msm_table_fill(table, &shape, bases + i, count, i, left < MSM_TABLE_CHUNK ? left : MSM_TABLE_CHUNK);   \
         }                                                                                                                  \
         msm_table_recode(digits, &shape, values, unit, count, 0, count);                                                   \
-        const uint32_t half = count / 2;                                                                                   \
-        const msm_table_list lists[2] = {{digits, count, NULL, half, 0}, {digits + half, count, NULL, count - half, half}}; \
+        const uint32_t counts[2] = {count / 2, count - count / 2};                                                         \
+        for (int list = 0; list < 2; list++) {                                                                             \
+            arena room = arena_measure();                                                                                  \
+            msm_place_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+            sorted_memory[list] = malloc(room.used + ARENA_ALIGNMENT);                                                     \
+            if (!sorted_memory[list]) return 1;                                                                            \
+            room = arena_over(sorted_memory[list]);                                                                        \
+            msm_place_sorted(&sorted[list], &room, 1, msm_table_entries(&shape, counts[list]), 1, msm_table_buckets(&shape));\
+        }                                                                                                                  \
         for (uint32_t set = 0; set < sets; set++) {                                                                        \
-            msm_table_sort(entries, ends, lists, 2, &shape, count, set);                                                   \
+            for (int list = 0; list < 2; list++) {                                                                         \
+                msm_sort_digits in = msm_table_set_digits(&shape, digits + (list ? counts[0] : 0), count, set);            \
+                in.ends = &counts[list];                                                                                   \
+                in.groups = 1;                                                                                             \
+                msm_sort_window(&sorted[list], 0, msm_table_buckets(&shape), &in);                                         \
+            }                                                                                                              \
             for (uint32_t part = 0; part < parts; part++) {                                                                \
+                msm_run runs[2];                                                                                           \
                 group##_msm_scratch scratch;                                                                               \
+                for (uint32_t list = 0; list < 2; list++) {                                                                \
+                    runs[list] = msm_run_of(&sorted[list], 0, part * plan.buckets, 0, 1, NULL);                            \
+                    runs[list].width = count;                                                                              \
+                    runs[list].number_bits = msm_table_number_bits(count);                                                 \
+                    runs[list].place = list ? counts[0] : 0;                                                               \
+                }                                                                                                          \
                 group##_msm_scratch_place(&scratch, arena_over(memory), &plan, 0);                                         \
-                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, entries, ends, part);            \
+                group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, runs, 2);                        \
             }                                                                                                              \
         }                                                                                                                  \
         group##_xyzz sum;                                                                                                  \
         group##_msm_table_join(&sum, sums, &shape, parts);                                                                 \
         group##_xyzz_to_affine(&result, &sum);                                                                             \
         T(group##_write)(out, &result);                                                                                    \
-        free(bases), free(table), free(values), free(digits), free(entries), free(ends), free(memory), free(sums);         \
+        free(sorted_memory[0]), free(sorted_memory[1]);                                                                    \
+        free(bases), free(table), free(values), free(digits), free(memory), free(sums);                                    \
         return 0;                                                                                                          \
     }
 
