@@ -113,7 +113,7 @@ static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
     p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
     p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
-    msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_wires(&p->key->groups)),
+    msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
                      p->key->groups.count, msm_table_buckets(shape));
     msm_place_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
     p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
@@ -167,7 +167,7 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->b = arena_take(&a, n * sizeof(fr));
     p->c = arena_take(&a, n * sizeof(fr));
     p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
-    msm_place_sorted(&p->sorted_w, &a, 2 * (size_t)p->w_plan.windows, wire_groups_wires(&key->groups), key->groups.count,
+    msm_place_sorted(&p->sorted_w, &a, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
                      p->w_plan.buckets);
     /* With tables only B1 needs these digits, and its sums. */
     p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);

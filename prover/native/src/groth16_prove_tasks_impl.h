@@ -87,7 +87,7 @@ static uint32_t prove_runs(msm_run *runs, const prove_state *p, const msm_sorted
     const wire_groups *groups = &p->key->groups;
     for (uint32_t r = 0; r < groups->runs_count[list]; r++) {
         const wire_run *run = &groups->runs[list][r];
-        runs[r] = msm_run_of(sorted, window, skipped, run->first, run->end, groups->places[list]);
+        runs[r] = msm_run_of(sorted, window, skipped, run->first, run->end, groups->places[list], run->place);
     }
     return groups->runs_count[list];
 }
@@ -203,10 +203,10 @@ static void prove_task_part_kz(void *argument, uint32_t index, uint32_t worker) 
     msm_run runs[WIRE_RUNS_MAX + 1];
     const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_K, width);
     msm_run *quotient = &runs[count];
-    *quotient = msm_run_of(&p->sorted_h_table, index / p->parts, index % p->parts * p->parts_plan.buckets, 0, 1, NULL);
+    *quotient = msm_run_of(&p->sorted_h_table, index / p->parts, index % p->parts * p->parts_plan.buckets, 0, 1, NULL,
+                           (uint32_t)(width - h_count));
     quotient->width = width;
     quotient->number_bits = msm_table_number_bits(h_count);
-    quotient->place = (uint32_t)(width - h_count);
     prove_part_g1(p, p->sums.table_kz, p->key->pk.table_kz, runs, count + 1, index, worker);
     prove_add_time(p, G16_STAGE_MSM_K, start);
 }

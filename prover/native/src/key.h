@@ -29,7 +29,7 @@ typedef struct proving_key {
     g1_affine alpha, beta, delta;
     g2_affine beta2, delta2;
     uint32_t a_count, b_count, k_count, z_count;
-    uint32_t *a_wires, *b_wires; /* ascending */
+    uint32_t *a_wires, *b_wires; /* in the order of wire_groups.h */
     g1_affine *a, *b1, *k, *z;   /* z in file order: place j belongs to coefficient bitreverse(j) */
     g2_affine *b2;
     uint32_t domain_log2;
@@ -39,7 +39,7 @@ typedef struct proving_key {
     const g2_affine *table_b2;
     /* Of a folded key (fold.h), which then needs neither k nor z: bases of wires and of points of the quotient. */
     uint32_t fold_k_count, fold_t_count; /* 0: not folded */
-    const uint32_t *fold_wires;          /* ascending */
+    const uint32_t *fold_wires;          /* in the order of wire_groups.h */
     const g1_affine *fold_k, *fold_t;
 } proving_key;
 
@@ -64,6 +64,13 @@ struct g16_key {
 
 /* Groups the wires of a key by its lists. */
 g16_status g16_key_group_wires(g16_key *key, g16_error *error);
+
+/* Brings A, B1 and B2 into the order of the groups of a folded key. */
+g16_status g16_key_order_bases(g16_key *key, g16_error *error);
+
+/* The wires of which a folded key has a base of K, in their order: private ones, and public ones that occur as a product. Returns their
+ * number, or 0 where there is no memory. wires: NULL for counting only. */
+uint32_t g16_key_fold_wires(const g16_key *key, uint32_t *wires);
 
 /* The parts of key->info that follow from key->pk, key->cs and the size of the gnark file. */
 void g16_key_fill_info(g16_key *key, uint64_t file_bytes);

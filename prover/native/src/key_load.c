@@ -163,18 +163,6 @@ static g16_status check_infinity_maps(const g16_key *key, g16_error *error) {
 
 static int cancelled(const g16_cancel *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED); }
 
-g16_status g16_key_group_wires(g16_key *key, g16_error *error) {
-    const proving_key *pk = &key->pk;
-    const wire_bases plain_k = {NULL, key->cs.public_wires, pk->k_count}, folded_k = {pk->fold_wires, 0, pk->fold_k_count};
-    const wire_bases lists[WIRE_LISTS] = {
-        [WIRE_LIST_A] = {pk->a_wires, 0, pk->a_count},
-        [WIRE_LIST_B] = {pk->b_wires, 0, pk->b_count},
-        [WIRE_LIST_K] = key_is_folded(pk) ? folded_k : plain_k,
-    };
-    if (wire_groups_make(&key->groups, lists, key->cs.wires)) return G16_OK;
-    return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the groups of wires");
-}
-
 void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     g16_key_info *info = &key->info;
     const constraint_system *cs = &key->cs;
@@ -198,7 +186,7 @@ void g16_key_fill_info(g16_key *key, uint64_t file_bytes) {
     info->resident_bytes = sizeof *key + g1_points * sizeof(g1_affine) + pk->b_count * (uint64_t)sizeof(g2_affine) +
                            ((uint64_t)pk->a_count + pk->b_count) * sizeof(uint32_t) +
                            (pk->domain_log2 > SMALL_ROOTS_LOG2 ? info->domain_size * sizeof(fr) : 0) +
-                           wire_groups_bytes(cs->wires) + constraint_system_bytes(cs) +
+                           wire_groups_bytes(&key->groups) + constraint_system_bytes(cs) +
                            cs_short_forms_bytes(&cs->short_forms, cs->expressions);
 }
 
@@ -222,6 +210,7 @@ static g16_status load_sections(g16_key *key, thread_pool *pool, const uint8_t *
     if (status == G16_OK) status = check_counts(key, error);
     if (status == G16_OK) status = check_infinity_maps(key, error);
     if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
+    if (status == G16_OK) status = g16_key_order_bases(key, error);
     if (status == G16_OK) status = g16_key_group_wires(key, error);
     if (status != G16_OK) return status;
     if (cancelled(cancel)) return g16_fail(error, G16_CANCELLED, 0, "cancelled while loading a key");

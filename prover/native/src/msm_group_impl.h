@@ -114,19 +114,22 @@ static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32
 #define MSM_RUN_PLACES 1
 #define MSM_RUN_SHIFTS 2
 
-static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand) *operands, uint32_t *owners, const AFFINE *bases,
-                                                                  const msm_run *run, const uint32_t *entries, uint32_t count,
-                                                                  uint32_t owner, const int kind) {
+static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand) *restrict operands, uint32_t *restrict owners,
+                                                                  const AFFINE *bases, const msm_run *run,
+                                                                  const uint32_t *restrict entries, uint32_t count, uint32_t owner,
+                                                                  const int kind) {
+    const uint32_t *const places = run->places;
+    const uint32_t bits = run->number_bits, first = run->place;
+    const size_t width = run->width;
     /* More than asked for: the next bucket, or nobody, overwrites it. */
     for (uint32_t i = 0; i < count; i += MSM_OWNERS_STEP) {
-        for (uint32_t j = i; j < i + MSM_OWNERS_STEP; j++) {
-            const uint32_t number = entries[j] >> 1;
-            const uint32_t scalar = kind & MSM_RUN_SHIFTS ? number & ((1u << run->number_bits) - 1) : number;
-            size_t place = kind & MSM_RUN_PLACES ? run->places[scalar] : scalar;
-            if (kind & MSM_RUN_SHIFTS) place += (number >> run->number_bits) * run->width + run->place;
-            operands[j] = C(msm_operand_of)(bases, place, entries[j] & 1);
-            owners[j] = owner;
+        for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) {
+            const uint32_t number = entries[i + j] >> 1, position = kind & MSM_RUN_SHIFTS ? number & ((1u << bits) - 1) : number;
+            size_t place = kind & MSM_RUN_PLACES ? places[position] : position + first;
+            if (kind & MSM_RUN_SHIFTS) place += (number >> bits) * width;
+            operands[i + j] = C(msm_operand_of)(bases, place, entries[i + j] & 1);
         }
+        for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) owners[i + j] = owner;
     }
 }
 

@@ -10,18 +10,18 @@
 typedef struct msm_sort_digits {
     const int16_t *digits;
     size_t stride;
-    uint32_t shifts, number_bits; /* an entry's number is shift << number_bits | scalar */
-    const uint32_t *scalars;      /* group after group, or NULL for 0, 1, 2 and so on */
-    const uint32_t *ends;         /* group g is scalars[ends[g - 1] .. ends[g]) */
+    uint32_t shifts, number_bits; /* an entry's number is shift << number_bits | position */
+    const uint32_t *scalars;      /* the scalar of each position, or NULL for the position's number */
+    const uint32_t *ends;         /* group g has positions ends[g - 1] .. ends[g] - 1 */
     uint32_t groups;
 } msm_sort_digits;
 
 /* What a list of bases takes of sorted entries: of bucket b + 1, entries[firsts[b] .. ends[b]). */
 typedef struct msm_run {
     const uint32_t *entries, *firsts, *ends;
-    const uint32_t *places; /* place of a scalar's base, or NULL for the scalar's number */
-    size_t width;           /* bases of a shift; 0: there is one shift */
-    uint32_t number_bits, place; /* with shifts: the place of shift j is j * width + place more */
+    const uint32_t *places; /* place of a position's base, or NULL: it is position + place, modulo 2^32 */
+    uint32_t place, number_bits;
+    size_t width; /* bases of a shift, which follow each other; 0: there is one shift */
 } msm_run;
 
 /* Sorted entries of some windows or bucket sets, one after the other. */
@@ -48,11 +48,12 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
     uint32_t *entries = sorted->entries + window * sorted->entries_stride;
     uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride;
     uint32_t *next = bounds + in->groups * sorted->row;
-    const uint32_t count = in->groups ? in->ends[in->groups - 1] : 0;
+    const uint32_t count = in->groups ? in->ends[in->groups - 1] : 0, number_bits = in->number_bits;
+    const uint32_t *const scalars = in->scalars;
     memset(next, 0, (buckets + 2) * sizeof *next);
     for (uint32_t shift = 0; shift < in->shifts; shift++) {
         const int16_t *digits = in->digits + shift * in->stride;
-        for (uint32_t i = 0; i < count; i++) next[msm_magnitude(digits[in->scalars ? in->scalars[i] : i]) + 1]++;
+        for (uint32_t i = 0; i < count; i++) next[msm_magnitude(digits[scalars ? scalars[i] : i]) + 1]++;
     }
     /* Digit 0 adds nothing: its entries get no place. */
     next[1] = 0;
@@ -62,10 +63,9 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
         memcpy(bounds + g * sorted->row, next, (buckets + 2) * sizeof *next);
         for (uint32_t shift = 0; shift < in->shifts; shift++) {
             const int16_t *digits = in->digits + shift * in->stride;
-            for (uint32_t i = first; i < in->ends[g]; i++) {
-                const uint32_t scalar = in->scalars ? in->scalars[i] : i;
-                const int32_t digit = digits[scalar];
-                if (digit) entries[next[msm_magnitude(digit)]++] = MSM_ENTRY(shift << in->number_bits | scalar, digit < 0);
+            for (uint32_t i = first, end = in->ends[g]; i < end; i++) {
+                const int32_t digit = digits[scalars ? scalars[i] : i];
+                if (digit) entries[next[msm_magnitude(digit)]++] = MSM_ENTRY(shift << number_bits | i, digit < 0);
             }
         }
     }
@@ -73,10 +73,10 @@ static void msm_sort_window(const msm_sorted *sorted, size_t window, uint32_t bu
 
 /* Groups [first, end) of a window's entries, from bucket `skipped` + 1 on. */
 static msm_run msm_run_of(const msm_sorted *sorted, size_t window, uint32_t skipped, uint32_t first, uint32_t end,
-                          const uint32_t *places) {
+                          const uint32_t *places, uint32_t place) {
     const uint32_t *bounds = sorted->bounds + window * sorted->bounds_stride + 1 + skipped;
     return (msm_run){sorted->entries + window * sorted->entries_stride, bounds + first * sorted->row, bounds + end * sorted->row,
-                     places, 0, 0, 0};
+                     places, place, 0, 0};
 }
 
 #endif

@@ -71,12 +71,14 @@ static g16_status check_coordinates(const g1_affine *points, uint32_t count, g16
 
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* Ascending and below the number of wires. */
+/* Below the number of wires, and none twice. */
 static g16_status check_wires(const uint32_t *wires, uint32_t count, uint32_t limit, g16_error *error) {
-    int ascending = 1;
-    for (uint32_t i = 1; i < count; i++) ascending &= wires[i - 1] < wires[i];
-    if (!ascending || (count && wires[count - 1] >= limit)) return malformed(error, "a list of wires is not ascending or too high");
-    return G16_OK;
+    uint8_t *seen = calloc((size_t)limit + 1, 1);
+    int fits = 1;
+    if (!seen) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for checking a prepared key");
+    for (uint32_t i = 0; i < count && fits; i++) fits = wires[i] < limit && !seen[wires[i]]++;
+    free(seen);
+    return fits ? G16_OK : malformed(error, "a list of wires has one twice or a number that is too high");
 }
 
 /* starts[0 .. count] begins with 0, never falls and ends with `end`. */

@@ -319,7 +319,7 @@ static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, si
     if (status == G16_OK) status = g16_key_group_wires(key, error);
     if (status != G16_OK) return status;
     g16_key_fill_info(key, directory.header.source_bytes);
-    key->info.resident_bytes = sizeof *key + wire_groups_bytes(key->cs.wires) + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
+    key->info.resident_bytes = sizeof *key + wire_groups_bytes(&key->groups) + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
     key->info.mapped_bytes = size;
     key->info.fold_bytes = (uint64_t)(key->pk.fold_k_count + (uint64_t)key->pk.fold_t_count) * sizeof(g1_affine) +
                            (uint64_t)key->pk.fold_k_count * sizeof(uint32_t);

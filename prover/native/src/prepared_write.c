@@ -103,36 +103,12 @@ static void place_table(prepared_plan *plan, prepared_type type, size_t element_
     section->parameters[1] = plan->tables.sets;
 }
 
-/* Whether some product of a row counts with the wire. */
-static int is_solved_for(const constraint_system *cs, uint32_t wire) {
-    for (uint32_t row = 0; row < cs->constraints; row++) {
-        const uint32_t out = cs->rows[row].out;
-        for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
-            const fr *coefficient = &cs->coefficients[cs->terms[i].coefficient];
-            const uint64_t any = coefficient->v[0] | coefficient->v[1] | coefficient->v[2] | coefficient->v[3];
-            if (cs->terms[i].wire == wire && any) return 1;
-        }
-    }
-    return 0;
-}
-
-/* The wires with a folded base: public ones that occur as a product, and all private ones. wires: NULL for counting only. */
-static uint32_t list_fold_wires(const g16_key *key, uint32_t *wires) {
-    uint32_t count = 0;
-    for (uint32_t wire = 0; wire < key->cs.wires; wire++) {
-        if (wire < key->cs.public_wires && !is_solved_for(&key->cs, wire)) continue;
-        if (wires) wires[count] = wire;
-        count++;
-    }
-    return count;
-}
-
 static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_bytes, int fold) {
     memset(plan, 0, sizeof *plan);
     plan->pk = key->pk;
     plan->pk.fold_k_count = plan->pk.fold_t_count = 0;
     if (fold) {
-        plan->pk.fold_k_count = list_fold_wires(key, NULL);
+        plan->pk.fold_k_count = g16_key_fold_wires(key, NULL);
         plan->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
     }
     const msm_table_counts counts = key_table_counts(&plan->pk, key->cs.wires);
@@ -193,15 +169,16 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_s
     if (!plan->folds) return G16_OK;
     void *const k = out + plan->folds[0].offset, *const t = out + plan->folds[1].offset;
     uint32_t *const wires = (void *)(out + plan->folds[2].offset);
-    list_fold_wires(key, wires);
     plan->pk.fold_wires = wires;
     plan->pk.fold_k = k;
     plan->pk.fold_t = t;
     if (key_is_folded(&key->pk) && key->pk.fold_k_count == plan->pk.fold_k_count) {
+        memcpy(wires, key->pk.fold_wires, plan->pk.fold_k_count * sizeof *wires);
         memcpy(k, key->pk.fold_k, plan->pk.fold_k_count * sizeof *key->pk.fold_k);
         memcpy(t, key->pk.fold_t, plan->pk.fold_t_count * sizeof *key->pk.fold_t);
         return G16_OK;
     }
+    if (!g16_key_fold_wires(key, wires)) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the wires of a folded key");
     g16_status status = G16_OK;
     if (source->checkpoint) {
         status = fold_checkpoint_open(&checkpoint, key, source->checkpoint, source->sha256, error);

@@ -175,10 +175,9 @@ int32_t T(t_msm_g2)(uint8_t *out, const uint8_t *points, const uint8_t *scalars,
                 msm_run runs[2];                                                                                           \
                 group##_msm_scratch scratch;                                                                               \
                 for (uint32_t list = 0; list < 2; list++) {                                                                \
-                    runs[list] = msm_run_of(&sorted[list], 0, part * plan.buckets, 0, 1, NULL);                            \
+                    runs[list] = msm_run_of(&sorted[list], 0, part * plan.buckets, 0, 1, NULL, list ? counts[0] : 0);      \
                     runs[list].width = count;                                                                              \
                     runs[list].number_bits = msm_table_number_bits(count);                                                 \
-                    runs[list].place = list ? counts[0] : 0;                                                               \
                 }                                                                                                          \
                 group##_msm_scratch_place(&scratch, arena_over(memory), &plan, 0);                                         \
                 group##_msm_table_part(&sums[set * parts + part], &scratch, &plan, table, runs, 2);                        \

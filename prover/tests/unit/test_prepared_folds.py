@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from circuit_inputs import circuit_inputs
 from golden_vectors import load
-from prepared_file import FOLDS, TABLES, TYPES, PreparedFile, in_memory
+from prepared_file import FOLDS, TABLES, TYPES, PreparedFile, Section, in_memory
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.constraint_system import write_constraint_system
@@ -145,6 +145,27 @@ def test_write__folded__has_the_bytes_of_the_fuzzing_corpus(name: str) -> None:
         assert prepared(own, key) == (CORPUS / f"0_14_folded_{name}").read_bytes()[1:]
 
 
+def words(section: Section) -> list[int]:
+    return [section.word(i) for i in range(len(section.data) // 4)]
+
+
+def in_groups(wires: list[int], of_a: set[int], of_b: set[int]) -> list[int]:
+    """Ascending wires of K in the order of native/src/wire_groups.h: of B alone, both, A alone, neither."""
+    order = [(False, True), (True, True), (True, False), (False, False)]
+    return sorted(wires, key=lambda wire: order.index((wire in of_a, wire in of_b)))
+
+
+@pytest.mark.parametrize("name", ["", "folded_", "tables_"])
+def test_load__bases_in_ascending_order__proves_the_same(engine: Engine, name: str) -> None:
+    """Wires may stand in any order: places of bases are looked up where they do not follow from the groups."""
+    ascending = (CORPUS / f"0_14_ascending_{name}r256").read_bytes()[1:]
+    grouped = (CORPUS / f"0_14_{name}r256").read_bytes()[1:]
+    listed = words(PreparedFile.read(ascending).section("wires_a"))
+    assert listed == sorted(listed) != words(PreparedFile.read(grouped).section("wires_a"))
+    with opened(engine, ascending) as one, opened(engine, grouped) as other:
+        assert proofs(one, TINY_INPUTS) == proofs(other, TINY_INPUTS)
+
+
 def test_write__folded__lists_public_wires_that_are_products_and_all_private_ones(
     engine: Engine, file: PreparedFile
 ) -> None:
@@ -157,7 +178,9 @@ def test_write__folded__lists_public_wires_that_are_products_and_all_private_one
     with engine.load_key(KEYS["0.14"]) as key:
         publics = key.info.public_inputs + 1
         expected = [wire for wire in range(key.info.wires) if wire >= publics or wire in products]
-    assert [wires.word(i) for i in range(len(wires.data) // 4)] == expected
+    listed = words(wires)
+    assert sorted(listed) == expected
+    assert listed == in_groups(expected, set(words(file.section("wires_a"))), set(words(file.section("wires_b"))))
     assert {name: file.section(name).fields["flags"] for name in FOLDS} == dict.fromkeys(FOLDS, 0)
     assert {file.section(name).fields["version"] for name in TABLES} == {2}
 
@@ -201,8 +224,8 @@ def first_wires(file: PreparedFile, *wires: int) -> None:
     [
         *((lambda file, name=name: file.sections.remove(file.section(name)), "missing") for name in FOLDS),
         *((lambda file, name=name: shortened(file, name), "wrong size") for name in FOLDS),
-        (lambda file: first_wires(file, 5, 5), "ascending"),
-        (lambda file: first_wires(file, 2**32 - 1), "ascending"),
+        (lambda file: first_wires(file, 5, 5), "twice"),
+        (lambda file: first_wires(file, 2**32 - 1), "too high"),
     ],
 )
 def test_folds__sealed_with_wrong_contents__are_refused(
