@@ -14,7 +14,7 @@ typedef struct fr {
 } fr;
 
 static const mont256_modulus FR_MODULUS = {
-    {0x43e1f593f0000001, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}, 0xc2e1f593efffffff};
+    {0x43e1f593f0000001, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}, 0xc2e1f593efffffff, 0};
 static const fr FR_ZERO = {{0, 0, 0, 0}};
 static const fr FR_ONE = {{0xac96341c4ffffffb, 0x36fc76959f60cd29, 0x666ea36f7879462e, 0x0e0a77c19a07df2f}};
 /* 2^512 mod r, which takes a value into Montgomery form. */

@@ -22,6 +22,7 @@ typedef unsigned __int128 mont256_wide;
 typedef struct mont256_modulus {
     uint64_t p[4];
     uint64_t inv;
+    uint64_t zero; /* what carries are added to */
 } mont256_modulus;
 
 #ifdef G16_CHECKED
@@ -76,12 +77,12 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
 #ifdef MONT256_ADX
 
 /* One row of the interleaved product: t += a * b[i], then t = (t + m*p) / 2^64 where m makes the
- * low limb vanish. Low halves run on the overflow chain, high halves on the carry chain. Zero stays
- * in a register, as `mov $0` may be given to the one unit that multiplies. Clearing it again needs no
+ * low limb vanish. Low halves run on the overflow chain, high halves on the carry chain. Zero comes
+ * from memory, as `mov $0` may be given to the one unit that multiplies. Clearing both flags needs no
  * unit, and lets the chains start before those of the row above have ended. Rows end with -1/p in
  * rdx, for the reduction. */
 #define MONT256_ROW_FIRST                                                                                    \
-    "xorl %k[zero], %k[zero]\n\t"                                                                            \
+    "xorl %%eax, %%eax\n\t"                                                                                  \
     "movq 0(%[b]), %%rdx\n\t"                                                                                \
     "mulx 0(%[a]), %[t0], %[t1]\n\t"                                                                         \
     "mulx 8(%[a]), %%rax, %[t2]\n\t"                                                                         \
@@ -91,10 +92,10 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "mulx 24(%[a]), %%rax, %[t4]\n\t"                                                                        \
     "movq 32(%[p]), %%rdx\n\t"                                                                               \
     "adcx %%rax, %[t3]\n\t"                                                                                  \
-    "adcx %[zero], %[t4]\n\t"
+    "adcx 40(%[p]), %[t4]\n\t"
 
 #define MONT256_ROW(offset)                                                                                  \
-    "xorl %k[zero], %k[zero]\n\t"                                                                            \
+    "xorl %%eax, %%eax\n\t"                                                                                  \
     "movq " offset "(%[b]), %%rdx\n\t"                                                                       \
     "mulx 0(%[a]), %%rax, %[t4]\n\t"                                                                         \
     "adox %%rax, %[t0]\n\t"                                                                                  \
@@ -108,12 +109,12 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "mulx 24(%[a]), %%rax, %[t4]\n\t"                                                                        \
     "movq 32(%[p]), %%rdx\n\t"                                                                               \
     "adox %%rax, %[t3]\n\t"                                                                                  \
-    "adcx %[zero], %[t4]\n\t"                                                                                \
-    "adox %[zero], %[t4]\n\t"
+    "adcx 40(%[p]), %[t4]\n\t"                                                                               \
+    "adox 40(%[p]), %[t4]\n\t"
 
 #define MONT256_REDUCE                                                                                       \
     "imulq %[t0], %%rdx\n\t"                                                                                 \
-    "xorl %k[zero], %k[zero]\n\t"                                                                            \
+    "xorl %%eax, %%eax\n\t"                                                                                  \
     "mulx 0(%[p]), %%rax, %[t5]\n\t"                                                                         \
     "adcx %[t0], %%rax\n\t"                                                                                  \
     "movq %[t5], %[t0]\n\t"                                                                                  \
@@ -126,7 +127,7 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
     "adcx %[t3], %[t2]\n\t"                                                                                  \
     "mulx 24(%[p]), %%rax, %[t3]\n\t"                                                                        \
     "adox %%rax, %[t2]\n\t"                                                                                  \
-    "adcx %[zero], %[t3]\n\t"                                                                                \
+    "adcx 40(%[p]), %[t3]\n\t"                                                                               \
     "adox %[t4], %[t3]\n\t"
 
 #define MONT256_SUBTRACT_IF_ABOVE                                                                            \
@@ -146,11 +147,10 @@ static inline void mont256_reduce_once(uint64_t r[4], const uint64_t a[4], const
 /* r = a * b / R mod p for a, b < 2p. */
 static inline __attribute__((always_inline)) void mont256_mul(uint64_t r[4], const uint64_t a[4],
                                                               const uint64_t b[4], const mont256_modulus *m) {
-    uint64_t t0, t1, t2, t3, t4, t5, zero;
+    uint64_t t0, t1, t2, t3, t4, t5;
     __asm__(MONT256_ROW_FIRST MONT256_REDUCE MONT256_ROW("8") MONT256_REDUCE MONT256_ROW("16") MONT256_REDUCE
                 MONT256_ROW("24") MONT256_REDUCE MONT256_SUBTRACT_IF_ABOVE
-            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5),
-              [zero] "=&r"(zero)
+            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [t5] "=&r"(t5)
             : [a] "r"(a), [b] "r"(b), [p] "r"(m), "m"(*(const uint64_t(*)[4])a), "m"(*(const uint64_t(*)[4])b), "m"(*m)
             : "rax", "rdx", "cc");
     r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3;

@@ -4,6 +4,8 @@
  * are right is still checked here: one pass over the wire lists and the constraint system, nothing of the points. What
  * passes is safe to prove with; whether it proves anything true is for the verification of each proof.
  */
+#include <stdlib.h>
+
 #include "constraint_system_builder.h"
 #include "fp.h"
 #include "prepared_format.h"
