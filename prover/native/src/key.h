@@ -68,9 +68,9 @@ g16_status g16_key_group_wires(g16_key *key, g16_error *error);
 /* Brings A, B1 and B2 into the order of the groups of a folded key. */
 g16_status g16_key_order_bases(g16_key *key, g16_error *error);
 
-/* The wires of which a folded key has a base of K, in their order: private ones, and public ones that occur as a product. Returns their
- * number, or 0 where there is no memory. wires: NULL for counting only. */
-uint32_t g16_key_fold_wires(const g16_key *key, uint32_t *wires);
+/* The wires of which a folded key has a base of K, in their order: private ones, and public ones that occur as a product. */
+uint32_t g16_key_fold_count(const g16_key *key);
+g16_status g16_key_fold_wires(const g16_key *key, uint32_t *wires, g16_error *error);
 
 /* The parts of key->info that follow from key->pk, key->cs and the size of the gnark file. */
 void g16_key_fill_info(g16_key *key, uint64_t file_bytes);

@@ -21,34 +21,43 @@ g16_status g16_key_group_wires(g16_key *key, g16_error *error) {
 
 /* ---- the order that bases get when a key is read ------------------------------------------------ */
 
-/* Public wires that occur as a product, and all private ones, ascending. Returns their number, or 0 where there is no memory. */
-static uint32_t list_fold_wires(const constraint_system *cs, uint32_t *wires) {
-    uint8_t *occurs = calloc((size_t)cs->public_wires + 1, 1);
-    uint32_t count = 0;
-    if (!occurs) return 0;
+/* occurs[i]: whether wire first + i occurs as a product, for i < count. */
+static void find_products(uint8_t *occurs, const constraint_system *cs, uint32_t first, uint32_t count) {
+    memset(occurs, 0, count);
     for (uint32_t row = 0; row < cs->constraints; row++) {
         const uint32_t out = cs->rows[row].out;
         for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
             const fr *coefficient = &cs->coefficients[cs->terms[i].coefficient];
             const uint64_t any = coefficient->v[0] | coefficient->v[1] | coefficient->v[2] | coefficient->v[3];
-            if (cs->terms[i].wire < cs->public_wires && any) occurs[cs->terms[i].wire] = 1;
+            if (cs->terms[i].wire - first < count && any) occurs[cs->terms[i].wire - first] = 1;
         }
     }
-    for (uint32_t wire = 0; wire < cs->wires; wire++) {
-        if (wire >= cs->public_wires || occurs[wire]) wires[count++] = wire;
+}
+
+/* Public wires that occur as a product, and all private ones, ascending. wires: NULL for counting only. */
+static uint32_t list_fold_wires(const constraint_system *cs, uint32_t *wires) {
+    uint8_t occurs[4096];
+    uint32_t count = 0;
+    for (uint32_t first = 0; first < cs->public_wires; first += sizeof occurs) {
+        const uint32_t left = cs->public_wires - first, size = left < sizeof occurs ? left : sizeof occurs;
+        find_products(occurs, cs, first, size);
+        for (uint32_t i = 0; i < size; i++) {
+            if (wires && occurs[i]) wires[count] = first + i;
+            count += occurs[i];
+        }
     }
-    free(occurs);
-    return count;
+    for (uint32_t wire = cs->public_wires; wires && wire < cs->wires; wire++) wires[count + wire - cs->public_wires] = wire;
+    return count + cs->wires - cs->public_wires;
 }
 
 /* The groups of a key as if it was folded. */
 static int group_folded(wire_groups *groups, const g16_key *key) {
     uint32_t *wires = malloc(((size_t)key->cs.wires + 1) * sizeof *wires);
-    const uint32_t count = wires ? list_fold_wires(&key->cs, wires) : 0;
+    if (!wires) return 0;
     wire_bases lists[WIRE_LISTS];
     list_bases(lists, &key->pk);
-    lists[WIRE_LIST_K] = (wire_bases){wires, 0, count};
-    const int made = count && wire_groups_make(groups, lists, key->cs.wires);
+    lists[WIRE_LIST_K] = (wire_bases){wires, 0, list_fold_wires(&key->cs, wires)};
+    const int made = wire_groups_make(groups, lists, key->cs.wires);
     free(wires);
     return made;
 }
@@ -102,16 +111,17 @@ g16_status g16_key_order_bases(g16_key *key, g16_error *error) {
     return done ? G16_OK : g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the order of the bases");
 }
 
-uint32_t g16_key_fold_wires(const g16_key *key, uint32_t *wires) {
+uint32_t g16_key_fold_count(const g16_key *key) { return list_fold_wires(&key->cs, NULL); }
+
+g16_status g16_key_fold_wires(const g16_key *key, uint32_t *wires, g16_error *error) {
     wire_groups groups;
-    uint32_t count = 0;
-    if (!group_folded(&groups, key)) return 0;
+    if (!group_folded(&groups, key)) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the wires of a folded key");
     for (uint32_t r = 0; r < groups.runs_count[WIRE_LIST_K]; r++) {
         const wire_run *run = &groups.runs[WIRE_LIST_K][r];
         const uint32_t start = wire_run_start(&groups, run), positions = wire_run_end(&groups, run) - start;
-        if (wires) memcpy(wires + count, groups.wires + start, positions * sizeof *wires);
-        count += positions;
+        memcpy(wires, groups.wires + start, positions * sizeof *wires);
+        wires += positions;
     }
     wire_groups_free(&groups);
-    return count;
+    return G16_OK;
 }

@@ -108,7 +108,7 @@ static void make_plan(prepared_plan *plan, const g16_key *key, uint64_t table_by
     plan->pk = key->pk;
     plan->pk.fold_k_count = plan->pk.fold_t_count = 0;
     if (fold) {
-        plan->pk.fold_k_count = g16_key_fold_wires(key, NULL);
+        plan->pk.fold_k_count = g16_key_fold_count(key);
         plan->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
     }
     const msm_table_counts counts = key_table_counts(&plan->pk, key->cs.wires);
@@ -178,12 +178,11 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_s
         memcpy(t, key->pk.fold_t, plan->pk.fold_t_count * sizeof *key->pk.fold_t);
         return G16_OK;
     }
-    if (!g16_key_fold_wires(key, wires)) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the wires of a folded key");
-    g16_status status = G16_OK;
-    if (source->checkpoint) {
+    g16_status status = g16_key_fold_wires(key, wires, error);
+    if (status == G16_OK && source->checkpoint) {
         status = fold_checkpoint_open(&checkpoint, key, source->checkpoint, source->sha256, error);
-        if (status != G16_OK) return status;
     }
+    if (status != G16_OK) return status;
     status = key->backend->fold(key, source->engine->pool, source->device, source->checkpoint ? &checkpoint : NULL, k, t, wires,
                                 plan->pk.fold_k_count, progress, cancel, error);
     if (status == G16_OK || g16_is_of_device(status)) return status;
