@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from device_points import Setup
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_library import Kernel, Key, R, runs
 from known_secrets import KnownKey, words
@@ -98,6 +98,20 @@ def test_prove__worst_bases_and_scalars__are_the_known_multiples(
     kernel.close()
 
 
+def can_be_folded(library: Path, known: KnownKey) -> bool:
+    """Whether no folded base is infinity, which powers of tau that repeat can bring about."""
+    kernel = Kernel(library, "portable", threads=1)
+    try:
+        with opened(kernel, known):
+            return True
+    except AssertionError as refusal:
+        if "a base would be infinity" in str(refusal):
+            return False
+        raise
+    finally:
+        kernel.close()
+
+
 @settings(max_examples=examples(12), deadline=None)
 @given(
     shape=st.builds(Shape, rows=st.integers(2, 70), originals=st.integers(1, 6), twins=st.integers(0, 40)),
@@ -110,6 +124,7 @@ def test_prove__random_twins__are_the_known_multiples(
 ) -> None:
     system = twin_system(shape, seed)
     known = KnownKey(system, secrets_of(TAUS[tau], seed))
+    assume(tau == "random" or can_be_folded(testing_library, known))
     for name in filter(lambda name: runs(testing_library, name), BACKENDS):
         kernel = Kernel(testing_library, name, threads=3)
         with opened(kernel, known) as keys:
