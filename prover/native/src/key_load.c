@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "key.h"
+#include "mont256.h"
 
 #define MERKLE_WRAPPER_BYTES 16
 #define BATCH_WRAPPER_BYTES 8
@@ -118,10 +119,6 @@ static g16_status check_counts(const g16_key *key, g16_error *error) {
     return G16_OK;
 }
 
-static int coefficient_is_zero(const fr *coefficient) {
-    return (coefficient->v[0] | coefficient->v[1] | coefficient->v[2] | coefficient->v[3]) == 0;
-}
-
 /* Which wires the left (or right) sides use must be what the proving key has points for. used: one byte per
  * wire; seen: one byte per expression. */
 static g16_status check_used_wires(const g16_key *key, int right, uint8_t *used, uint8_t *seen, g16_error *error) {
@@ -135,7 +132,7 @@ static g16_status check_used_wires(const g16_key *key, int right, uint8_t *used,
         if (seen[expression]) continue;
         seen[expression] = 1;
         for (uint32_t j = cs->expression_start[expression]; j < cs->expression_start[expression + 1]; j++) {
-            if (!coefficient_is_zero(&cs->coefficients[cs->terms[j].coefficient])) used[cs->terms[j].wire] = 1;
+            if (!mont256_is_zero(cs->coefficients[cs->terms[j].coefficient].v)) used[cs->terms[j].wire] = 1;
         }
     }
     for (uint32_t i = 0; i < cs->wires; i++) {

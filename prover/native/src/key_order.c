@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "key.h"
+#include "mont256.h"
 
 static void list_bases(wire_bases lists[WIRE_LISTS], const proving_key *pk) {
     lists[WIRE_LIST_A] = (wire_bases){pk->a_wires, 0, pk->a_count};
@@ -27,9 +28,8 @@ static void find_products(uint8_t *occurs, const constraint_system *cs, uint32_t
     for (uint32_t row = 0; row < cs->constraints; row++) {
         const uint32_t out = cs->rows[row].out;
         for (uint32_t i = cs->expression_start[out]; i < cs->expression_start[out + 1]; i++) {
-            const fr *coefficient = &cs->coefficients[cs->terms[i].coefficient];
-            const uint64_t any = coefficient->v[0] | coefficient->v[1] | coefficient->v[2] | coefficient->v[3];
-            if (cs->terms[i].wire - first < count && any) occurs[cs->terms[i].wire - first] = 1;
+            const uint32_t place = cs->terms[i].wire - first;
+            if (place < count && !mont256_is_zero(cs->coefficients[cs->terms[i].coefficient].v)) occurs[place] = 1;
         }
     }
 }
