@@ -91,6 +91,8 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     p.folded = key_is_folded(&key->pk);
     p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
     prove_plan_quotient(&p, share);
+    p.h_digits = prove_h_digits(&p, p.h_digits);
+    p.h_table_digits = prove_h_digits(&p, p.h_table_digits);
     quotient_unit(p.h_unit, key->pk.domain_log2, p.folded);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 

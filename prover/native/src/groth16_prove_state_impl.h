@@ -103,6 +103,17 @@ static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
 
 static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
 
+/* Digits of h may take the place of those two vectors that h is not in, which nothing reads once h is there: NULL, until
+ * prove_h_digits() knows them. */
+static int16_t *prove_take_h_digits(const prove_state *p, arena *a, size_t bytes) {
+    const size_t idle = 2 * sizeof(fr) << p->key->pk.domain_log2;
+    return bytes <= idle ? NULL : arena_take(a, bytes);
+}
+
+static inline int16_t *prove_h_digits(const prove_state *p, int16_t *taken) {
+    return taken ? taken : (int16_t *)(void *)(p->h == p->a ? p->b : p->a);
+}
+
 /* What a key with tables needs. */
 static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     const proving_key *pk = &p->key->pk;
@@ -112,7 +123,7 @@ static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
     p->parts_plan = msm_plan_of_window(shape->window_bits);
     p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
     p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
-    p->h_table_digits = arena_take(a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
+    p->h_table_digits = prove_take_h_digits(p, a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
     msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
                      p->key->groups.count, msm_table_buckets(shape));
     msm_place_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
@@ -162,20 +173,23 @@ static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t sh
     p->h_plan = msm_plan_for(h_count);
     prove_chunks(&p->w_chunk, &p->w_chunks, wires);
     prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
+    /* Nothing reads the wires once all their digits are there, and only then are entries sorted. */
+    arena sorted = a;
     p->wires = arena_take(&a, wires * sizeof(fr));
-    p->a = arena_take(&a, n * sizeof(fr));
-    p->b = arena_take(&a, n * sizeof(fr));
-    p->c = arena_take(&a, n * sizeof(fr));
-    p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
-    msm_place_sorted(&p->sorted_w, &a, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
+    msm_place_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
                      p->w_plan.buckets);
+    a.used = prove_max(a.used, sorted.used);
+    p->a = arena_take(&a, 3 * n * sizeof(fr));
+    p->b = p->a ? p->a + n : NULL;
+    p->c = p->a ? p->b + n : NULL;
+    p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
     /* With tables only B1 needs these digits, and its sums. */
     p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
     if (prove_has_tables(key)) {
         p->h_digits = NULL;
         prove_place_tables(p, &a, threads);
     } else {
-        p->h_digits = arena_take(&a, msm_digits_bytes(&p->h_plan, h_count));
+        p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->h_plan, h_count));
         p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
         p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
     }

@@ -314,6 +314,7 @@ async def test_redis__restarted_under_a_proof__gets_its_outcome_and_loses_no_job
         node = start(gate)
         jobs = [await node.submit(number) for number in range(3)]
         await node.begun(jobs[0])
+        await until(lambda: node.service.running == 1)  # Redis knows a moment before
         server.kill()
         gate.open()
         await until(lambda: node.sample("redis_up") == 0)
