@@ -275,39 +275,46 @@ static void fold_scale_blocks(const fold_job *job, g1_affine *points, size_t fir
         factors[used] = table[forward ? block : ntt_negated_inverse_place(block)];
         chosen[used++] = points[i];
     }
+    if (used == 0) return;
     fold_scale(chosen, factors, used);
     for (uint32_t i = 0; i < used; i++) points[places[i]] = chosen[i];
 }
 
-static void fold_step_inverse(fold_job *job, size_t first, uint32_t count) {
-    const size_t half = (size_t)1 << job->half_log2;
-    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
-    for (uint32_t i = 0; i < count; i++) {
+/* The two points of butterflies first, first + 1, ...: at least one. */
+static void fold_take_pairs(g1_affine *low, g1_affine *high, const fold_job *job, size_t first, uint32_t count) {
+    const g1_affine *upper = job->points + ((size_t)1 << job->half_log2);
+    uint32_t i = 0;
+    do {
         low[i] = job->points[fold_low(job, first + i)];
-        high[i] = job->points[fold_low(job, first + i) + half];
+        high[i] = upper[fold_low(job, first + i)];
+    } while (++i < count);
+}
+
+static void fold_put_pairs(const fold_job *job, const g1_affine *low, const g1_affine *high, size_t first, uint32_t count) {
+    g1_affine *upper = job->points + ((size_t)1 << job->half_log2);
+    for (uint32_t i = 0; i < count; i++) {
+        job->points[fold_low(job, first + i)] = low[i];
+        upper[fold_low(job, first + i)] = high[i];
+    }
+}
+
+static void fold_step_inverse(fold_job *job, size_t first, uint32_t count) {
+    g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
+    fold_take_pairs(low, high, job, first, count);
+    for (uint32_t i = 0; i < count; i++) {
         if ((first + i) >> job->half_log2 == 0) g1_affine_neg(&high[i], &high[i]); /* factors are negated, 1 too */
     }
     fold_scale_blocks(job, high, first, count, 0);
     fold_add_lists(high, low, low, high, count);
-    for (uint32_t i = 0; i < count; i++) {
-        job->points[fold_low(job, first + i)] = low[i];
-        job->points[fold_low(job, first + i) + half] = high[i];
-    }
+    fold_put_pairs(job, low, high, first, count);
 }
 
 static void fold_step_forward(fold_job *job, size_t first, uint32_t count) {
-    const size_t half = (size_t)1 << job->half_log2;
     g1_affine low[FOLD_CHUNK], high[FOLD_CHUNK];
-    for (uint32_t i = 0; i < count; i++) {
-        low[i] = job->points[fold_low(job, first + i)];
-        high[i] = job->points[fold_low(job, first + i) + half];
-    }
+    fold_take_pairs(low, high, job, first, count);
     fold_add_lists(low, high, low, high, count);
     fold_scale_blocks(job, high, first, count, 1);
-    for (uint32_t i = 0; i < count; i++) {
-        job->points[fold_low(job, first + i)] = low[i];
-        job->points[fold_low(job, first + i) + half] = high[i];
-    }
+    fold_put_pairs(job, low, high, first, count);
 }
 
 /* points[j], natural order -> sum over j of omega^(-jk) points[j], place bitreverse(k). */
