@@ -101,7 +101,7 @@ static g16_status fold_check_run(fold_check *check, thread_pool *pool, size_t co
     return thread_pool_for(pool, (uint32_t)((count + FOLD_CHUNK - 1) / FOLD_CHUNK), task, check, cancel);
 }
 
-/* The terms of K and of the quotient under the state's key, from its wires, a, b and, of a plain key, c. All but the wires change. */
+/* The terms of K and of the quotient under the state's key, from its wires, a, b and, of a plain key, c, which all change. */
 static g16_status fold_check_sum(g1_xyzz *sum, prove_state *p, thread_pool *pool, uint32_t share) {
     const proving_key *pk = &p->key->pk;
     const prove_sums *s = &p->sums;
@@ -127,23 +127,23 @@ static g16_status fold_check_sum(g1_xyzz *sum, prove_state *p, thread_pool *pool
     return G16_OK;
 }
 
-/* Random wires and rows: wires and c in their places, a and b in `rows`, for both sums. */
-static g16_status fold_check_fill(fold_check *check, const prove_state *p, thread_pool *pool, fr *rows, const g16_cancel *cancel) {
-    check->wires = p->wires;
-    check->a = rows;
-    check->b = rows + check->cs->constraints;
+/* Random wires and rows: c in its place, wires, a and b in `values`, for both sums. */
+static g16_status fold_check_fill(fold_check *check, const prove_state *p, thread_pool *pool, fr *values, const g16_cancel *cancel) {
+    check->wires = values;
+    check->a = values + check->cs->wires;
+    check->b = check->a + check->cs->constraints;
     check->c = p->c;
     g16_status status = fold_check_run(check, pool, check->cs->wires, fold_check_wires, cancel);
     if (status == G16_OK) status = fold_check_run(check, pool, check->cs->constraints, fold_check_rows, cancel);
     return status == G16_OK && check->failed ? G16_RANDOMNESS_UNAVAILABLE : status;
 }
 
-/* Both sums. scratch: room for a proof under either key; rows: twice the rows. */
+/* Both sums. scratch: room for a proof under either key; values: of the wires, and twice of the rows. */
 static g16_status fold_check_compare(fold_check *check, const struct g16_key *plain, const struct g16_key *folded, thread_pool *pool,
-                                     void *scratch, fr *rows, const g16_cancel *cancel) {
+                                     void *scratch, fr *values, const g16_cancel *cancel) {
     const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool);
     const struct g16_key *const keys[2] = {plain, folded};
-    const size_t bytes = check->cs->constraints * sizeof *rows;
+    const size_t bytes = check->cs->constraints * sizeof *values;
     g1_xyzz sums[2];
     prove_state p;
     for (int side = 0; side < 2; side++) {
@@ -151,9 +151,10 @@ static g16_status fold_check_compare(fold_check *check, const struct g16_key *pl
         p.key = keys[side];
         p.form = G16_BLINDING_RERANDOMISED;
         p.cancel = cancel;
-        prove_place(&p, arena_over(scratch), threads, share); /* the wires come first, in the same place for both */
-        g16_status status = side == 0 ? fold_check_fill(check, &p, pool, rows, cancel) : G16_OK;
+        prove_place(&p, arena_over(scratch), threads, share);
+        g16_status status = side == 0 ? fold_check_fill(check, &p, pool, values, cancel) : G16_OK;
         if (status != G16_OK) return status;
+        memcpy(p.wires, check->wires, check->cs->wires * sizeof *values);
         memcpy(p.a, check->a, bytes);
         memcpy(p.b, check->b, bytes);
         status = fold_check_sum(&sums[side], &p, pool, share);
@@ -177,10 +178,10 @@ static g16_status fold_check_key(int *holds, const struct g16_key *plain, const 
     if (status == G16_OK && !check.unfit) {
         const size_t scratch_bytes = prove_max(groth16_prove_scratch_bytes(plain, threads), groth16_prove_scratch_bytes(folded, threads));
         void *scratch = malloc(scratch_bytes);
-        fr *rows = malloc(2 * (size_t)check.cs->constraints * sizeof *rows);
-        status = scratch && rows ? fold_check_compare(&check, plain, folded, pool, scratch, rows, cancel) : G16_OUT_OF_MEMORY;
+        fr *values = malloc(((size_t)check.cs->wires + 2 * (size_t)check.cs->constraints) * sizeof *values);
+        status = scratch && values ? fold_check_compare(&check, plain, folded, pool, scratch, values, cancel) : G16_OUT_OF_MEMORY;
         free(scratch);
-        free(rows);
+        free(values);
     }
     *holds = status == G16_OK && !check.unfit;
     return status;

@@ -64,11 +64,13 @@ static g16_status prove_solve(prove_state *p, thread_pool *pool, const uint8_t *
     return witness_solver_solve(&p->key->cs, pool, p->wires, p->a, p->b, c, inputs, count, p->cancel, error);
 }
 
-/* How the quotient is made by so many threads, and where it lies then. */
+/* How the quotient is made by so many threads, and where it lies then, and its digits. */
 static void prove_plan_quotient(prove_state *p, uint32_t threads) {
     const uint32_t log2 = p->key->pk.domain_log2;
     p->cut = quotient_cut_for(log2, p->folded, threads);
     p->h = p->folded && p->cut.passes ? p->c : p->a;
+    p->h_digits = prove_h_digits(p, p->h_digits);
+    p->h_table_digits = prove_h_digits(p, p->h_table_digits);
     if (p->cut.passes && !p->folded) quotient_product_scale(&p->product_scale, log2);
 }
 
@@ -91,8 +93,6 @@ static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, ui
     p.folded = key_is_folded(&key->pk);
     p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
     prove_plan_quotient(&p, share);
-    p.h_digits = prove_h_digits(&p, p.h_digits);
-    p.h_table_digits = prove_h_digits(&p, p.h_table_digits);
     quotient_unit(p.h_unit, key->pk.domain_log2, p.folded);
     if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
 
