@@ -231,14 +231,15 @@ G16_API g16_status g16_prepared_verify(const uint8_t *data, size_t size, const g
 typedef enum g16_stage {
     G16_STAGE_WITNESS = 0,
     G16_STAGE_QUOTIENT = 1,
-    G16_STAGE_MSM_A = 2,
-    G16_STAGE_MSM_B1 = 3,
-    G16_STAGE_MSM_B2 = 4,
-    G16_STAGE_MSM_K = 5,
-    G16_STAGE_MSM_Z = 6,
-    G16_STAGE_ASSEMBLE = 7
+    G16_STAGE_MSM_SORT = 2, /* the digits of the wires and their sort, which A, B and K share; 0 on a GPU, which times no event there */
+    G16_STAGE_MSM_A = 3,
+    G16_STAGE_MSM_B1 = 4,
+    G16_STAGE_MSM_B2 = 5,
+    G16_STAGE_MSM_K = 6,
+    G16_STAGE_MSM_Z = 7,
+    G16_STAGE_ASSEMBLE = 8
 } g16_stage;
-#define G16_STAGE_COUNT 8
+#define G16_STAGE_COUNT 9
 
 /* Inputs of every function below: public inputs (without the one-wire), then secret inputs,
  * in the order of the circuit; `count` is their number, 32 bytes each. */

@@ -18,7 +18,7 @@ static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker)
     if (!prove_has_tables(p->key) || p->form == G16_BLINDING_CLASSICAL) {
         msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
     }
-    prove_add_time(p, G16_STAGE_WITNESS, start);
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
 static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker) {
@@ -56,7 +56,7 @@ static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
     in.shifts = 1;
     in = prove_grouped(p, in);
     msm_sort_window(&p->sorted_w, index, msm_window_buckets(&p->w_plan, window), &in);
-    prove_add_time(p, G16_STAGE_WITNESS, start);
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
 static void prove_task_sort_w_table(void *argument, uint32_t set, uint32_t worker) {
@@ -66,7 +66,7 @@ static void prove_task_sort_w_table(void *argument, uint32_t set, uint32_t worke
     (void)worker;
     const msm_sort_digits in = prove_grouped(p, msm_table_set_digits(shape, p->w_table_digits, p->key->cs.wires, set));
     msm_sort_window(&p->sorted_w_table, set, msm_table_buckets(shape), &in);
-    prove_add_time(p, G16_STAGE_WITNESS, start);
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
 }
 
 static void prove_task_sort_h_table(void *argument, uint32_t set, uint32_t worker) {

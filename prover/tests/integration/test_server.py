@@ -303,7 +303,7 @@ async def test_metrics__after_a_proof__tell_its_cost(serve: Serve, published_key
     assert sample(state_of(client), "prover_proof_requests_total", **kind, status="ok") == 1
     assert sample(state_of(client), "prover_circuit_proof_size_bytes_sum", **kind) == 579
     assert sample(state_of(client), "prover_circuit_input_size_bytes_sum", **kind) == len(SMALL.body)
-    for stage in ("witness", "ntt", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble"):
+    for stage in ("witness", "ntt", "msm_sort", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble"):
         assert sample(state_of(client), "prover_proof_stage_seconds_count", **kind, stage=stage) == 1
     assert (sample(state_of(client), "prover_proof_memory_usage_bytes_sum", **kind) or 0) > 1_000_000
 

@@ -23,7 +23,7 @@ from prover.processors import available_processors
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES
-STAGES = ("witness", "ntt", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
+STAGES = ("witness", "ntt", "msm_sort", "msm_a", "msm_b1", "msm_b2", "msm_k", "msm_z", "assemble")
 
 _RELEASED_BYTES = 32 * 2**20
 
