@@ -45,7 +45,7 @@ class Alone:
 
     @property
     def witness(self) -> float:
-        """Processor seconds of the witness."""
+        """Seconds of the witness, from its start to its end."""
         return self.stages["witness"]
 
 

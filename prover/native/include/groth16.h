@@ -248,8 +248,8 @@ typedef enum g16_stage {
 G16_API size_t g16_prove_scratch_bytes(const g16_engine *engine, const g16_key *key);
 
 /* Produces a proof with fresh blinding from the operating system. stage_ns may be NULL or an
- * array of G16_STAGE_COUNT: processor time per stage summed over threads, in nanoseconds. The
- * proof is not verified here: call g16_verify() before you hand it out. */
+ * array of G16_STAGE_COUNT: nanoseconds per stage, summed over threads but for the witness, which is timed
+ * as a whole. The proof is not verified here: call g16_verify() before you hand it out. */
 G16_API g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uint64_t *stage_ns,
                              const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
                              const g16_cancel *cancel, g16_error *error);

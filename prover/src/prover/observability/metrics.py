@@ -98,7 +98,7 @@ class Metrics:
         )
         self.stage_seconds = Histogram(
             "prover_proof_stage_seconds",
-            "Processor time per stage of a proof, summed over threads.",
+            "Time per stage of a proof, summed over threads but for the witness.",
             (*circuit, "stage"),
             buckets=STAGE_BUCKETS,
             registry=registry,

@@ -32,7 +32,7 @@ Make = Callable[[bytes, CancelFlag], Made]
 
 @dataclass
 class Timings:
-    """Seconds spent on one proof; ``stages`` are processor seconds summed over threads.
+    """Seconds spent on one proof; ``stages`` but the witness are summed over threads.
 
     Of a proof made with others, ``batch`` in all, ``prove_s`` is the time of all, ``stages`` are its share.
     """
