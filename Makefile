@@ -224,14 +224,14 @@ forester-check: setup ## Check everything that a forester needs (OPTIONS=)
 ##@ Ship
 
 .PHONY: docs changelog sbom release-check
-docs: ## Build the documentation
+docs: ## Build the documentation (not built yet)
 	$(not_built) "the documentation site"
 
-changelog: ## Collect changelog fragments
+changelog: ## Collect changelog fragments (not built yet)
 	$(not_built) "CHANGELOG.md from fragments"
 
-sbom: ## Bill of materials
+sbom: ## Bill of materials (not built yet)
 	$(not_built) "a CycloneDX bill of materials"
 
-release-check: ## Check a release before it is made
+release-check: ## Check a release before it is made (not built yet)
 	$(not_built) "versions, changelog, artefacts and licences checked together"

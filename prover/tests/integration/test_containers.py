@@ -114,6 +114,21 @@ def test_compose__provers__keep_prepared_keys_in_a_volume_that_is_their_user_s(p
         assert folder in made[1].split()
 
 
+@pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
+def test_compose__provers__obey_the_key_that_the_forester_sends(profile: str) -> None:
+    ours = [service for service in services(profile).values() if service["image"].startswith("zkc-")]
+    assert ours
+    for service in ours:
+        assert service["environment"]["PROVER_API_KEY"] is None  # the shell's
+
+
+@pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
+def test_compose__provers__are_healthy_when_they_are_ready(profile: str) -> None:
+    for service in services(profile).values():
+        if service["image"].startswith("zkc-prover"):
+            assert "http://127.0.0.1:9998/readyz" in service["healthcheck"]["test"][-1]
+
+
 def test_compose__queue__is_redis_on_a_volume_one_api_and_two_workers() -> None:
     found = services("queue")
     assert set(found) == {"redis", "api", "worker"}
