@@ -8,7 +8,11 @@ from typing import Any
 
 from kernel_library import STATUSES, Kernel, Key, Outcome
 
+from prover.kernel.engine import STAGES
+
 CLASSICAL, RERANDOMISED = 1, 2
+TIMED = {"witness", "ntt", "msm_a", "msm_b2", "msm_k", "assemble"}  # the stages that a device times alone
+Stages = list[dict[str, int]]  # of each call, nanoseconds by the name of the stage
 
 _DECLARATIONS = """
 typedef struct {
@@ -153,12 +157,12 @@ class DeviceKey:
         """A proof with given blinding values."""
         return self._prove(self.calls.g16_device_prove_with_blinding, (form, first, second), inputs, None)
 
-    def prove(self, inputs: bytes, stages: list[int] | None = None, cancel: Any = None) -> bytes:
-        """A proof with fresh blinding; stages: a list to which the times of the stages are added."""
-        times = self.kernel._ffi.new("uint64_t[8]")
+    def prove(self, inputs: bytes, stages: Stages | None = None, cancel: Any = None) -> bytes:
+        """A proof with fresh blinding; stages: a list to which the times of its stages are added."""
+        times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
         proof = self._prove(self.calls.g16_device_prove, (times,), inputs, cancel)
         if stages is not None:
-            stages.extend(times)
+            stages.append(dict(zip(STAGES, times, strict=True)))
         return proof
 
     def _prove(self, function: Any, options: tuple[Any, ...], inputs: bytes, cancel: Any) -> bytes:
@@ -169,12 +173,12 @@ class DeviceKey:
         accept(kernel._call(function, kernel._engine, self.handle, proof, *options, *rest))
         return bytes(ffi.buffer(proof))
 
-    def prove_many(self, inputs: list[bytes], cancel: Any = None, stages: list[int] | None = None) -> Batch:
+    def prove_many(self, inputs: list[bytes], cancel: Any = None, stages: Stages | None = None) -> Batch:
         """Proofs with fresh blinding."""
-        times = self.kernel._ffi.new("uint64_t[8]")
+        times = self.kernel._ffi.new("uint64_t[]", len(STAGES))
         batch = self._prove_many(self.calls.g16_device_prove_many, (times,), inputs, cancel)
         if stages is not None:
-            stages.extend(times)
+            stages.append(dict(zip(STAGES, times, strict=True)))
         return batch
 
     def prove_many_with_blinding(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from circuit_inputs import KEY_FILES, circuit_inputs
-from device_library import CLASSICAL, RERANDOMISED, Device, DeviceKey, Refused
+from device_library import CLASSICAL, RERANDOMISED, Device, DeviceKey, Refused, Stages
 from golden_vectors import PUBLISHED, load, provable_with
 from kernel_library import BACKENDS, Kernel, Key, R
 
@@ -69,9 +69,9 @@ def test_prove__witness_on_the_device__equals_the_processor(
         assert on_device.witness().on_device
         for case in CASES * 2:  # the second proof is a graph
             assert_same_proofs(key, on_device, inputs_of(case))
-        stages: list[int] = []
+        stages: Stages = []
         on_device.prove(INPUTS, stages)
-        assert stages[0] > 0
+        assert stages[0]["witness"] > 0
     key.destroy()
 
 
