@@ -350,7 +350,7 @@ g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *d
     if (status == G16_OK) {
         *key = loaded;
     } else {
-        free(loaded);
+        g16_key_destroy(loaded);
     }
     return status;
 }

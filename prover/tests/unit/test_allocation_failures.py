@@ -28,7 +28,17 @@ def test_kernel__short_of_memory_anywhere__reports_it_and_goes_on(tmp_path: Path
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     found = {name: (int(count), int(spared)) for name, count, spared in re.findall(r"(.+): (\d+) (\d+)", answer.stdout)}
-    assert set(found) >= {"engine", "load 0_8", "load 0_14", "prove", "verify", "verifying key", "solve", "quotient"}
+    assert set(found) >= {
+        "engine",
+        "load 0_8",
+        "load 0_14",
+        "load prepared",
+        "prove",
+        "verify",
+        "verifying key",
+        "solve",
+        "quotient",
+    }
     assert found["engine"][0] >= 4
     assert found["load 0_8"][0] >= 20
     assert found["load 0_14"][0] >= 20
