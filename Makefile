@@ -77,12 +77,14 @@ images: ## Build the container images (Docker)
 image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of compiler, minutes)
 	@docker build --file prover/Dockerfile.cuda --tag zkc-prover-cuda .
 
-regenerate: setup ## Rewrite generated files
+regenerate: native ## Rewrite generated files
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py
+	@$(PYTHON_BIN) prover/scripts/regenerate_settings.py
 	@$(PYTHON_BIN) shared/native/tools/generate_poseidon_constants.py
 
-regenerate-check: setup ## Fail when a generated file differs from its inputs
+regenerate-check: native ## Fail when a generated file differs from its inputs
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
+	@$(PYTHON_BIN) prover/scripts/regenerate_settings.py --check
 
 lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE=<package> moves versions)
 	@shared/scripts/lock

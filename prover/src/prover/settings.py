@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
@@ -21,20 +20,26 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from prover.errors import SettingsInvalid
 from prover.processors import available_processors
+from prover.variables import PREFIX, unknown_names
 
-PREFIX = "PROVER_"
-REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
-"""Variables of the reference that share our prefix."""
+_MOST_GIB = 2**30
+"""Beyond all machines, and small enough for the kernel to count in bytes."""
 
 RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "full-test"]
 
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class HttpSettings(_Group):
@@ -91,9 +96,9 @@ class KeySettings(_Group):
     """Keys loaded at the start and kept: none, all, or those of a run mode. Others are loaded on first use."""
     preload_circuits: str = ""
     """More keys loaded at the start: names of kinds or of keys, separated by commas."""
-    memory_gib: float = Field(default=0, ge=0)
+    memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
     """Memory of loaded keys together; the key unused for longest leaves. 0 means half of the total."""
-    total_memory_gib: float = Field(default=0, ge=0)
+    total_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
     """Memory of this prover in all (PROVER_TOTAL_MEMORY_GB); 0 means that of the machine or container."""
     auto_download: bool = False
     """Whether a missing key is downloaded on first use."""
@@ -225,7 +230,7 @@ class DeviceSettings(_Group):
     """Indices of the GPUs that make proofs, separated by commas; empty is all of them."""
     cuda_library: Path | None = None
     """The CUDA library; unset: libgroth16_cuda.so beside the kernel."""
-    cuda_memory_gib: float = Field(default=0, ge=0)
+    cuda_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
     """Memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
     cuda_batch: int = Field(default=64, ge=1, le=1024)
     """Proofs of one small circuit that a GPU makes together at most; 1 makes each alone."""
@@ -266,16 +271,42 @@ class DeviceSettings(_Group):
         return tuple(int(index) for index in named.split(",") if index)
 
 
+class _KnownVariables(EnvSettingsSource):
+    """The environment without misspelt names of groups, which ``unknown_variables`` tells."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        known, groups = _known_variables(), tuple(f"{PREFIX}{group}__".upper() for group in _groups())
+        return {
+            name: value
+            for name, value in super()._load_env_vars().items()
+            if name.upper() in known or not name.upper().startswith(groups)
+        }
+
+
 class Settings(DeviceSettings, BaseSettings):
     """All settings; frozen."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore", allow_inf_nan=False
+    )
 
     http: HttpSettings = HttpSettings()
     keys: KeySettings = KeySettings()
     proving: ProvingSettings = ProvingSettings()
     queue: QueueSettings = QueueSettings()
     log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values of the command line before those of the environment, and no others."""
+        return init_settings, _KnownVariables(settings_cls)
 
 
 def load_settings(overrides: Mapping[str, Mapping[str, Any] | object] | None = None) -> Settings:
@@ -309,20 +340,23 @@ def _explained() -> Iterator[None]:
             f"{PREFIX}{'__'.join(str(part) for part in item['loc']).upper()}: {item['msg']}" for item in error.errors()
         )
         raise SettingsInvalid(problems) from error
+    except SettingsError as error:  # tells the group only
+        group = re.search(r'field "(\w+)"', str(error))
+        raise SettingsInvalid(
+            f'{PREFIX}{group[1].upper() if group else ""}…: a value is not JSON; write a list as ["a", "b"]'
+        ) from error
 
 
 def unknown_variables() -> list[str]:
     """Return one sentence per environment variable with our prefix that means nothing."""
-    known = {
-        f"{PREFIX}{group}__{name}".upper()
-        for group, model in Settings.model_fields.items()
-        if isinstance(model.default, BaseModel)
-        for name in type(model.default).model_fields
-    } | {f"{PREFIX}{name}".upper() for name in DeviceSettings.model_fields}
-    sentences = []
-    for variable in sorted(os.environ):
-        if variable.startswith(PREFIX) and variable not in known and variable not in REFERENCE_VARIABLES:
-            close = get_close_matches(variable, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            sentences.append(f"{variable} is not a setting of the prover{hint}")
-    return sentences
+    return list(unknown_names(os.environ, _known_variables()))
+
+
+def _groups() -> dict[str, type[BaseModel]]:
+    fields = Settings.model_fields.items()
+    return {group: type(field.default) for group, field in fields if isinstance(field.default, BaseModel)}
+
+
+def _known_variables() -> set[str]:
+    grouped = {f"{PREFIX}{group}__{name}".upper() for group, model in _groups().items() for name in model.model_fields}
+    return grouped | {f"{PREFIX}{name}".upper() for name in DeviceSettings.model_fields}

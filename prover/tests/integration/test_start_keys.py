@@ -70,6 +70,21 @@ def test_start__with_a_preloaded_key_missing__says_so_and_proves_with_the_others
         assert message.startswith(f"proving key file not found: {OTHER.key_file}; run `prover download`")
 
 
+def test_start__without_keys__says_so_once_and_serves_those_that_come(
+    start: Start, folder: Path, tmp_path: Path
+) -> None:
+    later = tmp_path / "later"
+    with start("--keys-dir", str(later)) as service:
+        (told,) = (line for line in service.lines() if line["event"] == "no_keys")
+        assert (told["level"], told["keys_dir"]) == ("warning", str(later))
+        assert "prover download" in str(told["remedy"])
+        folder.rename(later)
+        assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
+    for words in (("--keys-dir", str(later)), ("--keys-dir", str(tmp_path / "none"), "--auto-download")):
+        with start(*words) as service:
+            assert not [line for line in service.lines() if line["event"] == "no_keys"]
+
+
 def test_start__with_circuits__refuses_the_others(start: Start) -> None:
     with start("--circuit", f"{SMALL.name},update", "--run-mode", "forester") as service:
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from prover.cli import start as start_module
 from prover.cli.main import cli
-from prover.settings import Settings, load_settings
+from prover.settings import Settings
+
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("PROVER_") or name in ("REDIS_URL", "QUEUE_MODE", "SERVER_MODE"):
-            monkeypatch.delenv(name)
-
-
-def settings_of(monkeypatch: pytest.MonkeyPatch, *words: str) -> Settings:
+def settings_of(started: list[Settings], *words: str) -> Settings:
     """The settings that ``prover start`` would run with."""
-    seen: list[Settings] = []
-
-    def spy(overrides: object) -> Settings:
-        seen.append(load_settings(overrides))  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(start_module, "load_settings", spy)
     result = CliRunner().invoke(cli, ["start", *words])
-    assert seen, result.output
-    return seen[0]
+    assert result.exit_code == 0, result.output
+    return started[0]
 
 
-def test_options__given__reach_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options__given__reach_the_settings(started: list[Settings]) -> None:
     settings = settings_of(
-        monkeypatch,
+        started,
         *("--api-keys-file", "keys.txt", "--rate-limit", "2.5", "--waiting-limit", "7"),
         *("--cors-origin", "https://a", "--cors-origin", "https://b"),
         *("--drain-delay", "5", "--drain-deadline", "90"),
@@ -48,22 +34,26 @@ def test_options__given__reach_the_settings(monkeypatch: pytest.MonkeyPatch) -> 
     assert settings.proving.waiting_limit == 7
 
 
-def test_variables__of_the_reference__reach_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables__of_the_reference__reach_the_settings(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PROVER_API_KEY", "sekret")
     monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "3")
     monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "10")
-    settings = settings_of(monkeypatch)
+    settings = settings_of(started)
     assert settings.http.api_key.get_secret_value() == "sekret"
     assert "sekret" not in repr(settings)
     assert settings.proving.permits == 3
     assert settings.proving.working_memory_bytes == 5 * 2**30
 
 
-def test_variables__of_the_reference__give_way_to_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables__of_the_reference__give_way_to_ours(
+    started: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PROVER_MAX_CONCURRENCY", "3")
     monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "10")
     monkeypatch.setenv("PROVER_PROVING__WORKING_MEMORY_BYTES", "1000")
-    settings = settings_of(monkeypatch, "--max-concurrency", "9")
+    settings = settings_of(started, "--max-concurrency", "9")
     assert settings.proving.permits == 9
     assert settings.proving.working_memory_bytes == 1000
 

@@ -21,6 +21,8 @@ from prover.cli.machine_checks import (
     check_rotation,
     machine_checks,
 )
+from prover.kernel.engine import Engine
+from prover.keys.prepared import path_of
 from prover.keys.selection import CircuitSelection
 from prover.settings import KeySettings, ProvingSettings
 from shared.circuit_id import CircuitId, CircuitKind
@@ -139,6 +141,23 @@ def test_keys__too_large_for_memory__are_a_failure_and_together_a_warning(tmp_pa
     assert checks_of(production, KeySettings(directory=tmp_path, memory_gib=32))["memory for keys"].status is Status.OK
     little = key_checks(KeySettings(directory=tmp_path), ProvingSettings(working_memory_bytes=GIB), production)
     assert {check.name: check for check in little}["memory for proofs"].status is Status.FAILURE
+
+
+def test_preloaded_keys__that_are_prepared__do_not_count_against_the_budget(tmp_path: Path) -> None:
+    settings = KeySettings(directory=tmp_path, memory_gib=0.001)
+    source = tmp_path / SMALL.key_file
+    source.write_bytes(b"12345")
+
+    def preload(settings: KeySettings) -> Status:
+        found = key_checks(settings, ProvingSettings(), CircuitSelection.everything(), [SMALL])
+        return {check.name: check for check in found}["memory for preload"].status
+
+    assert preload(settings) is Status.FAILURE
+    settings.prepared_folder.mkdir()
+    with Engine(1) as engine:
+        path_of(engine, source, settings.prepared_folder).write_bytes(b"")
+    assert preload(settings) is Status.OK
+    assert preload(settings.model_copy(update={"prepare": False})) is Status.FAILURE
 
 
 Usage = namedtuple("Usage", "total used free")

@@ -1,21 +1,15 @@
 """Settings: order of sources, limits, and variables that mean nothing."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from prover.errors import SettingsInvalid
-from prover.settings import load_settings, unknown_variables
+from prover.settings import Settings, load_settings, unknown_variables
 
-
-@pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    for name in list(os.environ):
-        if name.startswith("PROVER_"):
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def test_settings__without_sources__have_the_documented_defaults() -> None:
@@ -45,6 +39,28 @@ def test_settings__with_several_faults__lists_them_all(monkeypatch: pytest.Monke
     assert "PROVER_LOG__LEVEL" in caught.value.detail
 
 
+def fractions(model: type[BaseModel], prefix: str = "PROVER_") -> Iterator[str]:
+    """The variable of every setting that takes fractions."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.default, BaseModel):
+            yield from fractions(type(field.default), f"{prefix}{name.upper()}__")
+        elif field.annotation is float:
+            yield f"{prefix}{name.upper()}"
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize("name", list(fractions(Settings)))
+def test_number__that_is_not_finite__is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsInvalid, match=f"{name}: Input should be a finite number"):
+        load_settings()
+
+
+def test_memory__beyond_all_machines__is_refused() -> None:
+    with pytest.raises(SettingsInvalid, match=r"PROVER_KEYS__MEMORY_GIB: .* less than or equal"):
+        load_settings({"keys": {"memory_gib": 1e308}})
+
+
 def test_settings__once_made__are_frozen() -> None:
     settings = load_settings()
     with pytest.raises(ValidationError):
@@ -60,3 +76,64 @@ def test_unknown_variable__with_our_prefix__names_the_nearest_known(monkeypatch:
     assert unknown_variables() == [
         "PROVER_HTTP__ADRESS is not a setting of the prover; did you mean PROVER_HTTP__ADDRESS?"
     ]
+
+
+@pytest.mark.parametrize("name", ["PROVER_KEYS__DIRECTRY", "PROVER_KEYS_DIRECTORY", "prover_keys__directry"])
+def test_unknown_variable__of_a_known_group__is_told_and_ignored(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("PROVER_KEYS__DIRECTORY", "y")
+    assert load_settings().keys.directory == Path("y")
+    assert unknown_variables() == [f"{name} is not a setting of the prover; did you mean PROVER_KEYS__DIRECTORY?"]
+
+
+def test_unknown_name__that_does_not_come_from_a_variable_of_its_own__is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsInvalid, match="PROVER_KEYS__DIRECTRY"):
+        load_settings({"keys": {"directry": "x"}})
+    monkeypatch.setenv("PROVER_KEYS", '{"directry": "x"}')
+    with pytest.raises(SettingsInvalid, match="PROVER_KEYS__DIRECTRY"):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", ["PROVER_NONSENSE", "PROVER_HTTP__COLOUR", "PROVER_PROVE"])
+def test_unknown_variable__like_no_setting__is_told_without_a_guess(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "x")
+    assert unknown_variables() == [f"{name} is not a setting of the prover"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PROVER_URL", "http://prover:3001"),
+        ("PROVER_ADDRESS_APPEND_URL", "http://prover:3001"),
+        ("PROVER_POLLING_INTERVAL_MS", "100"),
+        ("PROVER_SERVICE_HOST", "10.0.0.1"),
+        ("PROVER_SERVICE_PORT", "3001"),
+        ("PROVER_SERVICE_PORT_API", "3001"),
+        ("PROVER_PORT", "tcp://10.0.0.1:3001"),
+        ("PROVER_PORT_3001_TCP", "tcp://10.0.0.1:3001"),
+        ("PROVER_PORT_3001_TCP_ADDR", "10.0.0.1"),
+        ("PROVER_METRICS_SERVICE_HOST", "10.0.0.1"),
+        ("PROVER_METRICS_PORT", "tcp://10.0.0.1:9998"),
+    ],
+)
+def test_variable__of_a_forester_or_of_kubernetes__is_no_concern(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert unknown_variables() == []
+
+
+def test_port__that_somebody_chose__is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_PORT", "3001")
+    assert unknown_variables() == ["PROVER_PORT is not a setting of the prover"]
+
+
+@pytest.mark.parametrize(("name", "group"), [("PROVER_HTTP__CORS_ORIGINS", "HTTP"), ("PROVER_LOG", "LOG")])
+def test_settings__with_a_list_that_is_not_json__name_the_group(
+    monkeypatch: pytest.MonkeyPatch, name: str, group: str
+) -> None:
+    monkeypatch.setenv(name, "word")
+    with pytest.raises(SettingsInvalid, match=f"PROVER_{group}.*not JSON"):
+        load_settings()

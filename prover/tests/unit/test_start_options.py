@@ -31,6 +31,23 @@ def test_start__as_the_launcher_calls_it__loses_no_option(started: list[Settings
 
 
 @pytest.mark.parametrize(
+    ("option", "variable"),
+    [
+        ("--key-memory-gb", "PROVER_KEYS__MEMORY_GIB"),
+        ("--cuda-memory-gb", "PROVER_CUDA_MEMORY_GIB"),
+        ("--rate-limit", "PROVER_HTTP__RATE_LIMIT_PER_S"),
+        ("--drain-delay", "PROVER_HTTP__DRAIN_DELAY_S"),
+        ("--drain-deadline", "PROVER_HTTP__DRAIN_DEADLINE_S"),
+    ],
+)
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_start__with_a_number_that_is_not_finite__exits_78(option: str, variable: str, value: str) -> None:
+    code, output = start(option, value)
+    assert code == 78
+    assert f"error: {variable}: Input should be a finite number" in output
+
+
+@pytest.mark.parametrize(
     "words",
     [
         ("--auto-download",),
@@ -148,6 +165,26 @@ def test_start__with_a_wrong_word_about_keys__is_wrong_usage(
     assert code == 2
     assert named in output
     assert not started
+
+
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_start__with_a_file_for_the_keys_folder__is_wrong_usage(
+    started: list[Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text("")
+    if by_variable:
+        monkeypatch.setenv("PROVER_KEYS__DIRECTORY", str(file))
+    code, output = start(*(() if by_variable else ("--keys-dir", str(file))))
+    assert code == 2
+    assert "--keys-dir" in output
+    assert "is a file" in output
+    assert not started
+
+
+def test_start__with_a_keys_folder_that_is_not_there__goes_on(started: list[Settings], tmp_path: Path) -> None:
+    assert start("--keys-dir", str(tmp_path / "later"))[0] == 0
+    assert started[0].keys.directory == tmp_path / "later"
 
 
 def test_selection__of_mode_and_circuits__restricts_what_is_proved_and_preloaded() -> None:

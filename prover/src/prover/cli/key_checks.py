@@ -2,32 +2,38 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 from prover.cli.machine_checks import Check, Status, existing_parent
 from prover.errors import SettingsInvalid
 from prover.http.state import working_memory_bytes
+from prover.kernel.engine import Engine
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_estimates import file_bytes, resident_bytes, scratch_bytes
 from prover.keys.key_files import installed_keys
 from prover.keys.memory import gibibytes, key_budget_bytes
+from prover.keys.prepared import path_of
 from prover.keys.selection import CircuitSelection
 from prover.keys.verify import known_files
+from prover.processors import available_processors
 from prover.settings import KeySettings, ProvingSettings
 from shared.circuit_id import CircuitId
 
 _MOST_NAMES = 5
 
 
-def key_checks(settings: KeySettings, proving: ProvingSettings, selection: CircuitSelection) -> Iterator[Check]:
+def key_checks(
+    settings: KeySettings, proving: ProvingSettings, selection: CircuitSelection, required: Sequence[CircuitId] = ()
+) -> Iterator[Check]:
     """Check the folder of the keys, which of the selected are there, and disk and memory for them.
 
-    Where nothing is excluded, the selected keys are those of the folder.
+    Where nothing is excluded, the selected keys are those of the folder and the ``required``, which are preloaded.
     """
     yield check_folder(settings)
     installed = installed_keys(settings.directory)
-    selected = selection.published() if selection.is_restricted else smallest_first(installed)
+    selected = selection.published() if selection.is_restricted else smallest_first({*installed, *required})
     missing = [circuit for circuit in selected if circuit not in installed]
     yield check_presence(settings, selected, missing)
     yield check_sizes(settings, {circuit: installed[circuit] for circuit in selected if circuit in installed})
@@ -35,6 +41,8 @@ def key_checks(settings: KeySettings, proving: ProvingSettings, selection: Circu
         yield check_key_disk(settings, missing)
         yield check_key_memory(settings, selected)
         yield check_working_memory(proving, selected)
+    if required:
+        yield check_preload_memory(settings, required, installed)
 
 
 def check_folder(settings: KeySettings) -> Check:
@@ -111,11 +119,37 @@ def check_key_memory(settings: KeySettings, selected: list[CircuitId]) -> Check:
     return Check("memory for keys", Status.OK, detail)
 
 
+def check_preload_memory(
+    settings: KeySettings, required: Sequence[CircuitId], installed: Mapping[CircuitId, Path]
+) -> Check:
+    """Check that the preloaded keys, which stay, fit into the budget together, but for those that will be mapped."""
+    mapped = _prepared_of(settings, {circuit: installed[circuit] for circuit in required if circuit in installed})
+    need = sum(resident_bytes(circuit) for circuit in required if circuit not in mapped)
+    budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)
+    detail = (
+        f"{len(required)} keys stay in memory; the {len(required) - len(mapped)} that are not prepared take about "
+        f"{gibibytes(need)}, keys may take {gibibytes(budget)}"
+    )
+    if need > budget:
+        hint = "preload fewer keys, raise --key-memory-gb, add memory, or run `prover keys prepare` before"
+        return Check("memory for preload", Status.FAILURE, detail, hint)
+    return Check("memory for preload", Status.OK, detail)
+
+
+def _prepared_of(settings: KeySettings, present: Mapping[CircuitId, Path]) -> set[CircuitId]:
+    if not settings.prepare:
+        return set()
+    with Engine(1) as engine:
+        return {
+            circuit for circuit, path in present.items() if path_of(engine, path, settings.prepared_folder).exists()
+        }
+
+
 def check_working_memory(proving: ProvingSettings, selected: list[CircuitId]) -> Check:
     """Check that the largest proof fits into the memory for proofs."""
     budget = working_memory_bytes(proving)
-    largest = max(selected, key=scratch_bytes)
-    need = scratch_bytes(largest)
+    threads = proving.threads or available_processors()
+    need, largest = max(((scratch_bytes(circuit, threads), circuit) for circuit in selected), key=itemgetter(0))
     detail = f"a proof of {largest} takes about {gibibytes(need)}; proofs may take {gibibytes(budget)}"
     if need > budget:
         return Check("memory for proofs", Status.FAILURE, detail, "add memory, or select smaller circuits")

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+_NO_KEYS_REMEDY = (
+    "every proof is answered 503 until there are keys: run `prover download`, start with --auto-download, "
+    "or put keys into that folder (--keys-dir)"
+)
+
 
 async def run_server(settings: Settings) -> int:
     """Serve until a signal asks to stop; returns the exit code. Raises SettingsInvalid."""
@@ -71,6 +76,8 @@ async def run_server(settings: Settings) -> int:
             preload=len(required),
             auto_download=settings.keys.auto_download,
         )
+        if not keys.installed() and fetch is None:
+            _log.warning("no_keys", keys_dir=str(keys.directory.absolute()), remedy=_NO_KEYS_REMEDY)
         metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         preloader.start()

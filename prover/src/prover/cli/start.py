@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from prover.cli.device_options import device_options, device_overrides
 from prover.cli.flag_words import FlagWords
-from prover.cli.http_options import http_options
-from prover.cli.queue_options import queue_options
 from prover.cli.serve import run_server
-from prover.cli.start_options import overrides_of, start_options
-from prover.settings import load_settings, unknown_variables
+from prover.cli.start_options import start_options, start_settings
+from prover.settings import unknown_variables
 from shared.logs import configure_logs, get_logger
 
 _log = get_logger(__name__)
@@ -32,9 +29,6 @@ _log = get_logger(__name__)
     ),
 )
 @start_options
-@device_options
-@http_options
-@queue_options
 @click.pass_obj
 def start(level: str, /, **options: Any) -> None:
     """Serve proofs over HTTP and prove jobs of the queue until SIGTERM or SIGINT, then finish what is running.
@@ -45,7 +39,7 @@ def start(level: str, /, **options: Any) -> None:
     With --redis-url batches become jobs that all instances on the same Redis prove (append, update, address-append;
     others when the client asks for it); the circuits of --run-mode and --circuit are those that this one proves.
     """
-    settings = load_settings({**overrides_of(options, os.environ), **device_overrides(options)})
+    settings = start_settings(options, os.environ)
     configure_logs(
         stream=sys.stdout if options["json_logging"] else None,
         as_json=options["json_logging"] or settings.log.json_lines,

@@ -1,24 +1,25 @@
-"""Options of ``prover start``, and the settings that they and the reference's variables make."""
+"""Options of ``prover start`` and ``prover check``, and the settings that they and the reference's variables make."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from prover.cli.http_options import Overrides, http_overrides, positive_variable
+from prover.cli.device_options import device_options, device_overrides
+from prover.cli.http_options import Overrides, http_options, http_overrides, positive_variable
 from prover.cli.key_options import (
     MODES,
     circuit_option,
     download_url_option,
+    keys_dir_option,
     manifest_option,
     names_of,
     run_mode_option,
     set_option,
 )
-from prover.cli.queue_options import queue_overrides
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from prover.cli.queue_options import queue_options, queue_overrides
+from prover.settings import Settings, load_settings
 
 _PRELOAD = ["none", "all", *MODES]
 
@@ -69,14 +70,7 @@ _MACHINE = (
     ),
 )
 _CIRCUITS = (
-    click.option(
-        "--keys-dir",
-        metavar="DIR",
-        envvar="PROVER_KEYS__DIRECTORY",
-        show_envvar=True,
-        show_default="./proving-keys/",
-        help="Folder with the proving keys.",
-    ),
+    keys_dir_option,
     run_mode_option("PROVER_KEYS__RUN_MODE", "Prove the circuits of a role only; others are answered 503."),
     circuit_option("PROVER_KEYS__CIRCUITS", "Prove these circuits only, beside those of --run-mode;"),
     set_option("PROVER_KEYS__KEY_SET"),
@@ -121,11 +115,17 @@ _DOWNLOADS = (
 )
 
 
-def start_options(command: Function) -> Function:
-    """Add the options of this module to a command."""
+def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of ``prover start``; what shares them can be asked about what a start would do."""
+    command = device_options(http_options(queue_options(command)))
     for option in reversed((*_ADDRESSES, *_CIRCUITS, *_DOWNLOADS, *_MACHINE)):
         command = option(command)
     return command
+
+
+def start_settings(options: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Return the settings that ``prover start`` has with these options; raises SettingsInvalid."""
+    return load_settings({**overrides_of(options, environment), **device_overrides(options)})
 
 
 def overrides_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:

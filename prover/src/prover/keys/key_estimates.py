@@ -4,6 +4,7 @@ Constraint counts are those of the service specification (section 1.9) and exact
 size. Bytes per constraint were measured on published keys of generation 0.8, whose files are the larger ones.
 """
 
+import math
 from typing import Final
 
 from shared.circuit_id import CircuitId, CircuitKind
@@ -24,7 +25,10 @@ _ELEMENT: Final = {
 _FILE_BYTES: Final = 660
 _RESIDENT_BYTES: Final = 590
 _SCRATCH_BYTES_PER_ROW: Final = 272
-_SCRATCH_BYTES: Final = 6 * 2**20
+_SCRATCH_BYTES: Final = 2 * 2**20
+# Buckets of a thread: about as many as the square root of the rows, and never few.
+_THREAD_BYTES_PER_ROOT: Final = 17 * 2**10
+_THREAD_BYTES: Final = 3 * 2**19
 
 
 def constraints_of(circuit: CircuitId) -> int:
@@ -54,10 +58,11 @@ def resident_bytes(circuit: CircuitId) -> int:
     return constraints_of(circuit) * _RESIDENT_BYTES
 
 
-def scratch_bytes(circuit: CircuitId) -> int:
-    """Working memory of one proof, at most about."""
+def scratch_bytes(circuit: CircuitId, threads: int) -> int:
+    """Working memory of one proof by an engine of so many threads, at most about."""
     domain_size = 1 << (constraints_of(circuit) - 1).bit_length()
-    return _SCRATCH_BYTES + domain_size * _SCRATCH_BYTES_PER_ROW
+    thread_bytes = _THREAD_BYTES + math.isqrt(domain_size) * _THREAD_BYTES_PER_ROOT
+    return _SCRATCH_BYTES + domain_size * _SCRATCH_BYTES_PER_ROW + threads * thread_bytes
 
 
 def _hashed(per_member: int, members: int) -> int:

@@ -28,6 +28,7 @@ TLS_WORDS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ss
 QUERY_WORDS = ("db", *TLS_WORDS)
 
 _HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_WRONG_SCHEME = f"it must begin with {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as redis://host:6379/0 does"
 
 
 class AddressInvalid(ValueError):
@@ -47,6 +48,8 @@ class Address:
     def read(cls, url: str) -> Self:
         """Read an address; raises SettingsInvalid, which does not repeat credentials."""
         try:
+            if "://" not in url.partition("?")[0]:  # urlsplit finds a scheme in host:port
+                raise AddressInvalid(_WRONG_SCHEME)
             parts = urlsplit(url.strip())
             _check(parts)
             return cls._sentinel(parts) if parts.scheme in SENTINEL_SCHEMES else cls._server(parts)
@@ -167,7 +170,7 @@ def _options(url: str) -> dict[str, Any]:
 def _check(parts: SplitResult) -> None:
     """Raises AddressInvalid for what redis-py would refuse late or read in a way that nobody meant."""
     if parts.scheme not in SCHEMES:
-        raise AddressInvalid(f"it must begin with {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
+        raise AddressInvalid(_WRONG_SCHEME)
     if parse_qs(parts.query).keys() - {*QUERY_WORDS}:
         raise AddressInvalid(f"only {', '.join(QUERY_WORDS)} may follow '?'")
     if parts.scheme == "unix":

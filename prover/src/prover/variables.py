@@ -1,0 +1,39 @@
+"""Environment variables with our prefix that mean nothing: which they are, and what was perhaps meant."""
+
+import re
+from collections.abc import Iterator, Mapping, Set
+from difflib import get_close_matches
+
+PREFIX = "PROVER_"
+REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
+"""Variables of the reference that share our prefix."""
+
+_OF_FORESTERS = re.compile(
+    r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
+)
+"""What foresters read of an environment that they share with a prover."""
+_OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+"""What Kubernetes tells of Services that are called prover or prover-something."""
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
+_LEAST_LIKENESS = 0.85
+"""Of the names behind the prefix, which makes all names alike."""
+
+
+def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[str]:
+    """Give one sentence per variable that has our prefix and means nothing to anybody we know."""
+    names = {name.removeprefix(PREFIX) for name in {*known, *REFERENCE_VARIABLES}}
+    for variable, value in sorted(environment.items()):
+        name = variable.upper()
+        if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in names or _is_foreign(name, value):
+            continue
+        close = get_close_matches(name.removeprefix(PREFIX), names, n=1, cutoff=_LEAST_LIKENESS)
+        yield f"{variable} is not a setting of the prover" + (f"; did you mean {PREFIX}{close[0]}?" if close else "")
+
+
+def _is_foreign(name: str, value: str) -> bool:
+    if "__" in name:
+        return False
+    if _OF_FORESTERS.fullmatch(name) or _OF_SERVICES.fullmatch(name):
+        return True
+    # A port that somebody chose for us would be a number.
+    return name.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value) is not None

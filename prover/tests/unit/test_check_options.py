@@ -1,0 +1,90 @@
+"""``prover check`` looks at what ``prover start`` would do with the same options and variables."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from prover.cli.check import check as check_command
+from prover.cli.main import cli
+from prover.cli.start import start as start_command
+
+pytestmark = pytest.mark.usefixtures("no_variables")
+
+Found = dict[str, dict[str, str]]
+
+
+def check(*words: str) -> tuple[int, Found]:
+    addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+    result = CliRunner().invoke(cli, ["check", "--output", "json", *addresses, *words])
+    assert result.exit_code in (0, 1), result.output
+    return result.exit_code, {entry["name"]: entry for entry in json.loads(result.stdout)["checks"]}
+
+
+def test_check__of_options__takes_all_that_start_does() -> None:
+    options = {word for parameter in check_command.params for word in parameter.opts}
+    assert {word for parameter in start_command.params for word in parameter.opts} <= options
+
+
+def test_check__with_a_total_of_memory__divides_it_as_start_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "8")
+    _, found = check("--run-mode", "forester", "--auto-download")
+    assert "keys may take 4.0 GiB" in found["memory for keys"]["detail"]
+    assert found["memory for keys"]["status"] == "failure"
+    assert "proofs may take 4.0 GiB" in found["memory for proofs"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "selected"),
+    [("RUN_MODE", "forester", 3), ("CIRCUITS", "append,update", 2), ("PRELOAD", "rpc", 83)],
+)
+def test_check__with_variables_about_keys__asks_for_those_keys(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, value: str, selected: int
+) -> None:
+    monkeypatch.setenv(f"PROVER_KEYS__{variable}", value)
+    code, found = check("--keys-dir", str(tmp_path))
+    assert code == 1
+    assert found["keys"]["detail"].startswith(f"0 of {selected} are there")
+    monkeypatch.setenv("PROVER_KEYS__AUTO_DOWNLOAD", "true")
+    _, found = check("--keys-dir", str(tmp_path))
+    assert found["keys"]["status"] == "warning"
+
+
+def test_check__of_preloaded_keys__asks_whether_all_of_them_fit_at_once(tmp_path: Path) -> None:
+    words = ("--keys-dir", str(tmp_path), "--auto-download", "--preload-circuits", "append,update")
+    code, found = check(*words, "--key-memory-gb", "5")
+    assert code == 1
+    assert found["memory for keys"]["status"] == "warning"
+    assert found["memory for preload"]["status"] == "failure"
+    assert "--key-memory-gb" in found["memory for preload"]["hint"]
+    _, found = check(*words, "--key-memory-gb", "64")
+    assert found["memory for preload"]["status"] == "ok"
+    _, found = check("--keys-dir", str(tmp_path), "--auto-download", "--run-mode", "forester")
+    assert "memory for preload" not in found
+
+
+def test_check__with_what_start_refuses__refuses_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "much")
+    result = CliRunner().invoke(cli, ["check"])
+    assert result.exit_code == 78
+    assert "PROVER_TOTAL_MEMORY_GB" in result.output
+    monkeypatch.delenv("PROVER_TOTAL_MEMORY_GB")
+    result = CliRunner().invoke(cli, ["check", "--auto-download", "--download-url", "nowhere"])
+    assert result.exit_code == 78
+    assert "--download-url" in result.output
+
+
+def test_check__with_an_unknown_variable__warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_KEYS__DIRECTRY", "x")
+    _, found = check()
+    assert found["variables"]["status"] == "warning"
+    assert "PROVER_KEYS__DIRECTORY" in found["variables"]["detail"]
+
+
+def test_check__of_a_worker_without_api__leaves_the_api_address_out() -> None:
+    _, found = check("--queue-only", "--redis-url", "redis://127.0.0.1:1")
+    assert "API address" not in found
+    assert found["Redis"]["status"] == "failure"
+    _, found = check("--server-only", "--redis-url", "redis://127.0.0.1:1")
+    assert "Redis" not in found
