@@ -352,6 +352,8 @@ class ProofTimedOut(ProverError):
     code = "proof_timeout"
     status = 408
     exit_code = 75
+    remedy: str = ""
+    """What operators can do, for their log: clients know the message as it is."""
 
 
 class Cancelled(ProverError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -82,6 +83,64 @@ async def test_request__broken_in_its_framing__is_answered_with_a_problem(
     assert b"SECRET" not in header + body
     assert "SECRET" not in str(lines)
     assert sample(state, "prover_http_responses_total", status=str(status)) == 1
+
+
+def prove_request(body: bytes, *headers: str) -> bytes:
+    """A request that ends its connection."""
+    lines = ("POST /prove HTTP/1.1", "Host: x", "Connection: close", f"Content-Length: {len(body)}", *headers, "", "")
+    return "\r\n".join(lines).encode() + body
+
+
+@pytest.mark.parametrize("path", ["/prove", "/nope"])
+async def test_request__with_a_foreign_expectation__is_417_without_its_words(
+    listen: Listen, published_keys: KeyStore, path: str
+) -> None:
+    state, port = await listen(published_keys)
+    lines = (f"POST {path} HTTP/1.1", "Host: x", "X-Request-Id: mine", "Expect: <b>SECRET</b>", "Content-Length: 2")
+    sent = "\r\n".join((*lines, "", "{}")).encode()
+    with capture_logs() as log:
+        header, _, body = (await answer_to(port, sent)).partition(b"\r\n\r\n")
+    first, *fields = header.decode().lower().split("\r\n")
+    assert first.split(" ")[1] == "417"
+    assert {
+        "content-type: application/problem+json",
+        "server: zkc-prover",
+        "connection: close",
+        "x-request-id: mine",
+    } <= set(fields)
+    problem = json.loads(body)
+    assert (problem["status"], problem["code"]) == (417, "malformed_body")
+    assert problem["instance"] == "urn:zkc:request:mine"
+    assert b"SECRET" not in header + body
+    assert "SECRET" not in str(log)
+    assert [line["status"] for line in log if line["event"] == "framing_refused"] == [417]
+    assert sample(state, "prover_http_responses_total", status="417") == 1
+
+
+async def test_request__that_expects_100_continue__gets_it_and_its_proof(
+    listen: Listen, published_keys: KeyStore
+) -> None:
+    _, port = await listen(published_keys)
+    answer = await answer_to(port, prove_request(BODY, "Expect: 100-continue"))
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "identity", "x-unknown"])
+async def test_body__plain_whatever_its_coding_claims__is_proved(
+    listen: Listen, published_keys: KeyStore, coding: str
+) -> None:
+    _, port = await listen(published_keys)
+    answer = await answer_to(port, prove_request(BODY, f"Content-Encoding: {coding}"))
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_body__compressed__is_never_inflated(listen: Listen, published_keys: KeyStore) -> None:
+    _, port = await listen(published_keys, http={"body_limit_bytes": 100_000})
+    for text in (BODY, b" " * 50_000_000):
+        answer = await answer_to(port, prove_request(gzip.compress(text), "Content-Encoding: gzip"))
+        header, _, body = answer.partition(b"\r\n\r\n")
+        assert header.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(body)["code"] == "malformed_body"
 
 
 async def test_failure__outside_of_every_handler__is_a_problem_without_details(

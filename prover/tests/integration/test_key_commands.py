@@ -187,6 +187,19 @@ def test_verify__of_unlisted_keys__checks_their_structure(installed: Prover) -> 
     assert "holds v2_inclusion_32_1; rename it" in keys["v2_inclusion_32_2.key"]["detail"]
 
 
+def test_verify__with_an_entry_that_is_no_file__reports_it_and_checks_the_others(installed: Prover) -> None:
+    broken = installed.keys / "v1_inclusion_26_2.key"
+    broken.symlink_to("absent")
+    code, keys = verify(installed)
+    assert code == 1
+    assert {name: key["verdict"] for name, key in keys.items()} == {
+        SMALL.key_file: "unlisted",
+        OTHER.key_file: "unlisted",
+        broken.name: "unusable",
+    }
+    assert keys[broken.name]["detail"].startswith("it is a link to a file that is not there; remove it, or put")
+
+
 def verdict(folder: Path) -> Verdict:
     (report,) = verify_selection(folder, CircuitSelection.everything(), None)
     return report.verdict

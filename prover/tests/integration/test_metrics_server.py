@@ -7,10 +7,12 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from in_process_service import Serve, open_store
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from prover.errors import SettingsInvalid
 from prover.http.app import start_metrics_server
@@ -134,3 +136,29 @@ async def test_readiness__names_everything_that_is_missing(
     state.health.note_success()
     state.listening = True
     assert "the device" not in ready()[1]
+
+
+async def test_readiness__beside_an_entry_that_is_no_key__is_that_of_the_keys(
+    serve: Serve, published_keys: KeyStore, tmp_path: Path
+) -> None:
+    (tmp_path / "v1_inclusion_26_1.key").write_bytes(b"not looked into yet")
+    (tmp_path / "v1_inclusion_26_2.key").symlink_to("absent")
+    state = (await serve(open_store(tmp_path, published_keys._engine))).app[STATE]
+    assert probes(state)["/readyz"]() == (True, "ready: 1 proving keys installed")
+
+
+async def test_readiness__that_cannot_be_told__is_503_with_what_failed(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await serve(published_keys, http={"metrics_address": "127.0.0.1:0"})
+    state = client.app[STATE]
+
+    def fail() -> None:
+        raise PermissionError(13, "Permission\ndenied")
+
+    monkeypatch.setattr(state.keys, "installed", fail)
+    with contextlib.closing(start_metrics_server(state, new_registry())) as server, capture_logs() as lines:
+        status, text = fetch(server, "/readyz")
+    assert status == 503
+    assert text == ("not ready: readiness cannot be told: PermissionError: [Errno 13] Permission denied; see the log\n")
+    assert [line["event"] for line in lines] == ["readiness_unknown"]

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from golden_vectors import vector_named
 from in_process_service import Serve, circuit, sample, state_of, until
+from structlog.testing import capture_logs
 
-from prover.errors import DeviceUnavailable
+from prover.errors import Cancelled, DeviceUnavailable
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
+from prover.proving.proof_making import Proof
+from prover.proving.request import ProofTask
+from prover.proving.service import OnPhase, Phase, ProvingService
 from shared.circuit_id import CircuitId, CircuitKind
 
 VECTOR = vector_named("prover/v2_inclusion_32_1")
@@ -133,6 +138,26 @@ async def test_proof__that_finds_no_place_in_time__is_503_not_408(serve: Serve, 
     assert (response.status, problem["code"]) == (503, "overloaded")
     assert "503" in problem["message"]
     assert int(response.headers["Retry-After"]) >= 1
+
+
+async def test_proof__that_takes_too_long__is_408_and_its_log_line_names_the_setting(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prove(_: ProvingService, __: ProofTask, cancel: CancelFlag, on_phase: OnPhase) -> Proof:
+        on_phase(Phase.PROVING)
+        while not cancel.is_raised:
+            time.sleep(0.01)
+        raise Cancelled
+
+    monkeypatch.setattr(ProvingService, "prove", prove)
+    client = await serve(published_keys, proving={"merkle_deadline_s": 0.2})
+    with capture_logs() as lines:
+        response = await client.post("/prove", data=BODY)
+    problem = await response.json()
+    assert (response.status, problem["message"]) == (408, "Proof generation timed out after 0.2 seconds.")
+    (finished,) = (line for line in lines if line["event"] == "request_finished")
+    assert finished["code"] == "proof_timeout"
+    assert "PROVER_PROVING__MERKLE_DEADLINE_S" in finished["remedy"]
 
 
 async def test_bodies__together_too_large__are_refused_and_forgotten(serve: Serve, published_keys: KeyStore) -> None:

@@ -1,22 +1,25 @@
 """Commands whose help ends with examples, and whose failures become one line and an exit code."""
 
+import contextlib
+import errno
 import gc
 import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
 
-from prover.errors import ProverError
+from prover.errors import DiskFull, ProverError
 
+_OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+"""A pipe that nobody reads any more (EPIPE) is not among them: click ends the process for it."""
 _SPARED = {"SSL_CERT_FILE": os.devnull, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
-@contextmanager
+@contextlib.contextmanager
 def _quick_imports() -> Iterator[None]:
     """Spare imports a quarter of their time, which goes into what no command needs.
 
@@ -90,6 +93,19 @@ class Group(click.Group):
         _write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line, help included; output that cannot be written is one line and DiskFull's exit code."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            # Those of other files name the file, or were explained where it is written.
+            if error.errno not in _OUTPUT_FAILURES or error.filename is not None:
+                raise
+            _drop_output()
+            reason = os.strerror(error.errno)
+            click.echo(f"error: the output cannot be written: {reason}; make room, or write it elsewhere", err=True)
+            sys.exit(DiskFull.exit_code)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a ProverError ends the process with its exit code, Ctrl-C as shells expect."""
         if os.getpid() == 1:  # of a container
@@ -103,6 +119,14 @@ class Group(click.Group):
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             sys.exit(128 + signal.SIGINT)
+
+
+def _drop_output() -> None:
+    """Let what is left in buffers go nowhere: it would fail again at exit, with a traceback and another code."""
+    with contextlib.suppress(OSError, ValueError):  # not a descriptor, as in tests
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+        os.close(sink)
 
 
 def _write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:

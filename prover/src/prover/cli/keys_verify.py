@@ -24,7 +24,7 @@ from prover.cli.work import progress, run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import smallest_first
-from prover.keys.key_files import MISSING_REMEDY, installed_keys
+from prover.keys.key_files import MISSING_REMEDY, UNREADABLE_REMEDY, keys_of_folder
 from prover.keys.prepared import FOLDER
 from prover.keys.selection import CircuitSelection
 from prover.keys.verify import KeyReport, Verdict, known_files, verify_key
@@ -87,14 +87,17 @@ def verify_selection(
 ) -> Iterator[KeyReport]:
     """Check the selected keys, or all of the folder where nothing is excluded, one after the other."""
     known = known_files(keys_dir, manifest)
-    installed = installed_keys(keys_dir)
-    wanted = selection.published() if selection.is_restricted else smallest_first(installed)
+    found = keys_of_folder(keys_dir)
+    wanted = selection.published() if selection.is_restricted else smallest_first({*found.files, *found.unreadable})
     if not wanted:
         raise SettingsInvalid(f"--keys-dir: no proving keys in {keys_dir}; choose another, or run `prover download`")
     with Engine(threads) as engine:
         for circuit in wanted:
-            path = installed.get(circuit)
-            if path is None:
+            path, unreadable = found.files.get(circuit), found.unreadable.get(circuit)
+            if unreadable is not None:
+                detail = f"it is {unreadable.fault}; {UNREADABLE_REMEDY}"
+                yield KeyReport(circuit, unreadable.path.name, Verdict.UNUSABLE, detail)
+            elif path is None:
                 detail = f"proving key file not found: {circuit.key_file}; {MISSING_REMEDY}"
                 yield KeyReport(circuit, circuit.key_file, Verdict.MISSING, detail)
             else:

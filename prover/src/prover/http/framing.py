@@ -23,6 +23,7 @@ _FIELD_BYTES = 8192
 """Limits of a request target and of a header field. They differ, so that an error tells which was exceeded."""
 _MOST_FIELDS = 128
 _TOO_MANY_FIELDS = "Too many headers"
+_EXPECTATION = "the Expect header of the request asks for something else than 100-continue"
 _HARMLESS = re.compile(r"[A-Za-z0-9' -]{1,80}", re.ASCII)
 
 
@@ -41,8 +42,19 @@ class ProblemProtocol(web.RequestHandler):
             max_line_size=_TARGET_BYTES,
             max_field_size=_FIELD_BYTES,
             max_headers=_MOST_FIELDS,
+            auto_decompress=False,  # as the reference, which reads a body as it is, whatever Content-Encoding says
         )
         self._metrics = metrics
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Refuse a foreign ``Expect`` in our words: aiohttp's quote the client, and come before any middleware."""
+        if isinstance(resp, web.HTTPExpectationFailed):
+            _log.info("framing_refused", status=resp.status, code=MalformedRequest.code, error=_EXPECTATION)
+            identity = request_id(request.headers.get(REQUEST_ID_HEADER, ""))
+            resp = self._closing(_expectation_refused(identity), identity)
+        return await super().finish_response(request, resp, start_time)
 
     def handle_error(
         self,
@@ -59,9 +71,12 @@ class ProblemProtocol(web.RequestHandler):
             _log.error("unexpected_error", status=status, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun already")
-        self._metrics.responses.labels(str(error.status)).inc()
         identity = request_id("")
-        response = problem_response(error, identity)
+        return self._closing(problem_response(error, identity), identity)
+
+    def _closing(self, response: web.Response, identity: str) -> web.Response:
+        """Count an answer that no middleware sees, and give it what they would."""
+        self._metrics.responses.labels(str(response.status)).inc()
         response.headers[REQUEST_ID_HEADER] = identity
         response.headers["Server"] = SERVER_NAME
         response.headers["Connection"] = "close"
@@ -82,6 +97,19 @@ def framing_error(broken: HttpProcessingError) -> ProverError:
     if _HARMLESS.fullmatch(reason) is None:
         return MalformedRequest("the request is not valid HTTP")
     return MalformedRequest(f"the request is not valid HTTP: {reason}")
+
+
+def _expectation_refused(identity: str) -> web.Response:
+    """Answer 417: malformed_body as other broken HTTP, with the status that the standard has for this."""
+    status = web.HTTPExpectationFailed.status_code
+    body = problem(
+        code=MalformedRequest.code,
+        status=status,
+        detail=_EXPECTATION,
+        retryable=False,
+        instance=f"urn:zkc:request:{identity}",
+    )
+    return web.Response(status=status, body=encode_problem(body), content_type=PROBLEM_CONTENT_TYPE)
 
 
 def raw_answer(error: ProverError, *headers: str) -> bytes:

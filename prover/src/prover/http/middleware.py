@@ -7,6 +7,7 @@ from aiohttp.typedefs import Handler
 
 from prover.errors import (
     KeyUnavailable,
+    ProofTimedOut,
     ProverError,
     QueueFull,
     QueueUnavailable,
@@ -74,6 +75,8 @@ async def error_answers(request: web.Request, handler: Handler) -> web.StreamRes
         "code": error.code,
         "error": error.detail,
     }
+    if isinstance(error, ProofTimedOut) and error.remedy:
+        request[FACTS]["remedy"] = error.remedy
     response = problem_response(error, request[REQUEST_ID], _retry_after_s(request, error))
     response.headers.update(request.get(EXTRA_HEADERS, {}))
     return response

@@ -10,10 +10,13 @@ from aiohttp import web
 
 from prover.errors import QueueUnavailable
 from prover.http.state import ServerState
+from shared.logs import get_logger
 from shared.metrics import Probe
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
+
+_log = get_logger(__name__)
 
 _QUEUE_PATIENCE_S = 2.0
 
@@ -27,10 +30,15 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
     """Return the probes of a server by path."""
 
     def ready() -> tuple[bool, str]:
-        missing = what_is_missing(state)
-        if missing:
-            return False, f"not ready: {'; '.join(missing)}"
-        return True, f"ready: {len(state.keys.installed())} proving keys installed"
+        try:
+            missing = what_is_missing(state)
+            if missing:
+                return False, f"not ready: {'; '.join(missing)}"
+            return True, f"ready: {len(state.keys.installed())} proving keys installed"
+        except Exception as error:  # noqa: BLE001 - whoever asks must hear that this instance is not fit, and why
+            _log.exception("readiness_unknown")
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            return False, f"not ready: readiness cannot be told: {reason}; see the log"
 
     def started() -> tuple[bool, str]:
         return (True, "started") if state.listening else (False, "not listening yet")

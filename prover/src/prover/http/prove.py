@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from prover.errors import CircuitDisabled, CircuitUnknown, ShuttingDown
+from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, ShuttingDown
 from prover.http import idempotency
 from prover.http.accounting import circuit_type, counted, note_input
 from prover.http.body import Examined, examine, read_body
@@ -70,9 +70,14 @@ async def _proof(state: ServerState, examined: Examined) -> tuple[Proof, bool]:
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
-    deadline_s = proving.batch_deadline_s if examined.envelope.kind.is_batch else proving.merkle_deadline_s
+    is_batch = examined.envelope.kind.is_batch
     with flight.interest():
-        return await flight.proof(deadline_s, proving.key_wait_s), joined
+        try:
+            deadline_s = proving.batch_deadline_s if is_batch else proving.merkle_deadline_s
+            return await flight.proof(deadline_s, proving.key_wait_s), joined
+        except ProofTimedOut as error:
+            error.remedy = f"raise PROVER_PROVING__{'BATCH' if is_batch else 'MERKLE'}_DEADLINE_S, or add processors"
+            raise
 
 
 def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
