@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -111,6 +112,23 @@ def test_verify__of_what_is_no_proof__exits_1(reference_keys_dir: Path) -> None:
     assert answer.stdout.startswith(b"invalid: ")
 
 
+def test_prove__with_a_folder_of_keys__takes_that_of_the_request(
+    reference_keys_dir: Path, published_keys: KeyStore, verifying_key_of: VerifyingKeyOf
+) -> None:
+    answer = run("prove", "--inclusion", "--keys-dir", reference_keys_dir, stdin=HASHED.body)
+    assert answer.returncode == 0, answer.stderr.decode()
+    assert holds(verifying_key_of(published_keys, HASHED.circuit), json.loads(answer.stdout), HASHED.public_inputs)
+
+
+@pytest.mark.parametrize(("name", "code"), [("inclusion", 1), ("v2_inclusion_32_1", 1), ("append", 2)])
+def test_verify__with_a_circuit__compares_it_with_the_key(reference_keys_dir: Path, name: str, code: int) -> None:
+    key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
+    public = public_input_words(HASHED.public_inputs)
+    answer = run("verify", "--keys-file", key, "--circuit", name, *public, stdin=b"{}")
+    assert answer.returncode == code
+    assert (b"--circuit is append, but inclusion_32_1.key holds v2_inclusion_32_1" in answer.stderr) is (code == 2)
+
+
 @pytest.mark.parametrize("words", [(), ("--public-input", "0xzz"), ("--public-input", "1", "--public-input", "2")])
 def test_verify__used_wrongly__exits_2(reference_keys_dir: Path, words: tuple[str, ...]) -> None:
     key = reference_keys_dir / circuit(HASHED.circuit).earlier_key_file
@@ -211,6 +229,46 @@ def test_help__of_every_command__shows_examples(command: tuple[str, ...]) -> Non
     answer = run(*command, "--help")
     assert answer.returncode == 0
     assert b"Examples:\n  prover " in answer.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [("version",), ("--help",), ("keys", "list"), ("gen-test-params", "--circuit", "update")]
+)
+def test_output__that_cannot_be_written__is_one_line_and_exit_78(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        answer = subprocess.run([str(PROVER), *words], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert answer.returncode == 78
+    assert answer.stderr.decode() == (
+        "error: the output cannot be written: No space left on device; make room, or write it elsewhere\n"
+    )
+
+
+def test_prove__whose_output_cannot_be_written__tells_it_in_one_line(reference_keys_dir: Path) -> None:
+    key = reference_keys_dir / circuit(SMALL.circuit).earlier_key_file
+    with Path("/dev/full").open("wb") as full:
+        answer = subprocess.run(
+            [str(PROVER), "--quiet", "prove", "--key", str(key)],
+            input=SMALL.body,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert answer.returncode == 78
+    assert answer.stderr.startswith(b"error: the output cannot be written: No space left on device; ")
+    assert b"Traceback" not in answer.stderr
+
+
+def test_output__that_nobody_reads__ends_without_words(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        answer = subprocess.run(
+            [str(PROVER), "keys", "list", "--keys-dir", str(tmp_path)],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (answer.returncode, answer.stderr) == (1, b"")
 
 
 def wait_until_caught(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

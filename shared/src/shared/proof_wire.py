@@ -8,12 +8,13 @@ All errors are WireError: one sentence and the JSON path of the place.
 """
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.json_compact import JsonCompaction, MalformedJson
+from shared.proof_wire_leniency import decode_text, forget_nulls
 
 U32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 # msgspec has no upper bound this large; decode_request checks it.
@@ -21,6 +22,7 @@ U64 = Annotated[int, msgspec.Meta(ge=0)]
 _LARGEST_U64 = 2**64 - 1
 
 _SHOWN_CHARACTERS = 80
+_TRUNCATED = "Input data was truncated"
 _MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
 
 
@@ -160,6 +162,16 @@ _REQUEST_TYPES: dict[CircuitKind, type[ProofRequest]] = {
     CircuitKind.BATCH_ADDRESS_APPEND: BatchAddressAppendRequest,
 }
 _REQUEST_DECODERS = {kind: msgspec.json.Decoder(model) for kind, model in _REQUEST_TYPES.items()}
+_MEMBERS_DECODER = msgspec.json.Decoder(dict[str, Any])
+_NUMBERS: Final = frozenset(
+    field.encode_name
+    for model in (*_REQUEST_TYPES.values(), InputCompressedAccount, NewAddress)
+    for field in msgspec.structs.fields(model)
+    if field.default == 0
+)
+"""Names of members that are 0 when absent."""
+_NULL_NUMBER = "Expected `int`, got `null`"
+_HASH = "publicInputHash"
 
 
 class ProofJson(msgspec.Struct, frozen=True):
@@ -290,12 +302,15 @@ def batch_circuit(request: BatchRequest) -> CircuitId:
     return CircuitId(CircuitKind(request.circuit_type), 2, (height,), (request.batch_size,))
 
 
-def decode_request(body: bytes, kind: CircuitKind) -> ProofRequest:
-    """Make the second pass: strict types of a circuit family; WireError otherwise."""
+def decode_request(body: bytes, kind: CircuitKind, version: int = 2) -> ProofRequest:
+    """Make the second pass: strict types of a circuit family; WireError otherwise.
+
+    As in the reference a number that is null counts as absent, and version 1 does not look at the public input hash.
+    """
     try:
-        request = _REQUEST_DECODERS[kind].decode(body)
+        request = _read_request(body, kind, version)
     except (ValueError, RecursionError) as error:
-        raise _wire_error(error) from error
+        raise _wire_error(error, body) from error
     start_index = getattr(request, "start_index", 0)
     if start_index > _LARGEST_U64:
         raise WireError(f"failed to parse JSON: Expected `int` <= {_LARGEST_U64}", "$.startIndex")
@@ -324,17 +339,34 @@ def encode_proof(proof: ProofJson) -> bytes:
     return _PROOF_ENCODER.encode(proof)
 
 
+def _read_request(body: bytes, kind: CircuitKind, version: int) -> ProofRequest:
+    ignored = {_HASH} if version == 1 else set()
+    try:
+        return decode_text(_REQUEST_DECODERS[kind], body)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        if not (text.startswith(_NULL_NUMBER) or any(text.endswith(f" - at `$.{name}`") for name in ignored)):
+            raise
+    members = decode_text(_MEMBERS_DECODER, body)
+    forget_nulls(members, _NUMBERS)
+    for name in ignored:
+        members.pop(name, None)
+    return msgspec.convert(members, _REQUEST_TYPES[kind])
+
+
 def _read_members(body: bytes) -> _EnvelopeMembers:
     if body.strip() == b"null":
         return _EnvelopeMembers()  # as an object without members
     try:
-        return _ENVELOPE_DECODER.decode(body)
+        return decode_text(_ENVELOPE_DECODER, body)
     except (ValueError, RecursionError) as error:
-        raise _wire_error(error) from error
+        raise _wire_error(error, body) from error
 
 
-def _wire_error(error: ValueError | RecursionError) -> WireError:
+def _wire_error(error: ValueError | RecursionError, body: bytes = b"") -> WireError:
     text = str(error)
+    if text == _TRUNCATED:
+        text = _fault_of(body) or text
     if isinstance(error, RecursionError):
         text = "nested too deeply"
     elif isinstance(error, UnicodeDecodeError):
@@ -343,6 +375,15 @@ def _wire_error(error: ValueError | RecursionError) -> WireError:
     if place is None:
         return WireError(f"failed to parse JSON: {text}")
     return WireError(f"failed to parse JSON: {text[: place.start()]}", place["path"])
+
+
+def _fault_of(body: bytes) -> str:
+    """Say why a text is no JSON: to msgspec one that ends after a broken escape is truncated, too."""
+    try:
+        _COMPACTION.compact(body, len(body))
+    except MalformedJson as fault:
+        return str(fault)
+    return ""
 
 
 def _plain(raw: msgspec.Raw) -> object:

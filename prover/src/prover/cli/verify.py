@@ -2,17 +2,20 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from prover.cli.command import Command
-from prover.cli.options import EXISTING_FILE, output_option
-from prover.cli.verifying_key import open_verifying_key
-from prover.cli.work import run_cancellable
+from prover.cli.options import expected_circuit_option, is_named, key_option, output_option
+from prover.cli.verifying_key import is_proving_key, open_verifying_key
+from prover.cli.work import load_key, run_cancellable
 from prover.errors import ProofFailed
 from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, VerifyingKey
+from prover.keys.gnark_format import circuit_of
 from prover.proving.proof_encoding import read_proof
 from shared.field import InvalidNumber, parse_scalar
 
@@ -39,13 +42,7 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
         "prover verify --key v1_inclusion_26_1.vkey --public-input 0xROOT --public-input 0xLEAF < proof.json",
     ),
 )
-@click.option(
-    "--key",
-    type=EXISTING_FILE,
-    required=True,
-    metavar="FILE",
-    help="Proving key file, or a verifying key as export-vk or setup writes it.",
-)
+@key_option("Proving key file, or a verifying key as export-vk or setup writes it.")
 @click.option(
     "--public-input",
     "public_inputs",
@@ -54,9 +51,16 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
     required=True,
     help="Public input; repeat it (or separate by commas) for version 1 circuits: roots, then leaves or values.",
 )
+@expected_circuit_option("Fail unless the proving key is of this circuit; a verifying key alone does not tell its own.")
 @output_option
 @click.pass_context
-def verify(ctx: click.Context, key: Path, public_inputs: Sequence[tuple[bytes, ...]], output: str) -> None:
+def verify(
+    ctx: click.Context,
+    key: Path,
+    public_inputs: Sequence[tuple[bytes, ...]],
+    circuits: tuple[str, ...],
+    output: str,
+) -> None:
     """Verify a proof.
 
     Reads the proof (JSON) from standard input. Exits with 0 if it holds, 1 if not, 2 for wrong usage.
@@ -65,7 +69,7 @@ def verify(ctx: click.Context, key: Path, public_inputs: Sequence[tuple[bytes, .
     body = sys.stdin.buffer.read()
 
     def work(cancel: CancelFlag) -> str | None:
-        with open_verifying_key(key, cancel) as verifying_key:
+        with _open_key(key, circuits, cancel) as verifying_key:
             expected = verifying_key.public_inputs
             if len(values) != expected:
                 raise click.UsageError(f"{key.name} takes {expected} public inputs, {len(values)} were given", ctx)
@@ -81,3 +85,18 @@ def verify(ctx: click.Context, key: Path, public_inputs: Sequence[tuple[bytes, .
     else:
         click.echo("valid" if reason is None else f"invalid: {reason}")
     ctx.exit(0 if reason is None else 1)
+
+
+@contextmanager
+def _open_key(path: Path, circuits: Sequence[str], cancel: CancelFlag) -> Iterator[VerifyingKey]:
+    """Open a key; raises click.UsageError unless it is of one of the circuits, if it tells of which it is."""
+    if not circuits or not is_proving_key(path):
+        with open_verifying_key(path, cancel) as verifying_key:
+            yield verifying_key
+        return
+    with Engine() as engine, load_key(engine, path, cancel) as key:
+        held = circuit_of(key.info)
+        if held is None or not any(is_named(held, name) for name in circuits):
+            names, what = ",".join(circuits), held.name if held else "an unknown circuit"
+            raise click.UsageError(f"--circuit is {names}, but {path.name} holds {what}; drop it or correct it")
+        yield key.verifying_key

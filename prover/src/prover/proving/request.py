@@ -83,7 +83,7 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
     if not envelope.kind.is_batch:
         _require_known(envelope.merkle_circuit(), known)
     try:
-        request = decode_request(body, envelope.kind)
+        request = decode_request(body, envelope.kind, envelope.version)
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
     values = draft(request, envelope.version)
