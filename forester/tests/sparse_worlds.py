@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from forester.indexer.client import REQUEST_ID
+from forester.indexer.answers import REQUEST_ID
 from forester.indexer.types import (
     AddressQueue,
     Context,

@@ -8,9 +8,15 @@ DOTENV = Path(".env")
 
 
 def variables() -> Mapping[str, str]:
-    """Return all variables that are not empty; those of the process come before those of the file."""
-    if not DOTENV.is_file():
-        return os.environ
-    from dotenv import dotenv_values  # most commands find no file, and each should start quickly
+    """Return all variables that are not empty; those of the process come before those of the file.
 
-    return {name: value for name, value in dotenv_values(DOTENV).items() if value} | os.environ
+    A file that cannot be read is left out: whoever loads the settings tells of it, each command in its own form.
+    """
+    try:
+        if not DOTENV.is_file():
+            return os.environ
+        from dotenv import dotenv_values  # most commands find no file, and each should start quickly
+
+        return {name: value for name, value in dotenv_values(DOTENV).items() if value} | os.environ
+    except (OSError, UnicodeDecodeError):
+        return os.environ

@@ -149,6 +149,16 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         clock.read(601)
         heartbeat.beat()
         assert conditions(board) == {}
+        now += SLOT_STALE_S + 1
+        clock.read(581)
+        heartbeat.beat()
+        assert conditions(board) == {"slots": "the node's slot is 20 behind what it told before"}
+        now += SLOT_STALE_S + 1
+        heartbeat.beat()
+        assert conditions(board) == {"slots": "the node has told no slot for 122 s"}
+        clock.read(800)
+        heartbeat.beat()
+        assert conditions(board) == {}
     told = [(line["elements"], line["failures"]) for line in log.lines if line["event"] == "heartbeat"]
-    assert told == [(7, 1), *((0, 0) for _ in range(4))], "counted from line to line"
+    assert told == [(7, 1), *((0, 0) for _ in range(7))], "counted from line to line"
     assert log.lines[-1]["tasks"] == tasks

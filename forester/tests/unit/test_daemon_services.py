@@ -13,6 +13,7 @@ from solders.pubkey import Pubkey
 
 from forester.daemon import services
 from forester.daemon.services import journal_path, open_services, prover_endpoints
+from forester.errors import SettingsInvalid
 from forester.journal.database import JournalLocked
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
@@ -34,6 +35,20 @@ def test_journal_path__unset__is_among_the_users_state(monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path))
     assert journal_path(settings()) == tmp_path / ".local" / "state" / "forester" / "journal.sqlite"
     assert journal_path(settings(journal_path="~/mine.sqlite")) == tmp_path / "mine.sqlite"
+
+
+def test_journal_path__in_no_known_home__is_an_invalid_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    remedy = "give --journal or set JOURNAL_PATH to a whole path"
+    with pytest.raises(SettingsInvalid, match=f"journal_path: ~nouser/x is in no known home; {remedy}"):
+        journal_path(settings(journal_path="~nouser/x"))
+
+    def homeless(*_: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(SettingsInvalid, match=f"journal_path: the user has no home for it; {remedy}"):
+        journal_path(settings())
 
 
 def test_prover_endpoints__one_circuit_elsewhere__leaves_the_others_with_the_common_one() -> None:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from forester.errors import ForesterError
 from forester.network_status.fitness import Finding
+from forester.redaction import mask
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 
 class CheckFailed(ForesterError):
@@ -32,10 +36,17 @@ def passed(finding: Finding) -> str:
 
 
 async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResult:
-    """Run a check, which returns what it found and raises ForesterError when that is not as it should be."""
+    """Run a check, which returns what it found and raises ForesterError when that is not as it should be.
+
+    Any other error is a failure of this check alone: what the other checks found is still to be told.
+    """
     started = time.monotonic()
     try:
         message, success = await check(), True
     except ForesterError as error:
         message, success = error.detail, False
+    except Exception as error:  # noqa: BLE001 - a bug, or a library's own kind of error
+        _log.debug("check_crashed", check=name, exc_info=True)
+        said = f": {error}" if str(error) else ""
+        message, success = mask(f"unexpected {type(error).__name__}{said}; forester -v tells its trace"), False
     return CheckResult(name, success, message, round((time.monotonic() - started) * 1000))

@@ -1,7 +1,8 @@
 """The current slot, known without asking: readings of the node, extrapolated between them (forester.md 2.5).
 
-The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so it is off
-by a bounded number of slots while the node is silent, and right again with its next word.
+The estimate never runs backwards, except to where several readings agree that the chain is: a first reading may have
+been wrong, and a development cluster may have begun anew. It runs ahead of the last reading only as far as readings may
+be apart, so it is off by a bounded number of slots while the node is silent, and right again with its next word.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import aiohttp
 
@@ -22,10 +24,19 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 IMPLAUSIBLE_SLOTS = 1000
-"""A reading so far ahead of what the time since the last one explains is believed when the next one says the same."""
+"""A reading so far ahead of what the time since the last one explains is believed when the next one says the same.
+
+A node that is less behind lags: the estimate waits for it. One that is farther behind is believed after a while.
+"""
+
+RETREAT_READINGS = 5
+"""So many readings in a row that are far behind, and go on from each other, are where the chain is."""
 
 FASTEST_SLOT_S = 0.2
 """Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
+
+_NODES_APART = 50
+"""Nodes behind one address take turns in answering: their slots go on from each other within this."""
 
 _BURST_SLOTS = 8
 """Slots that may come at once after a short silence of the node or of the network."""
@@ -41,6 +52,26 @@ _LEAST_SPACING_S = 1.0
 _UNCONFIRMED_AGAIN_S = 0.5
 
 
+@dataclass(frozen=True)
+class _Retreat:
+    """Readings in a row that are far behind; ``at`` and ``slot`` are of the highest one."""
+
+    began: int
+    at: float
+    slot: int
+    readings: int = 1
+
+    def goes_on(self, now: float, slot: int) -> bool:
+        """Whether a reading tells of the same chain."""
+        highest = self.slot + IMPLAUSIBLE_SLOTS + (now - self.at) / FASTEST_SLOT_S
+        return self.slot - _NODES_APART <= slot <= highest
+
+    def after(self, now: float, slot: int) -> "_Retreat":
+        """Return the readings with one more, which goes on from them."""
+        at, highest = (now, slot) if slot > self.slot else (self.at, self.slot)
+        return _Retreat(self.began, at, highest, self.readings + 1)
+
+
 class SlotClock:
     """The estimate. ``silence_s`` is the longest time that usually passes between two readings."""
 
@@ -51,6 +82,8 @@ class SlotClock:
         self._told = 0
         self._advanced_at: float | None = None
         self._unconfirmed: int | None = None
+        self._dropped: tuple[float, int] | None = None
+        self._retreat: _Retreat | None = None
         self._measured: deque[tuple[float, int]] = deque()
         self._jumps = 0
         self._per_second = 1 / SLOT_SECONDS
@@ -78,6 +111,13 @@ class SlotClock:
         """Seconds since a reading was the first of its slot; 0 before the first reading."""
         return 0.0 if self._advanced_at is None else self._now() - self._advanced_at
 
+    @property
+    def behind(self) -> int:
+        """How many slots the node's last word was behind an earlier one; 0 if it was not, or is long ago."""
+        if self._dropped is None or self._now() - self._dropped[0] > STANDING_S:
+            return 0
+        return self._dropped[1]
+
     def slot(self) -> int:
         """The current slot; RuntimeError before the first reading."""
         if self._reading is None:
@@ -90,20 +130,22 @@ class SlotClock:
     def read(self, slot: int) -> bool:
         """Take in what a node said; False for a reading that needs another one to be believed."""
         now = self._now()
+        if self._reading is not None and slot < self._reading[1]:
+            self._unconfirmed = None
+            believed = self._drop(now, slot, *self._reading)
+            self._release()
+            return believed
+        self._dropped = self._retreat = None
         if self._reading is not None and not self._plausible(now, slot):
             self._unconfirmed = slot
             return False
         self._unconfirmed = None
-        if self._reading is None or slot >= self._reading[1]:
-            self._measure(now, slot)
-            if self._reading is None or slot > self._reading[1]:
-                self._advanced_at = now
-            self._reading = (now, slot)
+        self._take(now, slot)
         self._release()
         return True
 
     async def reach(self, slot: int) -> None:
-        """Wait until the estimate is ``slot`` or more."""
+        """Wait until the estimate is ``slot`` or more, or went back: whoever waits then looks again at what for."""
         if self.is_set and self.slot() >= slot:
             return
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -122,6 +164,43 @@ class SlotClock:
         if slot <= before + IMPLAUSIBLE_SLOTS + (now - at) / FASTEST_SLOT_S:
             return True
         return self._unconfirmed is not None and slot >= self._unconfirmed
+
+    def _take(self, now: float, slot: int) -> None:
+        self._measure(now, slot)
+        if self._reading is None or slot > self._reading[1]:
+            self._advanced_at = now
+        self._reading = (now, slot)
+
+    def _drop(self, now: float, slot: int, at: float, before: int) -> bool:
+        """Leave a reading out, or go back to it; False for one that needs others to be believed."""
+        behind = before - slot
+        self._dropped = (now, behind)
+        if behind <= IMPLAUSIBLE_SLOTS:
+            self._retreat = None
+            return True
+        known = self._retreat
+        fits = known is not None and known.goes_on(now, slot)
+        self._retreat = retreat = known.after(now, slot) if known is not None and fits else _Retreat(slot, now, slot)
+        if retreat.readings < RETREAT_READINGS:
+            return False
+        # A subscription brings so many within seconds: whoever else tells the slot must have had a turn to object. And
+        # a chain moves; a node that stands far behind is left for the second one.
+        if retreat.slot > retreat.began and now - at > 2 * self._silence_s:
+            _log.warning("slot_went_back", slot=slot, behind=behind, readings=retreat.readings)
+            self._go_back(now, slot)
+        return True
+
+    def _go_back(self, now: float, slot: int) -> None:
+        self._reading = self._dropped = self._retreat = None
+        self._measured.clear()
+        self._jumps = 0
+        self._per_second = 1 / SLOT_SECONDS
+        self._told = slot
+        self._take(now, slot)
+        for _, reached in self._waiting.values():
+            # Slots of a time that is not to come soon, or comes again.
+            if not reached.done():
+                reached.set_result(None)
 
     def _measure(self, now: float, slot: int) -> None:
         self._jumps = self._jumps + 1 if self._is_jump(now, slot) else 0

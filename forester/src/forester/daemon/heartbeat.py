@@ -45,6 +45,8 @@ class Heartbeat:
     def _stale(self, age_s: float | None) -> str | None:
         """What is wrong with the readings of the slot."""
         if age_s is not None and age_s > SLOT_STALE_S:
+            if self._clock.behind:
+                return f"the node's slot is {self._clock.behind} behind what it told before"
             return f"the node has told no slot for {age_s:.0f} s"
         if self._clock.standing_s > STANDING_S:
             return f"the node tells the same slot for {self._clock.standing_s:.0f} s"

@@ -12,7 +12,7 @@ from solders.address_lookup_table_account import AddressLookupTableAccount
 from forester.chain.lookup_tables import decode_lookup_table
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.errors import ForesterError
+from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
@@ -49,11 +49,18 @@ class Services:
 
 
 def journal_path(settings: Settings) -> Path:
-    """Where the journal is: as the settings say, else among the user's state."""
+    """Where the journal is: as the settings say, else among the user's state. SettingsInvalid if that has no home."""
+    whole = "give --journal or set JOURNAL_PATH to a whole path"
     if settings.journal_path is not None:
-        return Path(settings.journal_path).expanduser()
+        try:
+            return Path(settings.journal_path).expanduser()
+        except RuntimeError:
+            raise SettingsInvalid(f"journal_path: {settings.journal_path} is in no known home; {whole}") from None
     state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / _JOURNAL
+    try:
+        return (Path(state) if state else Path.home() / ".local" / "state") / _JOURNAL
+    except RuntimeError:  # a container's user has none where HOME is not set
+        raise SettingsInvalid(f"journal_path: the user has no home for it; {whole}") from None
 
 
 def prover_endpoints(settings: Settings) -> ProverEndpoints:
