@@ -166,6 +166,15 @@ async def test_calls__recorded_errors__are_raised_with_code_and_message(
     assert str(error.get("data", "")) in str(raised.value)
 
 
+def test_failures__long_texts_of_an_indexer__are_cut() -> None:
+    refused = IndexerRefused("getIndexerSlot", -32603, "m" * 100_000, "d" * 100_000)
+    assert refused.message == "m" * 500 + "…"
+    assert refused.data == "d" * 500 + "…"
+    assert len(refused.detail) < 1100
+    assert IndexerRefused("getIndexerSlot", 404, "r" * 500).message == "r" * 500
+    assert len(AnswerWrong("getIndexerSlot", "$.result", "r" * 100_000).detail) < 600
+
+
 def changed(name: str, change: Callable[[Any], object]) -> tuple[dict[str, Any], dict[str, Any]]:
     recorded = copy.deepcopy(vector(name))
     result = recorded["response"]["result"]

@@ -2,32 +2,81 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
 import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from forester.errors import EndpointError
-from forester.indexer.client import FAILURES_BEFORE_FALLBACK, PROBE_S, IndexerClient, IndexerTimes
+from forester.indexer.client import IndexerClient, IndexerTimes
+from forester.indexer.endpoints import FAILURES_BEFORE_FALLBACK, PROBE_S, SLOTS_APART
+from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.limits.backoff import Backoff
 
-ONCE = IndexerTimes(attempts=1, backoff=Backoff(0.001, 0.002))
+ONCE = IndexerTimes(attempts=1, lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))
+WAIT_S = 0.1
+Answer = tuple[int, str]
 
 
 class Indexer:
-    """Says a slot, or that it is out of order."""
+    """Says a slot, or ``instead``: that it is out of order while ``broken``."""
 
-    def __init__(self, slot: int) -> None:
+    def __init__(self, slot: int, instead: Answer | None = None) -> None:
         self.slot = slot
         self.broken = False
+        self.instead = instead
+        self.asked = 0
         app = web.Application()
         app.router.add_post("/{anything:.*}", self._answer)
         self.server = TestServer(app)
 
     async def _answer(self, _: web.Request) -> web.Response:
+        self.asked += 1
         if self.broken:
             return web.Response(status=503)
+        if self.instead is not None:
+            status, text = self.instead
+            return web.Response(status=status, text=text, headers={"Location": "http://127.0.0.1:1/"})
         return web.json_response({"jsonrpc": "2.0", "id": "test-account", "result": self.slot})
+
+
+@asynccontextmanager
+async def serving(*indexers: Indexer, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[IndexerClient]:
+    """A client of one or two indexers, which asks each at most once."""
+    async with AsyncExitStack() as stack:
+        for indexer in indexers:
+            await stack.enter_async_context(indexer.server)
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        urls = [str(indexer.server.make_url("/")) for indexer in indexers]
+        fallback = urls[1] if len(urls) > 1 else None
+        yield IndexerClient(session, urls[0], fallback=fallback, times=ONCE, clock=clock)
+
+
+def refusal(code: int, message: str) -> Answer:
+    return 200, json.dumps({"jsonrpc": "2.0", "id": "test-account", "error": {"code": code, "message": message}})
+
+
+OF_INDEXER = [
+    *((status, "") for status in (302, 401, 402, 403, 404)),
+    refusal(-32603, "Internal error"),
+    refusal(-32000, "Internal server error"),
+    refusal(-32000, "Node is behind 57 slots"),
+    refusal(-32401, "no key"),
+    (200, "<html>please log in</html>"),
+    (200, '{"jsonrpc":"2.0","id":"test-acc'),
+    (200, '{"jsonrpc":"2.0","id":"test-account","result":-5}'),
+]
+OF_REQUEST = [
+    refusal(-32602, "Invalid params"),
+    refusal(-32601, "Method not found"),
+    refusal(-32000, "Record Not Found: Leaf nodes not found for hashes."),
+    (413, ""),
+]
 
 
 async def test_calls__first_indexer_fails__go_to_the_second_until_the_first_is_well() -> None:
@@ -60,3 +109,95 @@ async def test_calls__no_second_indexer__stay_with_the_first() -> None:
                 await client.slot()
         only.broken = False
         assert await client.slot() == 1
+
+
+@pytest.mark.parametrize("answer", OF_INDEXER)
+async def test_calls__first_indexer_refuses_or_answers_wrongly__second_answers_and_takes_over(answer: Answer) -> None:
+    now = 0.0
+    first, second = Indexer(1, answer), Indexer(2)
+    async with serving(first, second, clock=lambda: now) as client:
+        for _ in range(FAILURES_BEFORE_FALLBACK + 2):
+            assert await client.slot() == 2
+        assert first.asked == FAILURES_BEFORE_FALLBACK
+        now += PROBE_S
+        first.instead = None
+        assert [await client.slot(), await client.slot()] == [1, 1]
+
+
+@pytest.mark.parametrize("answer", OF_REQUEST)
+async def test_calls__request_is_refused__stays_with_the_first_indexer(answer: Answer) -> None:
+    first, second = Indexer(1, answer), Indexer(2)
+    async with serving(first, second) as client:
+        for _ in range(2 * FAILURES_BEFORE_FALLBACK):
+            with pytest.raises(IndexerRefused):
+                await client.slot()
+    assert second.asked == 0
+
+
+@pytest.mark.parametrize("broken", [True, False])
+async def test_calls__answered_wrongly_by_both_or_only_one_there__is_told_as_wrong_and_nobody_is_left(
+    broken: bool,
+) -> None:
+    first, second = Indexer(1, (200, "<html>")), Indexer(2, (200, "<html>"))
+    second.broken = broken
+    async with serving(first, second) as client:
+        for _ in range(2 * FAILURES_BEFORE_FALLBACK):
+            with pytest.raises(AnswerWrong):
+                await client.slot()
+        first.instead = None
+        assert await client.slot() == 1
+
+
+async def test_calls__second_indexer_refuses_while_in_use__first_is_asked_at_once() -> None:
+    first, second = Indexer(1), Indexer(2, (401, ""))
+    async with serving(first, second) as client:
+        first.broken = True
+        for _ in range(FAILURES_BEFORE_FALLBACK):
+            with pytest.raises(EndpointError):
+                await client.slot()
+        first.broken = False
+        assert await client.slot() == 1
+        assert second.asked == 1
+
+
+async def test_wait_for_slot__first_indexer_stands_and_second_is_ahead__leaves_the_first_until_it_is_as_far() -> None:
+    now = 0.0
+    first, second = Indexer(100), Indexer(5000)
+    async with serving(first, second, clock=lambda: now) as client:
+        assert await client.wait_for_slot(4990, WAIT_S) == 5000
+        assert await client.slot() == 5000
+        now += PROBE_S
+        assert await client.slot() == 5000, "it stands still, and calls do not go back to it"
+        assert await client.wait_for_slot(4990, WAIT_S) == 5000
+        now += PROBE_S
+        first.slot = 4990 - SLOTS_APART
+        with pytest.raises(IndexerBehind):
+            await client.wait_for_slot(6000, WAIT_S)
+        now += PROBE_S
+        first.slot = 4990
+        assert await client.wait_for_slot(4990, WAIT_S) == 4990
+
+
+async def test_wait_for_slot__both_indexers_are_late__are_told_so_by_the_one_that_is_farther() -> None:
+    first, second = Indexer(100), Indexer(100 + SLOTS_APART)
+    async with serving(first, second) as client:
+        with pytest.raises(IndexerBehind, match="at slot 100, behind slot 4990"):
+            await client.wait_for_slot(4990, WAIT_S)
+        assert await client.slot() == 100, "the other one is hardly better"
+        second.slot += 1
+        with pytest.raises(IndexerBehind):
+            await client.wait_for_slot(4990, WAIT_S)
+        assert await client.slot() == second.slot
+
+
+async def test_wait_for_slot__second_indexer_fails_after_the_first_was_left__first_is_better_than_nothing() -> None:
+    first, second = Indexer(100), Indexer(5000)
+    async with serving(first, second) as client:
+        assert await client.wait_for_slot(4990, WAIT_S) == 5000
+        second.broken = True
+        for _ in range(FAILURES_BEFORE_FALLBACK):
+            with pytest.raises(EndpointError):
+                await client.slot()
+        assert await client.slot() == 100
+        with pytest.raises(IndexerBehind):
+            await client.wait_for_slot(4990, WAIT_S)

@@ -13,6 +13,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import FailOver, RetryPolicy, RpcPool
+from forester.chain.rpc_transport import NodeRefused
 from forester.checks.node import check_same_cluster
 from forester.checks.result import CheckFailed
 from forester.errors import (
@@ -68,11 +69,13 @@ async def test_call__passing_failure__is_tried_again(answer: Answer) -> None:
         (status(429), RateLimited),
         (failure(429, "slow down"), RateLimited),
         (failure(-32602, "Invalid params"), RequestRefused),
-        (status(401, "no"), RequestRefused),
-        (status(302, headers={"Location": "http://127.0.0.1:1/"}), RequestRefused),
+        (status(401, "no"), NodeRefused),
+        (status(302, headers={"Location": "http://127.0.0.1:1/"}), NodeRefused),
+        (status(400, "bad"), RequestRefused),
+        (failure(-32603, "Internal error"), NodeRefused),
         (status(200, "<html>"), MalformedAnswer),
         (status(200, "[]"), MalformedAnswer),
-        (status(200, "{}"), RequestRefused),
+        (status(200, "{}"), NodeRefused),
         (result("seven"), MalformedAnswer),
         (result(None), MalformedAnswer),
     ],
@@ -196,7 +199,7 @@ async def test_pool__refusals__do_not_count_as_failures_of_the_node() -> None:
 
 async def test_pool__rate_limit__spaces_reads_and_not_sends() -> None:
     node = ScriptedNode(usual=result("5" * 8))
-    async with serving(node), RpcPool([node.url], retry=NO_RETRY, reads_per_s=10) as pool:
+    async with serving(node), RpcPool([node.url], retry=NO_RETRY, reads=TokenBucket(10)) as pool:
         started = time.monotonic()
         for _ in range(4):
             await pool.call("sendTransaction", [], str, sends=True)

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from scripted_node import serving
@@ -14,7 +15,7 @@ from start_options import NOWHERE, Network, chosen, until
 
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
-from forester.checks.services import LAG_LIMIT_SLOTS
+from forester.checks.services import LAG_LIMIT_SLOTS, check_prover
 from forester.checks.watch import ServiceWatch, service_looks
 from forester.errors import EndpointUnreachable
 from forester.observability.health import HealthBoard, Severity
@@ -23,18 +24,27 @@ SLOT = 5000
 
 
 class Services:
-    """An indexer and a prover; the indexer is at ``slot``, the prover answers /health with ``status``."""
+    """An indexer and a prover; the indexer is at ``slot``, the prover answers /health with ``status``.
+
+    The indexer calls itself unhealthy while ``behind``.
+    """
 
     def __init__(self) -> None:
         self.slot = SLOT
+        self.behind = False
         self.status = 200
+        self.keys: list[str | None] = []
 
     async def indexer(self, request: web.Request) -> web.Response:
         asked = json.loads(await request.read())
+        if self.behind and asked["method"] == "getIndexerHealth":
+            error = {"code": -32000, "message": "Node is behind 900 slots"}
+            return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "error": error})
         result = {"getIndexerHealth": "ok", "getIndexerSlot": self.slot}[asked["method"]]
         return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
-    async def health(self, _: web.Request) -> web.Response:
+    async def health(self, request: web.Request) -> web.Response:
+        self.keys.append(request.query.get("api-key"))
         return web.json_response({"status": "ok"}, status=self.status)
 
 
@@ -71,6 +81,19 @@ async def test_watch__services_go_and_come_back__are_told_after_two_looks_and_ta
         assert board.healthy
 
 
+@pytest.mark.parametrize("end", ["?api-key=x", "/?api-key=x", "", "/"])
+async def test_check_prover__base_with_or_without_a_key_in_its_query__is_asked_below_its_path(end: str) -> None:
+    services = Services()
+    async with served(services) as url:
+        assert await check_prover([url + end], None) == f"{url}{end.replace('=x', '=***')} healthy"
+    assert services.keys == ["x" if "key" in end else None]
+
+
+async def test_check_prover__address_that_is_none__is_told_as_unreachable() -> None:
+    with pytest.raises(EndpointUnreachable, match="cannot be reached"):
+        await check_prover(["http://host:99999"], None)
+
+
 async def test_watch__second_indexer_or_no_node__is_no_fault_of_the_first_indexer() -> None:
     services, board, node = Services(), HealthBoard(), Network(height=SLOT)
     async with served(services) as url, serving(node):
@@ -85,6 +108,24 @@ async def test_watch__second_indexer_or_no_node__is_no_fault_of_the_first_indexe
             watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
             for _ in range(3):
                 await watch.look()
+        assert board.healthy
+
+
+@pytest.mark.parametrize(("mode", "told_of"), [("v1", {"indexer"}), ("all", {"indexer"}), ("v2", set())])
+@pytest.mark.parametrize("says_so", [True, False])
+async def test_watch__first_indexer_stands_beside_a_good_second__is_told_unless_all_rounds_leave_it(
+    mode: str, told_of: set[str], says_so: bool
+) -> None:
+    first, second, board, node = Services(), Services(), HealthBoard(), Network(height=SLOT)
+    first.slot, first.behind = SLOT - LAG_LIMIT_SLOTS - 1, says_so
+    async with served(first) as url, served(second) as fallback, serving(node), RpcPool([node.url]) as pool:
+        settings = chosen("--indexer-url", url, "--fallback-indexer-url", fallback, "--processor-mode", mode)
+        watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+        for _ in range(2):
+            await watch.look()
+        assert told(board).keys() == told_of
+        first.slot, first.behind = SLOT, False
+        await watch.look()
         assert board.healthy
 
 

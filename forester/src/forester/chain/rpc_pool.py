@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import msgspec
 
-from forester.chain.rpc_transport import RpcEndpoint
+from forester.chain.rpc_transport import NodeRefused, RpcEndpoint
 from forester.errors import (
     EndpointError,
     EndpointTimedOut,
@@ -36,6 +36,11 @@ _PROBE_TIMEOUT_S = 3.0
 _LIMIT_TOLD_S = 30.0
 _SLOTS_APART = 50
 """Nodes of one cluster differ by a few slots; one that is farther behind stands or catches up."""
+
+
+def read_limit(settings: Settings) -> TokenBucket | None:
+    """Return a new limit of reads as the settings want it, None for none."""
+    return None if settings.rpc_rate_limit is None else TokenBucket(settings.rpc_rate_limit)
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class RpcPool:
         idle_timeout_s: float = 300.0,
         retry: RetryPolicy | None = None,
         fail_over: FailOver | None = None,
-        reads_per_s: float | None = None,
+        reads: TokenBucket | None = None,
         sends_per_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,7 +95,7 @@ class RpcPool:
         self._idle_timeout_s = idle_timeout_s
         self._retry = retry or RetryPolicy()
         self._fail_over = fail_over or FailOver()
-        self._reads = TokenBucket(reads_per_s) if reads_per_s else None
+        self._reads = reads
         self._sends = TokenBucket(sends_per_s) if sends_per_s else None
         self._clock = clock
         self._endpoints: list[RpcEndpoint] = []
@@ -104,8 +109,13 @@ class RpcPool:
         self._probing = False
 
     @classmethod
-    def from_settings(cls, settings: Settings, *, retry: RetryPolicy | None = None) -> Self:
-        """Return a pool as the settings want it; ``retry`` replaces their policy in short commands."""
+    def from_settings(
+        cls, settings: Settings, *, retry: RetryPolicy | None = None, reads: TokenBucket | None = None
+    ) -> Self:
+        """Return a pool as the settings want it.
+
+        In short commands ``retry`` replaces their policy, and ``reads`` is the limit that several pools keep together.
+        """
         nodes = [url.get_secret_value() for url in (settings.rpc_url, settings.fallback_rpc_url) if url is not None]
         return cls(
             nodes,
@@ -118,7 +128,7 @@ class RpcPool:
                 Backoff(settings.rpc_pool_initial_retry_delay_ms / 1000, settings.rpc_pool_max_retry_delay_ms / 1000),
             ),
             fail_over=FailOver(settings.rpc_pool_failure_threshold, settings.rpc_pool_primary_probe_interval_secs),
-            reads_per_s=settings.rpc_rate_limit,
+            reads=reads or read_limit(settings),
             sends_per_s=settings.send_tx_rate_limit,
         )
 
@@ -161,13 +171,14 @@ class RpcPool:
         """Return the result of a method, decoded as ``result``.
 
         ``timeout_s`` bounds one attempt, ``deadline_s`` all of them with their pauses. A transaction is signed and so
-        may be sent repeatedly, too. Raises the EndpointError of the last attempt.
+        may be sent repeatedly, and to both nodes. Raises the EndpointError of the last attempt.
         """
         ends = self._clock() + deadline_s
         limit = self._sends if sends else self._reads
-        for attempt in range(self._retry.retries + 1):
-            endpoint = await self._endpoint()
-            await self._rest(endpoint, method, ends)
+        unsure: EndpointError | None = None
+
+        async def ask(endpoint: RpcEndpoint) -> Result:
+            nonlocal unsure
             if limit is not None:
                 await limit.wait()
             remaining = ends - self._clock()
@@ -178,12 +189,34 @@ class RpcPool:
                 return self._decoded(endpoint, method, raw, result)
             except EndpointError as error:
                 self._count_failure(endpoint, error)
+                unsure = error if error.retryable else unsure
+                raise
+
+        for attempt in range(self._retry.retries + 1):
+            endpoint = await self._endpoint()
+            await self._rest(endpoint, method, ends)
+            try:
+                return await self._ask_both(endpoint, ask)
+            except EndpointError as error:
+                if sends and unsure is not None and isinstance(error, NodeRefused) and len(self._endpoints) > 1:
+                    raise unsure from None  # one node may have taken it: a refusal would let it be signed anew
                 pause = self._retry.pause(attempt + 1, error)
                 if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
                     raise
                 _log.debug("rpc_retry", method=method, attempt=attempt + 1, pause_s=round(pause, 3), error=error.detail)
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
+        """Ask a node, and the other one at once if that one refuses for reasons of its own."""
+        try:
+            return await ask(endpoint)
+        except NodeRefused as error:
+            others = [other for other in self._endpoints if other is not endpoint]
+            if not others:
+                raise
+            _log.debug("rpc_other_node_asked", node=others[0].name, error=error.detail)
+            return await ask(others[0])
 
     async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Keep the rest that a node has asked for; with a second node, failures soon lead to that one instead."""
@@ -207,7 +240,8 @@ class RpcPool:
             self._tell_limit(endpoint, error)
             if error.retry_after_s is not None:
                 self._quiet.ask(error.retry_after_s)
-        if isinstance(error, RequestRefused) or endpoint is not self._endpoints[0]:
+        of_request = isinstance(error, RequestRefused) and not isinstance(error, NodeRefused)
+        if of_request or endpoint is not self._endpoints[0]:
             return
         self._failures += 1
         if len(self._endpoints) > 1 and not self._on_fallback and self._failures >= self._fail_over.failure_threshold:

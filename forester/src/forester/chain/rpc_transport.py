@@ -19,6 +19,20 @@ _TOO_MANY_REQUESTS = (429, -32429)
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
 
+_OF_NODE = (401, 402, 403, 404, -32401, -32402, -32403, -32603)
+"""JSON-RPC codes of a node that wants a key or money, has no such page, or broke on its inside."""
+
+_OF_NODE_TEXTS = ("node is behind", "node is unhealthy", "internal server error")
+_OF_REQUEST = (-32601, -32602, -32002, -32003)
+"""Codes that stay the request's fault whatever HTTP status they come with: some servers give 404 for -32601."""
+
+_BAD_REQUESTS = (400, 413, 415, 422)
+"""HTTP statuses of a request that another node would refuse as well."""
+
+
+class NodeRefused(RequestRefused):
+    """A node refused for reasons of its own: another one may serve the same request, this one would refuse again."""
+
 
 class _Error(msgspec.Struct):
     code: int
@@ -43,7 +57,7 @@ class RpcEndpoint:
     async def call(self, method: str, params: list[Any], *, timeout_s: float) -> msgspec.Raw:
         """Return the undecoded result of a method.
 
-        Raises RateLimited, EndpointUnreachable, EndpointTimedOut, RequestRefused or MalformedAnswer.
+        Raises RateLimited, EndpointUnreachable, EndpointTimedOut, RequestRefused, its NodeRefused or MalformedAnswer.
         """
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         try:
@@ -86,21 +100,33 @@ class RpcEndpoint:
             envelope = msgspec.json.decode(body, type=_Envelope)
         except (msgspec.DecodeError, UnicodeDecodeError):
             if status != 200:
-                raise RequestRefused(f"{self.name} answered {method} with {status}", code=status) from None
+                raise _refused_by_status(status, f"{self.name} answered {method} with {status}") from None
             raise MalformedAnswer(f"{self.name} answered {method} with something that is not JSON-RPC") from None
         if envelope.error is not None:
-            raise self._refusal(method, envelope.error)
+            raise self._refusal(method, envelope.error, status)
         if status != 200 or not bytes(envelope.result):
-            raise RequestRefused(f"{self.name} answered {method} with {status} and no result", code=status)
+            raise _refused_by_status(status, f"{self.name} answered {method} with {status} and no result")
         return envelope.result
 
-    def _refusal(self, method: str, error: _Error) -> Exception:
+    def _refusal(self, method: str, error: _Error, status: int) -> Exception:
         text = f"{self.name} refused {method}: {error.message[:500]} ({error.code})"
         if error.code in _TOO_MANY_REQUESTS:
             return RateLimited(f"{self.name}: 429 Too Many Requests for {method}")
         if error.code in _NODE_BEHIND:
             return EndpointUnreachable(text)
-        return RequestRefused(text, code=error.code, data=error.data)
+        kind = NodeRefused if _is_of_node(error, status) else RequestRefused
+        return kind(text, code=error.code, data=error.data)
+
+
+def _is_of_node(error: _Error, status: int) -> bool:
+    if error.code in _OF_REQUEST:
+        return False
+    return error.code in _OF_NODE or status in _OF_NODE or error.message.lower().startswith(_OF_NODE_TEXTS)
+
+
+def _refused_by_status(status: int, text: str) -> RequestRefused:
+    kind = RequestRefused if status in _BAD_REQUESTS else NodeRefused
+    return kind(text, code=status)
 
 
 def _reason(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
 from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
+from forester.prover_client.endpoints import under
 from forester.redaction import mask
 from forester.settings import Settings
 
@@ -56,9 +57,9 @@ async def check_prover(urls: list[str], api_key: str | None) -> str:
     async with aiohttp.ClientSession(headers=headers) as session:
         for url in urls:
             try:
-                async with session.get(f"{url.rstrip('/')}/health", allow_redirects=False) as response:
+                async with session.get(under(url, "health"), allow_redirects=False) as response:
                     status = response.status
-            except (aiohttp.ClientError, OSError) as error:
+            except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise EndpointUnreachable(f"the prover {mask(url)} cannot be reached: {error}") from None
             if status != 200:
                 raise EndpointUnreachable(f"the prover {mask(url)} answered /health with {status}")

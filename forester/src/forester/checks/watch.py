@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from forester.chain.rpc_client import RpcClient
+from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer_at, check_prover, has_provers, prover_urls
 from forester.errors import EndpointError, EndpointTimedOut, ForesterError
+from forester.indexer.failures import IndexerRefused
 from forester.observability.health import HealthBoard, Severity
 from forester.settings import Settings
 
@@ -68,7 +70,8 @@ def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
     urls = (settings.indexer_url, settings.fallback_indexer_url)
     indexers = [url.get_secret_value() for url in urls if url is not None]
     if indexers:
-        looks["indexer"] = partial(_look_at_indexers, client, indexers)
+        leaves_late = settings.processor_mode == "v2"
+        looks["indexer"] = partial(_look_at_indexers, client, indexers, leaves_late=leaves_late)
     if settings.processor_mode != "v1" and has_provers(settings):
         key = settings.prover_api_key
         secret = None if key is None else key.get_secret_value()
@@ -76,8 +79,12 @@ def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
     return looks
 
 
-async def _look_at_indexers(client: RpcClient, urls: list[str]) -> None:
-    """One of them must do. A node that tells no slot is no fault of theirs, and told elsewhere."""
+async def _look_at_indexers(client: RpcClient, urls: list[str], *, leaves_late: bool) -> None:
+    """The one in use must do: the second if the first is left, which it is for not answering or refusing.
+
+    One that is late is left by rounds of V2 trees only, which wait for its slot; so the second is no excuse for it if
+    there are others. A node that tells no slot is no fault of the indexers, and told elsewhere.
+    """
     try:
         async with asyncio.timeout(_SLOT_S):
             slot = await client.slot()
@@ -92,6 +99,12 @@ async def _look_at_indexers(client: RpcClient, urls: list[str]) -> None:
             failures.append(EndpointTimedOut(f"the indexer did not answer within {_INDEXER_S:g} s"))
         except ForesterError as error:
             failures.append(error)
+            if _tells_late(error) and not leaves_late:
+                break
         else:
             return
     raise failures[0]
+
+
+def _tells_late(error: ForesterError) -> bool:
+    return isinstance(error, CheckFailed) or (isinstance(error, IndexerRefused) and error.behind)

@@ -14,7 +14,7 @@ from forester.checks.places import check_journal
 from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
-from forester.cli.checking import RETRY, Check, connected, limit_option, run_checks
+from forester.cli.checking import RETRY, Check, Connections, limit_option, run_checks
 from forester.cli.command import Command
 from forester.cli.options import min_balance_option, output_option, setting_options
 from forester.daemon.discovery import TreeFilter, find_trees
@@ -25,7 +25,8 @@ from forester.settings.sources import unknown_variables
 
 _PROVERS = ("prover_url", "prover_append_url", "prover_update_url", "prover_address_append_url")
 _OPTIONS = (
-    *("rpc_url", "ws_rpc_url", "fallback_rpc_url", "indexer_url", "fallback_indexer_url", *_PROVERS, "prover_api_key"),
+    *("rpc_url", "ws_rpc_url", "fallback_rpc_url", "rpc_rate_limit"),
+    *("indexer_url", "fallback_indexer_url", *_PROVERS, "prover_api_key"),
     *("payer", "derivation", "processor_mode", "tree_ids", "group_authority", "journal_path"),
 )
 
@@ -45,6 +46,8 @@ def check(min_balance: float, limit_s: float, output: str, **flags: Any) -> None
 
 
 def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
+    connections = Connections(flags)
+
     async def settings_check() -> str:
         load_settings(flags)
         unknown = unknown_variables(variables())
@@ -53,38 +56,39 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
         return "all valid; forester config show tells them"
 
     async def node_check() -> str:
-        async with connected(flags) as (client, _):
+        async with connections.open() as (client, _):
             return await check_node(client)
 
     async def fallback_check() -> str:
-        async with connected(flags) as (client, settings):
+        async with connections.open() as (client, settings):
             if settings.fallback_rpc_url is None:
                 return "no fallback node is set"
-            async with RpcPool([settings.fallback_rpc_url.get_secret_value()], retry=RETRY) as pool:
+            url, reads = settings.fallback_rpc_url.get_secret_value(), connections.limit(settings)
+            async with RpcPool([url], retry=RETRY, reads=reads) as pool:
                 return await check_same_cluster(client, RpcClient(pool))
 
     async def protocol_check() -> str:
-        async with connected(flags) as (client, _):
+        async with connections.open() as (client, _):
             return await check_protocol(client)
 
     async def balance_check() -> str:
-        async with connected(flags, "payer") as (client, settings):
+        async with connections.open("payer") as (client, settings):
             return await check_balance(client, given(settings.payer).pubkey, min_balance)
 
     async def admission_check() -> str:
-        async with connected(flags, "derivation", "payer") as (client, settings):
+        async with connections.open("derivation", "payer") as (client, settings):
             return await check_admission(client, given(settings.derivation), given(settings.payer).pubkey)
 
     async def trees_check() -> str:
-        async with connected(flags, optional=("processor_mode", "tree_ids", "group_authority")) as (client, settings):
+        async with connections.open(optional=("processor_mode", "tree_ids", "group_authority")) as (client, settings):
             return check_trees(await find_trees(client, TreeFilter.from_settings(settings)), settings.tree_ids)
 
     async def indexer_check() -> str:
-        async with connected(flags, "indexer_url") as (client, settings):
+        async with connections.open("indexer_url") as (client, settings):
             return await check_indexer(client, given(settings.indexer_url).get_secret_value())
 
     async def fallback_indexer_check() -> str:
-        async with connected(flags, optional=("fallback_indexer_url",)) as (client, settings):
+        async with connections.open(optional=("fallback_indexer_url",)) as (client, settings):
             if settings.fallback_indexer_url is None:
                 return "no fallback indexer is set"
             return await check_indexer(client, settings.fallback_indexer_url.get_secret_value())

@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from forester.chain.rpc_client import RpcClient
-from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.chain.rpc_pool import RetryPolicy, RpcPool, read_limit
 from forester.checks.result import CheckResult, run_check
 from forester.limits.backoff import Backoff
+from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings, load_settings, require
 
 RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
@@ -34,19 +35,29 @@ limit_option = click.option(
 )
 
 
-@asynccontextmanager
-async def connected(
-    flags: Mapping[str, Any], *needs: str, optional: tuple[str, ...] = ()
-) -> AsyncIterator[tuple[RpcClient, Settings]]:
-    """Read the settings of one check and open its connections; yields client and settings.
+class Connections:
+    """Connections of one command: each check has its own, and together they keep the limit of reads."""
 
-    Raises SettingsInvalid for those that are invalid or, of ``needs``, missing.
-    """
-    names = ("rpc_url", "fallback_rpc_url", *needs, *optional)
-    settings: Settings = load_settings(flags, only=names).settings
-    require(settings, "rpc_url", *needs)
-    async with RpcPool.from_settings(settings, retry=RETRY) as pool:
-        yield RpcClient(pool), settings
+    def __init__(self, flags: Mapping[str, Any]) -> None:
+        self._flags = flags
+        self._limit: TokenBucket | None = None
+
+    @asynccontextmanager
+    async def open(self, *needs: str, optional: tuple[str, ...] = ()) -> AsyncIterator[tuple[RpcClient, Settings]]:
+        """Read the settings of one check and open its connections; yields client and settings.
+
+        Raises SettingsInvalid for those that are invalid or, of ``needs``, missing.
+        """
+        names = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *needs, *optional)
+        settings: Settings = load_settings(self._flags, only=names).settings
+        require(settings, "rpc_url", *needs)
+        async with RpcPool.from_settings(settings, retry=RETRY, reads=self.limit(settings)) as pool:
+            yield RpcClient(pool), settings
+
+    def limit(self, settings: Settings) -> TokenBucket | None:
+        """Return the limit of reads that all checks share."""
+        self._limit = self._limit or read_limit(settings)
+        return self._limit
 
 
 def run_checks(

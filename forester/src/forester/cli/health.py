@@ -6,7 +6,7 @@ import click
 
 from forester.checks.balance import check_balance
 from forester.checks.registration import check_registration
-from forester.cli.checking import Check, connected, limit_option, run_checks
+from forester.cli.checking import Check, Connections, limit_option, run_checks
 from forester.cli.command import Command
 from forester.cli.options import BooleanWord, min_balance_option, output_option, setting_options
 from forester.settings import given
@@ -25,7 +25,7 @@ _NAMES = ("balance", "registration")
 )
 @click.option("--check-balance", "balance", is_flag=True, help="Only check that the payer has enough SOL.")
 @click.option("--check-registration", "registration", is_flag=True, help="Only check the registration for the epoch.")
-@setting_options("rpc_url", "fallback_rpc_url", "payer", "derivation")
+@setting_options("rpc_url", "fallback_rpc_url", "rpc_rate_limit", "payer", "derivation")
 @min_balance_option
 @click.option(
     "--exit-on-failure",
@@ -48,13 +48,14 @@ def health(
     **flags: Any,
 ) -> None:
     """Check the payer's balance and the registration for the latest epoch; both unless one is chosen."""
+    connections = Connections(flags)
 
     async def balance_check() -> str:
-        async with connected(flags, "payer") as (client, settings):
+        async with connections.open("payer") as (client, settings):
             return await check_balance(client, given(settings.payer).pubkey, min_balance)
 
     async def registration_check() -> str:
-        async with connected(flags, "derivation") as (client, settings):
+        async with connections.open("derivation") as (client, settings):
             return await check_registration(client, given(settings.derivation))
 
     checks: dict[str, Check] = {"balance": balance_check, "registration": registration_check}

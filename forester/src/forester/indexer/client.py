@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import aiohttp
 import msgspec
@@ -17,7 +17,9 @@ from yarl import URL
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited
 from forester.indexer import validation
-from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
+from forester.indexer.answers import REQUEST_ID, read_answer, read_at_most
+from forester.indexer.endpoints import SLOTS_APART, Endpoints, shown
+from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused, shortened
 from forester.indexer.types import (
     AccountProof,
     AccountProofs,
@@ -31,24 +33,16 @@ from forester.indexer.types import (
     TokenAccounts,
     TokenBalancePage,
     TokenBalances,
-    decode_base58,
 )
 from forester.limits.backoff import Backoff, read_retry_after
 from forester.limits.quiet import Quiet
 from forester.limits.seldom import Seldom
 from shared.logs import get_logger
 
-REQUEST_ID = "test-account"
-"""Published clients send this id, and refuse answers with another."""
-
 _T = TypeVar("_T")
-FAILURES_BEFORE_FALLBACK = 3
-PROBE_S = 30.0
-"""After this long on the fallback, one exchange tries the first indexer again."""
-
 _CONNECT_S = 5.0
+_LOOK_S = 3.0
 _LIMIT_TOLD_S = 30.0
-_LONGEST_ANSWER = 256 << 20
 _LARGE_ANSWER = 1 << 18
 _log = get_logger(__name__)
 
@@ -83,23 +77,26 @@ class QueueQuery:
         return {name: value for name, value in given.items() if value is not None}
 
 
-class _RpcError(msgspec.Struct):
-    code: int
-    message: str = ""
-    data: Any = None
+@dataclass(frozen=True)
+class _Call(Generic[_T]):
+    """What every attempt of a call needs; ``check`` raises AnswerWrong for an answer that cannot be the one to it."""
+
+    method: str
+    body: bytes
+    kind: type[_T]
+    limit_s: float
+    check: Callable[[_T], None]
 
 
-class _Envelope(msgspec.Struct):
-    id: Any = None
-    result: msgspec.Raw = msgspec.Raw(b"")
-    error: _RpcError | None = None
-
-
-_ENVELOPE = msgspec.json.Decoder(_Envelope)
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
-    for kind in (str, int, AccountProofs, AddressProofs, QueueElements, QueueInfo, TokenAccounts, TokenBalances)
-}
+def _call_of(
+    method: str,
+    params: Sequence[Any] | Mapping[str, Any],
+    kind: type[_T],
+    limit_s: float,
+    check: Callable[[_T], None] = lambda _: None,
+) -> _Call[_T]:
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": params})
+    return _Call(method, body, kind, limit_s, check)
 
 
 async def _no_limit() -> None:
@@ -109,7 +106,8 @@ async def _no_limit() -> None:
 class IndexerClient:
     """An indexer, over a session that belongs to the caller; ``admit`` is awaited before every exchange.
 
-    After FAILURES_BEFORE_FALLBACK exchanges in a row that failed, those of the next PROBE_S seconds go to ``fallback``.
+    With a ``fallback``, that is asked at once for what an indexer refuses for reasons of its own or answers wrongly;
+    ``Endpoints`` tells when it takes over.
     """
 
     def __init__(
@@ -123,44 +121,60 @@ class IndexerClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
-        self._first = URL(url)
-        self._second = URL(fallback) if fallback is not None else None
-        self._clock = clock
+        self._endpoints = Endpoints(url, fallback, clock)
         self._quiet = Quiet(clock)
-        self._failures = 0
-        self._fallback_until = 0.0
         self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
         self._times = times or IndexerTimes()
         self._admit = admit
 
     async def health(self) -> None:
         """Return if the indexer calls itself healthy; IndexerRefused with its reason otherwise."""
-        answer = await self._call("getIndexerHealth", [], str)
-        if answer != "ok":
-            raise AnswerWrong("getIndexerHealth", "$.result", f"'{answer[:80]}' where 'ok' is expected")
+        await self._call("getIndexerHealth", [], str, validation.check_health)
 
     async def slot(self) -> int:
         """The highest slot that is indexed."""
-        slot = await self._call("getIndexerSlot", [], int)
-        if slot < 0:
-            raise AnswerWrong("getIndexerSlot", "$.result", "a negative slot")
-        return slot
+        return await self._call("getIndexerSlot", [], int, validation.check_slot)
 
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
         """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds.
 
-        EndpointTimedOut if the indexer did not tell any slot in that time.
+        EndpointTimedOut if the indexer did not tell any slot in that time. An indexer that stands is left if the other
+        one is ahead.
         """
-        reached = -1
+        if self._endpoints.look_due:
+            first = await self._slot_at(self._endpoints.first)
+            self._endpoints.looked(late=first is None or first + SLOTS_APART < slot)
+        reached, asked = -1, self._endpoints.current
         try:
             async with asyncio.timeout(within_s):
-                while (reached := await self.slot()) < slot:  # noqa: ASYNC110 - it is another process that advances
+                while (reached := await self.slot()) < slot:
                     await asyncio.sleep(self._times.lag_poll_s)
+                    asked = self._endpoints.current
         except TimeoutError as error:
+            if (ahead := await self._ahead(asked, reached, slot)) >= slot:
+                return ahead
             if reached < 0:
-                raise EndpointTimedOut(f"indexer {self._shown} did not tell its slot within {within_s:g} s") from error
+                raise EndpointTimedOut(f"indexer {shown(asked)} did not tell its slot within {within_s:g} s") from error
             raise IndexerBehind(reached, slot) from error
         return reached
+
+    async def _ahead(self, late: URL, reached: int, slot: int) -> int:
+        """The slot of the other indexer, for which the late one is left if that is ahead; -1 if there is no use."""
+        other = self._endpoints.other(late)
+        found = await self._slot_at(other) if other is not None else None
+        if found is None or (found < slot and found <= reached + SLOTS_APART):
+            return -1
+        if self._endpoints.current is late:
+            self._endpoints.leave(late)
+        return found
+
+    async def _slot_at(self, url: URL) -> int | None:
+        """The slot of one of the indexers; None if it does not tell it soon."""
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                return await self._asked(url, _call_of("getIndexerSlot", [], int, _LOOK_S, validation.check_slot))
+        except (EndpointError, TimeoutError):
+            return None
 
     async def queue_elements(
         self,
@@ -176,23 +190,29 @@ class IndexerClient:
         """
         asked = {"outputQueue": output, "inputQueue": spent, "addressQueue": address}
         params = {"tree": str(tree)} | {name: query.params() for name, query in asked.items() if query is not None}
-        answer = await self._call("getQueueElements", params, QueueElements, page=True)
-        validation.check_queue_elements(answer, output, spent, address)
-        return answer
+        return await self._call(
+            *("getQueueElements", params, QueueElements),
+            lambda answer: validation.check_queue_elements(answer, output, spent, address),
+            page=True,
+        )
 
     async def account_proofs(self, hashes: Sequence[Hash32]) -> tuple[AccountProof, ...]:
         """The paths of leaves of V1 state trees, in the order of ``hashes``."""
         method = "getMultipleCompressedAccountProofs"
-        answer = await self._call(method, [str(value) for value in hashes], AccountProofs)
-        validation.check_account_proofs(method, answer.value, hashes)
+        answer = await self._call(
+            *(method, [str(value) for value in hashes], AccountProofs),
+            lambda given: validation.check_account_proofs(method, given.value, hashes),
+        )
         return answer.value
 
     async def address_proofs(self, addresses: Sequence[tuple[Hash32, Hash32]]) -> tuple[AddressProof, ...]:
         """The low elements of absent addresses, given with their trees, in that order."""
         method = "getMultipleNewAddressProofsV2"
         params = [{"address": str(address), "tree": str(tree)} for address, tree in addresses]
-        answer = await self._call(method, params, AddressProofs)
-        validation.check_address_proofs(method, answer.value, addresses)
+        answer = await self._call(
+            *(method, params, AddressProofs),
+            lambda given: validation.check_address_proofs(method, given.value, addresses),
+        )
         return answer.value
 
     async def queue_info(self, trees: Sequence[Hash32] = ()) -> tuple[QueueSize, ...]:
@@ -212,21 +232,28 @@ class IndexerClient:
         return (await self._call("getCompressedTokenBalancesByOwnerV2", params, TokenBalances)).value
 
     async def _call(
-        self, method: str, params: Sequence[Any] | Mapping[str, Any], kind: type[_T], *, page: bool = False
+        self,
+        method: str,
+        params: Sequence[Any] | Mapping[str, Any],
+        kind: type[_T],
+        check: Callable[[_T], None] = lambda _: None,
+        *,
+        page: bool = False,
     ) -> _T:
-        body = msgspec.json.encode({"jsonrpc": "2.0", "id": REQUEST_ID, "method": method, "params": params})
+        call = _call_of(method, params, kind, self._times.page_s if page else self._times.call_s, check)
         deadline_s = self._times.page_deadline_s if page else self._times.deadline_s
         try:
             async with asyncio.timeout(deadline_s):
-                return await self._attempts(method, body, kind, self._times.page_s if page else self._times.call_s)
+                return await self._attempts(call)
         except TimeoutError as error:
-            raise EndpointTimedOut(f"indexer {self._shown} did not answer {method} within {deadline_s:g} s") from error
+            where = shown(self._endpoints.current)
+            raise EndpointTimedOut(f"indexer {where} did not answer {method} within {deadline_s:g} s") from error
 
-    async def _attempts(self, method: str, body: bytes, kind: type[_T], limit_s: float) -> _T:
+    async def _attempts(self, call: _Call[_T]) -> _T:
         failures = 0
         while True:
             try:
-                return await self._attempt(method, body, kind, limit_s)
+                return await self._attempt(call)
             except AnswerWrong:
                 raise  # a repetition would repeat it
             except EndpointError as error:
@@ -237,111 +264,83 @@ class IndexerClient:
                 if isinstance(error, RateLimited):
                     fraction = 0.5 + fraction / 2
                 wait_s = self._times.backoff.wait_s(failures, fraction)
-                _log.debug("indexer_call_failed", method=method, error=error.detail, wait_s=round(wait_s, 3))
+                _log.debug("indexer_call_failed", method=call.method, error=error.detail, wait_s=round(wait_s, 3))
                 await asyncio.sleep(wait_s)
 
-    async def _attempt(self, method: str, body: bytes, kind: type[_T], limit_s: float) -> _T:
-        await self._admit()
-        text = await self._exchange(method, body, limit_s)
-        # Pages hold tens of thousands of hashes: the loop goes on while they are read.
-        read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
-        return await read(_read_answer, method, text, kind)
-
-    @property
-    def _url(self) -> URL:
-        """Where calls go: to the fallback for a while after failures, then to the first one again."""
-        if self._second is not None and self._clock() < self._fallback_until:
-            return self._second
-        return self._first
-
-    @property
-    def _shown(self) -> str:
-        return str(self._url.with_user(None).with_query(None).with_fragment(None))
-
-    def _note(self, url: URL, failed: bool) -> None:
-        if self._second is None or url is not self._first:
-            return
-        self._failures = self._failures + 1 if failed else 0
-        if self._failures >= FAILURES_BEFORE_FALLBACK:
-            _log.warning("indexer_fallback_used", indexer=self._shown, failures=self._failures)
-            self._fallback_until = self._clock() + PROBE_S
-
-    async def _exchange(self, method: str, body: bytes, limit_s: float) -> bytes:
-        if self._second is None:  # otherwise failures soon lead to the second one
-            await self._quiet.over()
-        used = self._url
+    async def _attempt(self, call: _Call[_T]) -> _T:
+        """Ask the indexer in use, and the other one at once if a repetition would get the same."""
+        used = self._endpoints.current
         try:
-            text = await self._post(method, body, limit_s)
+            return await self._asked(used, call)
+        except (AnswerWrong, IndexerRefused) as error:
+            other = self._endpoints.other(used)
+            if other is None or (isinstance(error, IndexerRefused) and not error.of_indexer):
+                raise
+            _log.debug("indexer_other_asked", indexer=shown(other), method=call.method, error=error.detail)
+            try:
+                answer = await self._asked(other, call)
+            except EndpointError:
+                if isinstance(error, AnswerWrong):
+                    raise error from None  # what was asked may be at fault, which callers deal with
+                raise
+            if isinstance(error, AnswerWrong):
+                self._endpoints.note(used, failed=True)
+            return answer
+
+    async def _asked(self, url: URL, call: _Call[_T]) -> _T:
+        await self._admit()
+        if self._endpoints.second is None:  # otherwise failures soon lead to the second one
+            await self._quiet.over()
+        try:
+            text = await self._post(url, call)
+            # Pages hold tens of thousands of hashes: the loop goes on while they are read.
+            read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
+            answer = await read(read_answer, call.method, text, call.kind)
+            call.check(answer)
+        except AnswerWrong:
+            raise  # counted once another one answers the same rightly
         except EndpointError as error:
             if isinstance(error, RateLimited):
-                if times := self._limited.due():
-                    hint = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
-                    _log.warning("indexer_rate_limited", error=error.detail, times=times, hint=hint)
-                if error.retry_after_s is not None:
-                    self._quiet.ask(error.retry_after_s)
-            self._note(used, error.retryable)
+                self._tell_limit(error)
+            self._endpoints.note(url, failed=not isinstance(error, IndexerRefused) or error.of_indexer)
             raise
-        self._note(used, False)
-        return text
+        self._endpoints.note(url, failed=False)
+        return answer
 
-    async def _post(self, method: str, body: bytes, limit_s: float) -> bytes:
-        url = self._url.with_path(f"{self._url.path.rstrip('/')}/{method}").with_query(self._url.query)
+    def _tell_limit(self, error: RateLimited) -> None:
+        if times := self._limited.due():
+            hint = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
+            _log.warning("indexer_rate_limited", error=error.detail, times=times, hint=hint)
+        if error.retry_after_s is not None:
+            self._quiet.ask(error.retry_after_s)
+
+    async def _post(self, base: URL, call: _Call[Any]) -> bytes:
+        url = base.with_path(f"{base.path.rstrip('/')}/{call.method}").with_query(base.query)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S)
+        timeout = aiohttp.ClientTimeout(total=call.limit_s, sock_connect=_CONNECT_S)
         try:
             async with self._session.post(
-                url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+                url, data=call.body, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                self._require_ok(method, response)
-                return await _read_at_most(method, response)
+                _require_ok(base, call.method, response)
+                return await read_at_most(call.method, response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
-            raise EndpointUnreachable(f"indexer {self._shown} is unreachable: {reason}") from error
+            raise EndpointUnreachable(f"indexer {shown(base)} is unreachable: {reason}") from error
 
-    def _require_ok(self, method: str, response: aiohttp.ClientResponse) -> None:
-        if response.status == 200:
-            return
-        answered = f"indexer {self._shown} answered {method} with {response.status} {response.reason}"
-        if response.status == 429:
-            wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-            raise RateLimited(answered, retry_after_s=wait_s)
-        if response.status >= 500 or response.status == 408:
-            raise EndpointUnreachable(answered)
-        raise IndexerRefused(method, response.status, response.reason or "no reason given")
+
+def _require_ok(url: URL, method: str, response: aiohttp.ClientResponse) -> None:
+    if response.status == 200:
+        return
+    reason = shortened(response.reason or "no reason given")
+    answered = f"indexer {shown(url)} answered {method} with {response.status} {reason}"
+    if response.status == 429:
+        wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
+        raise RateLimited(answered, retry_after_s=wait_s)
+    if response.status >= 500 or response.status == 408:
+        raise EndpointUnreachable(answered)
+    raise IndexerRefused(method, response.status, reason)
 
 
 async def _directly(function: Callable[..., _T], *arguments: Any) -> _T:
     return function(*arguments)
-
-
-async def _read_at_most(method: str, response: aiohttp.ClientResponse) -> bytes:
-    parts, length = [], 0
-    async for part in response.content.iter_chunked(1 << 16):
-        length += len(part)
-        if length > _LONGEST_ANSWER:
-            raise AnswerWrong(method, "$", f"longer than {_LONGEST_ANSWER} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
-    try:
-        envelope = _ENVELOPE.decode(text)
-    except ValueError as error:
-        raise _wrong(method, "$", error) from error
-    if envelope.error is not None:
-        raise IndexerRefused(method, envelope.error.code, envelope.error.message, envelope.error.data)
-    if envelope.id != REQUEST_ID:
-        raise AnswerWrong(method, "$.id", f"not '{REQUEST_ID}'")
-    if not bytes(envelope.result):
-        raise AnswerWrong(method, "$", "neither `result` nor `error`")
-    try:
-        result: _T = _DECODERS[kind].decode(envelope.result)
-    except ValueError as error:
-        raise _wrong(method, "$.result", error) from error
-    return result
-
-
-def _wrong(method: str, place: str, error: ValueError) -> AnswerWrong:
-    reason, found, path = str(error).partition(" - at `$")
-    return AnswerWrong(method, place + path.rstrip("`") if found else place, reason)

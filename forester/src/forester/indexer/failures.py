@@ -12,8 +12,16 @@ from typing import Any
 
 from forester.errors import EndpointError, MalformedAnswer, RequestRefused
 
+_SHOWN_CHARACTERS = 500
+"""So much of what an indexer says is told: logs and alerts are no place for a page."""
+
 _INTERNAL_ERROR = -32603
-_BUSY_TEXTS = ("internal server error", "node is behind", "timed out", "timeout", "too many requests")
+_BAD_REQUESTS = (400, 413, 415, 422)
+"""HTTP statuses of a request that another indexer would refuse as well."""
+
+_NO_ACCESS = (-32401, -32402, -32403)
+_BEHIND_TEXT = "node is behind"
+_BUSY_TEXTS = ("internal server error", _BEHIND_TEXT, "timed out", "timeout", "too many requests")
 
 
 class IndexerBehind(EndpointError):
@@ -26,14 +34,29 @@ class IndexerBehind(EndpointError):
 
 
 class IndexerRefused(RequestRefused):
-    """The indexer answered a call with an error."""
+    """The indexer answered a call with an error; ``message`` and ``data``, if that is text, are cut."""
 
     def __init__(self, method: str, code: int, message: str, data: Any = None) -> None:
+        message = shortened(message)
+        data = shortened(data) if isinstance(data, str) else data
         more = f" ({data})" if isinstance(data, str) and data else ""
         super().__init__(f"{method} was refused: {code} {message}{more}", code=code, data=data)
         self.method = method
         self.message = message
         self.retryable = code == _INTERNAL_ERROR or message.lower().startswith(_BUSY_TEXTS)
+
+    @property
+    def of_indexer(self) -> bool:
+        """Whether the indexer has reasons of its own, so that another one may serve the same request.
+
+        Positive codes are HTTP statuses: no key, no money, no such page, a redirection.
+        """
+        return self.retryable or self.code in _NO_ACCESS or (self.code > 0 and self.code not in _BAD_REQUESTS)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the indexer says that it is too far behind its node."""
+        return self.message.lower().startswith(_BEHIND_TEXT)
 
     @property
     def too_many(self) -> bool:
@@ -50,7 +73,13 @@ class AnswerWrong(MalformedAnswer):
     """An answer of the indexer is not what the method gives; ``field`` is the JSON path of the place."""
 
     def __init__(self, method: str, field: str, reason: str) -> None:
+        reason = shortened(reason)
         super().__init__(f"{method} answered wrongly: {reason} at {field}")
         self.method = method
         self.field = field
         self.reason = reason
+
+
+def shortened(text: str) -> str:
+    """What is told of a text of the indexer."""
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

@@ -44,6 +44,18 @@ class Query(Protocol):
         """First element, None for the head."""
 
 
+def check_health(answer: str) -> None:
+    """Raise AnswerWrong unless an indexer calls itself healthy."""
+    if answer != "ok":
+        raise AnswerWrong("getIndexerHealth", "$.result", f"'{answer[:80]}' where 'ok' is expected")
+
+
+def check_slot(answer: int) -> None:
+    """Raise AnswerWrong unless an indexer tells a slot."""
+    if answer < 0:
+        raise AnswerWrong("getIndexerSlot", "$.result", "a negative slot")
+
+
 def check_queue_elements(
     answer: QueueElements, output: Query | None, spent: Query | None, address: Query | None
 ) -> None:

@@ -34,5 +34,10 @@ class ProverEndpoints:
         return str(url.with_user(None).with_query(None).with_fragment(None))
 
     def _under(self, kind: CircuitKind, path: str) -> URL:
-        url = URL(self.by_circuit.get(kind, self.base))
-        return url.with_path(url.path.rstrip("/") + "/" + path).with_query(url.query)
+        return under(self.by_circuit.get(kind, self.base), path)
+
+
+def under(base: str, path: str) -> URL:
+    """A path below a prover's base URL, whose query, which may hold a key, stays behind it."""
+    url = URL(base)
+    return url.with_path(url.path.rstrip("/") + "/" + path).with_query(url.query)
