@@ -2,6 +2,9 @@
 
 Masked are credentials in URLs, query parameters whose name speaks of a key, token or secret, long opaque path segments
 (as some providers put their keys there), arrays of 64 bytes, and every value given to ``remember_secret``.
+
+Texts come from other machines, and the event loop waits meanwhile: the time is linear in their length. So what is
+repeated without bound is looked for only after something literal ("://", "=", "/", "["), never from every character on.
 """
 
 import base64
@@ -11,10 +14,13 @@ from urllib.parse import unquote, unquote_plus, urlsplit
 
 MASK = "***"
 
-_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#@\"']+@")
-_QUERY_KEY = re.compile(r"(?i)([?&;]|%3f|%26)([^=&\s\"']*(?:key|token|secret|password|auth)[^=&\s\"']*)=[^&\s\"'#)>]+")
-_OPAQUE_SEGMENT = re.compile(r"(?<=/)[A-Za-z0-9_-]{24,}(?=[/?#\s\"')>,]|$)")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+")
+_CREDENTIALS = re.compile(r"://[^\s/?#@\"']++@")
+_BEFORE_NAME = re.compile(r"(?s).*[&\s\"']")
+_SEPARATOR = re.compile(r"(?i)[?;]|%3f|%26")
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|password|auth")
+_VALUE = re.compile(r"[^&\s\"'#)>]++")
+_OPAQUE_SEGMENT = re.compile(r"(?<=/)[A-Za-z0-9_-]{24,}+(?=[/?#\s\"')>,]|$)")
+_URL = re.compile(r"://[^\s\"'<>]++")
 _KEY_ARRAY = re.compile(r"\[\s*(?:\d{1,3}\s*,\s*){63}\d{1,3}\s*\]")
 _SHORTEST_SECRET = 6
 
@@ -40,7 +46,7 @@ def remember_url(url: str) -> None:
         found.append(base64.b64encode(f"{user}:{password}".encode()).decode())
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
-        if re.search(r"(?i)key|token|secret|password|auth", name):
+        if _SECRET_NAME.search(name):
             found += [value, unquote(value), unquote_plus(value)]
     for value in dict.fromkeys(found):
         remember_secret(value)
@@ -51,6 +57,23 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
     for secret in (*_remembered, *secrets):
         text = text.replace(secret, MASK)
     text = _KEY_ARRAY.sub(f"[{MASK}]", text)
-    text = _CREDENTIALS.sub(rf"\g<scheme>{MASK}@", text)
-    text = _QUERY_KEY.sub(rf"\1\2={MASK}", text)
+    text = _CREDENTIALS.sub(f"://{MASK}@", text)
+    text = _mask_parameters(text)
     return _URL.sub(lambda found: _OPAQUE_SEGMENT.sub(MASK, found[0]), text)
+
+
+def _mask_parameters(text: str) -> str:
+    """Mask values of query parameters; one pattern for all of it would try every separator with every keyword."""
+    parts = list[str]()
+    kept = at = 0
+    while (equals := text.find("=", at)) >= 0:
+        before = _BEFORE_NAME.match(text, at, equals)
+        name = before.end() if before else at
+        if text[name - 1 : name] != "&":
+            separator = _SEPARATOR.search(text, name, equals)
+            name = separator.end() if separator else equals
+        at = equals + 1
+        if _SECRET_NAME.search(text, name, equals) and (value := _VALUE.match(text, at)):
+            parts += text[kept:at], MASK
+            kept = at = value.end()
+    return "".join((*parts, text[kept:]))

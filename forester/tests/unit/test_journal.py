@@ -6,9 +6,10 @@ import os
 import random
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,58 @@ async def test_journal__schema_of_each_release__is_brought_up_to_date(
             rows = await journal.run(lambda connection: connection.execute("SELECT x FROM later").fetchall())
             assert rows == [(7,)]
             assert await ProofStore(journal).of_tree(TREE) == [proof(1)]
+
+
+@pytest.fixture
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in folder.iterdir()}
+
+
+FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "journal.sqlite.lock")
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_journal__made_under_the_usual_umask__is_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "forester"
+    async with await Journal.open(folder / "journal.sqlite") as journal:
+        await ProofStore(journal).add([proof(1)])
+        assert modes(folder) == dict.fromkeys(FILES, "0o600")
+        assert modes(folder.parent) == {"forester": "0o700"}
+
+
+@pytest.mark.usefixtures("usual_umask")
+async def test_journal__of_an_older_release__becomes_its_owners_and_the_folder_stays(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    assert await asyncio.to_thread(killed_writer, path, 0, 3), "a killed process leaves the file written ahead"
+    for name in FILES[:3]:
+        (tmp_path / name).chmod(0o644)
+    folder = modes(tmp_path.parent)[tmp_path.name]
+    (tmp_path / "link").symlink_to(path)
+    async with await Journal.open(tmp_path / "link") as journal:
+        assert len(await ProofStore(journal).of_tree(b"t")) >= 3
+        assert {modes(tmp_path)[name] for name in FILES} == {"0o600"}
+    assert modes(tmp_path.parent)[tmp_path.name] == folder
+
+
+async def test_journal__of_another_owner__is_used_and_the_log_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    path, told = tmp_path / "journal.sqlite", list[str]()
+    path.touch(0o644)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    monkeypatch.setattr(database._log, "warning", lambda event, **_: told.append(event))
+    async with await Journal.open(path) as journal:
+        await ProofStore(journal).add([proof(1)])
+    assert told == ["journal_readable_by_others"]
 
 
 async def test_run__work_that_fails__leaves_nothing_behind(journal: Journal) -> None:

@@ -8,6 +8,7 @@ import logging
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ SECRETS = ("passw0rd", "s3cr3tkey", "Abcdefghijklmnopqrstuvwx1234")
         (f"payer {PAYER_JSON} given", "payer [***] given"),
         ("redis://:pw@h/0", "redis://***@h/0"),
         ("https://h/status?x=1", "https://h/status?x=1"),
+        ("http://h/?x=a?key=b&y=1;token=c", "http://h/?x=a?key=***&y=1;token=***"),
+        ("http://h/%3Fapi-key=a%26x=b", "http://h/%3Fapi-key=***"),
+        ("key=a 'auth=b' ?key= &key==c", "key=a 'auth=b' ?key= &key=***"),
         ("no secret, user@example.com", "no secret, user@example.com"),
     ],
 )
@@ -64,6 +68,21 @@ def test_remember_url__its_secrets_alone__are_masked_in_any_form(
 @given(st.text(max_size=300))
 def test_mask__any_text__is_stable(text: str) -> None:
     assert mask(mask(text)) == mask(text)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *("x", "?", "?key", "?key=", "&api-key=", "%3fkey", "=", "= ", "key", "; "),
+        *("://", "x://", "a:b@", "://a:b@", "http://h/" + "A" * 30, "/" + "A" * 23, "[", "[1,", "[1  ", "1,"),
+    ],
+)
+def test_mask__long_text_of_any_shape__takes_time_in_proportion(shape: str) -> None:
+    """Each takes some 0.1 s at most; with work in the square of the length it would be minutes."""
+    text = (shape * 100_000)[:100_000]
+    started = time.process_time()
+    mask(text)
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize("as_json", [True, False])

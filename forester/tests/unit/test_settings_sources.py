@@ -11,7 +11,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.errors import SettingsInvalid
-from forester.settings import load_settings, require
+from forester.settings import load_settings, require, sources
 from forester.settings.keys import parse_pubkey, parse_signing_key
 from forester.settings.model import Settings
 from forester.settings.sources import FlagInvalid, flag, unknown_variables, variable
@@ -85,6 +85,58 @@ def test_problems__several__are_told_together_without_values() -> None:
     assert "CU_LIMIT: " in text
     assert "INDEXER_URL: expected a URL" in text
     assert not [word for word in ("77", "much", "s3cr3t") if word in text]
+
+
+@pytest.mark.parametrize("text", [" http://127.0.0.1:18805 ", "http://127.0.0.1:18805\r\n", "\thttp://127.0.0.1:18805"])
+def test_url__white_space_around_it__is_left_out(text: str) -> None:
+    loaded = load({"RPC_URL": text, "WS_RPC_URL": text.replace("http", "ws")})
+    assert loaded.settings.rpc_url.get_secret_value() == "http://127.0.0.1:18805"
+    assert loaded.settings.ws_rpc_url.get_secret_value() == "ws://127.0.0.1:18805"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("127.0.0.1:99999", "127.0.0.1:abc", "127.0.0.1:-1", "127.0.0.1:+1", "[::1", "[s3cr3t]"),
+        *("ho st", "s3cr3t:pass word@host", "h\\ost", "host..net", "h" * 64 + ".net", "ä..net"),
+    ],
+)
+def test_url__that_no_client_could_ask__is_refused_without_showing_it(rest: str) -> None:
+    for scheme, variable_ in (("http", "RPC_URL"), ("ws", "WS_RPC_URL")):
+        expected = f"expected a URL that begins with {scheme}"
+        with pytest.raises(SettingsInvalid, match=f"^{variable_}: {expected}.*; this one's host or port") as raised:
+            load({variable_: f"{scheme}://{rest}"})
+        assert rest not in raised.value.detail
+        assert raised.value.exit_code == 78
+    with pytest.raises(FlagInvalid, match="--rpc-url: expected a URL"):
+        load(rpc_url=f"http://{rest}")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:p@[::1]:8/x?api-key=1", "http://h", "http://h:/", "http://my_host:1", "http://ä.de"]
+)
+def test_url__unusual_and_right__is_kept(url: str) -> None:
+    assert load(rpc_url=url).settings.rpc_url.get_secret_value() == url
+
+
+def test_dotenv__that_cannot_be_read__is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "dotenv"
+    path.write_bytes("CU_LIMIT=7 # größer\n".encode("latin-1"))
+    with pytest.raises(SettingsInvalid, match=f"^.env: is not UTF-8 text; correct {path}, or move it away") as raised:
+        load(tmp=tmp_path)
+    assert raised.value.exit_code == 78
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sources, "dotenv_values", refuse)
+    with pytest.raises(SettingsInvalid, match=r"^.env: cannot be read: Permission denied; correct .*dotenv"):
+        load(tmp=tmp_path)
+
+
+def test_payer__file_in_no_known_home__is_named() -> None:
+    with pytest.raises(SettingsInvalid, match=r"^PAYER: ~nouser/key\.json is in no known home; give the whole path"):
+        load({"PAYER": "~nouser/key.json"})
 
 
 def test_tree_ids__repeated_and_with_commas__are_one_list_and_wrong_ones_are_all_named() -> None:

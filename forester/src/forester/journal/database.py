@@ -3,6 +3,8 @@
 A change is on disk when its call returns: transactions are written ahead and synchronised, so that neither a killed
 process nor a lost machine loses one or leaves half of it. A lock beside the file keeps a second forester off it; the
 kernel gives it back when its holder dies.
+
+Keys of accounts that are about to be created are in it, so it is for its owner alone.
 """
 
 import asyncio
@@ -15,7 +17,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from forester.errors import ForesterError
+from shared.logs import get_logger
 
+_log = get_logger(__name__)
 _T = TypeVar("_T")
 _BUSY_S = 10.0
 
@@ -92,17 +96,21 @@ class Journal:
     @classmethod
     def _open(cls, path: Path, executor: ThreadPoolExecutor) -> Self:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = _lock_beside(path)
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         try:
+            _keep_private(path)
             connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             try:
                 _prepare(connection, path)
             except BaseException:
                 connection.close()
                 raise
+        except OSError as error:
+            os.close(lock)
+            raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         except sqlite3.Error as error:
             os.close(lock)
             raise JournalError(f"the journal {path} cannot be used: {error}; move it away to begin anew") from error
@@ -158,6 +166,24 @@ def _lock_beside(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _keep_private(path: Path) -> None:
+    """Create the file for its owner alone, or make it so; SQLite gives the files that it puts beside it the same mode.
+
+    Call it before SQLite opens the file: closing a descriptor of it gives up the locks of the process.
+    """
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    real = path.resolve()
+    for file in (real, *(real.with_name(real.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
+        try:
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            # Another owner's file on a shared volume, or a file system without modes: no reason to stand still.
+            _log.warning("journal_readable_by_others", file=str(file), error=error.strerror)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,7 +1,6 @@
 """Keys as they are written down: JSON arrays, base58, key files of the Solana command line."""
 
 import json
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.redaction import remember_secret
+from forester.settings.key_files import read_key_file
 
 _KEY_BYTES = 64
 _PUBKEY_BYTES = 32
@@ -49,7 +49,11 @@ def parse_signing_key(text: str) -> SigningKey:
     if text.startswith("["):
         raw = _byte_array(text, _KEY_BYTES)
     elif "/" in text or text.endswith(".json"):
-        return parse_signing_key(_key_file(Path(text).expanduser()))
+        try:
+            place = Path(text).expanduser()
+        except RuntimeError:
+            raise ValueError(f"{text} is in no known home; give the whole path") from None
+        return parse_signing_key(_key_file(place))
     else:
         raw = _base58(text, _KEY_BYTES)
     keypair = Keypair.from_seed(raw[:_PUBKEY_BYTES])
@@ -97,9 +101,7 @@ def _base58(text: str, length: int) -> bytes:
 
 def _key_file(path: Path) -> str:
     try:
-        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-            raise ValueError(f"everybody may read or write {path}; run: chmod 600 {path}")
-        text = path.read_text().strip()
+        text = read_key_file(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise ValueError(f"cannot read {path}: {reason}") from None

@@ -1,6 +1,6 @@
 """All settings, each with its default; ``sources`` says where values come from."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
@@ -23,11 +23,21 @@ def _word(value: object) -> object:
 
 
 def _url(*schemes: str) -> AfterValidator:
+    expected = f"expected a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+
     def check(value: SecretStr) -> SecretStr:
-        parts = urlsplit(value.get_secret_value())
-        if parts.scheme not in schemes or not parts.hostname:
-            raise ValueError(f"expected a URL that begins with {' or '.join(f'{scheme}://' for scheme in schemes)}")
-        return value
+        text = value.get_secret_value().strip()
+        try:
+            parts = urlsplit(text)
+            host, _ = parts.hostname or "", parts.port  # reading the port checks it
+            host.encode("idna")  # as whoever resolves the name does
+            if any(letter.isspace() or letter == "\\" for letter in parts.netloc):
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"{expected}; this one's host or port is invalid") from None
+        if parts.scheme not in schemes or not host:
+            raise ValueError(expected)
+        return SecretStr(text)
 
     return AfterValidator(check)
 
@@ -200,5 +210,14 @@ class Settings(BaseModel):
 
 def is_secret(name: str) -> bool:
     """Return whether values of a setting may grant access: they come from files, too, and are shown masked."""
-    annotation: Any = Settings.model_fields[name].annotation
-    return any(kind in str(annotation) for kind in ("SecretStr", "SigningKey"))
+    return "SecretStr" in str(Settings.model_fields[name].annotation) or is_key_pair(name)
+
+
+def is_key_pair(name: str) -> bool:
+    """Return whether a setting is a key pair, whose files nobody else should reach."""
+    return "SigningKey" in str(Settings.model_fields[name].annotation)
+
+
+def is_in_files(name: str) -> bool:
+    """Return whether a setting is read from files, too: secrets, and the public key that lies beside the payer's."""
+    return is_secret(name) or name == "derivation"

@@ -1,9 +1,9 @@
 """Where settings come from: flag, environment, secret file, ``.env`` file, default, in this order.
 
 The variable of a setting is its name in capitals, as the reference has it (``RPC_URL``), or that with FORESTER_ before
-it, which comes first. A setting that may grant access is read from the file that ``<VARIABLE>_FILE`` names, too, or
-from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR; ``.env`` may
-name these, too.
+it, which comes first. A setting that may grant access, and the derivation key, is read from the file that
+``<VARIABLE>_FILE`` names, too, or from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR;
+``.env`` may name these, too.
 """
 
 import os
@@ -20,7 +20,8 @@ from forester.environment import DOTENV
 from forester.errors import SettingsInvalid
 from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
-from forester.settings.model import Settings, is_secret
+from forester.settings.key_files import read_key_file
+from forester.settings.model import Settings, is_in_files, is_key_pair
 
 Value = TypeVar("Value")
 
@@ -71,9 +72,9 @@ def load_settings(
     the place its value came from; with exit status 2 if all are flags.
     """
     environment = os.environ if environment is None else environment
-    from_file = {
-        name: value for name, value in dotenv_values(dotenv or DOTENV).items() if value and name not in environment
-    }
+    from_file = {name: value for name, value in _from_dotenv(dotenv or DOTENV) if name not in environment}
+    _require_folder(environment, SECRETS_FOLDER)
+    _require_folder(from_file, f"{SECRETS_FOLDER} in .env")
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name in Settings.model_fields if only is None else only:
@@ -91,35 +92,61 @@ def load_settings(
     return Loaded(settings, origins)
 
 
+def _from_dotenv(path: Path) -> list[tuple[str, str]]:
+    remedy = f"; correct {path.absolute()}, or move it away"
+    try:
+        return [(name, value) for name, value in dotenv_values(path).items() if value]
+    except OSError as error:
+        raise SettingsInvalid(f".env: cannot be read: {error.strerror}{remedy}") from None
+    except UnicodeDecodeError:
+        raise SettingsInvalid(f".env: is not UTF-8 text{remedy}") from None
+
+
 def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     names = (f"{PREFIX}{variable(name)}", variable(name))
     for source, where in ((environment, ""), (from_file, " in .env")):
         for spelled in names:
             if source.get(spelled):
                 yield source[spelled], f"{spelled}{where}"
-        if is_secret(name):
-            yield from _secret_files(names, source)
+        if is_in_files(name):
+            yield from _files(names, source, is_key_pair(name))
 
 
-def _secret_files(names: tuple[str, ...], source: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) -> Iterator[tuple[str, str]]:
     for spelled in names:
         if source.get(f"{spelled}_FILE"):
             place = Path(source[f"{spelled}_FILE"])
-            yield _read(place, f"{spelled}_FILE"), f"{spelled}_FILE ({place})"
+            yield _read(place, f"{spelled}_FILE", key_pair), f"{spelled}_FILE ({place})"
     if source.get(SECRETS_FOLDER):
         for spelled in names:
             place = Path(source[SECRETS_FOLDER]) / spelled.lower()
             if place.is_file():
-                yield _read(place, SECRETS_FOLDER), str(place)
+                yield _read(place, SECRETS_FOLDER, key_pair), str(place)
 
 
-def _read(path: Path, origin: str) -> str:
+def _require_folder(source: Mapping[str, str], origin: str) -> None:
+    """Raise SettingsInvalid for a folder of secrets that is none: its settings would silently be missing."""
+    if not source.get(SECRETS_FOLDER):
+        return
+    folder = Path(source[SECRETS_FOLDER])
     try:
-        return path.read_text().strip()
+        # Fails for what is no folder, and for a folder that may not be searched.
+        (folder / "..").stat()
+    except OSError as error:
+        raise SettingsInvalid(
+            f"{origin}: cannot look into {folder}: {error.strerror}; give the folder of the secrets, or unset it"
+        ) from None
+
+
+def _read(path: Path, origin: str, key_pair: bool) -> str:
+    try:
+        return read_key_file(path, mounted=True) if key_pair else path.read_text().strip()
     except OSError as error:
         raise SettingsInvalid(f"{origin}: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsInvalid(f"{origin}: {path} is not a text file") from None
+    except ValueError as error:
+        raise SettingsInvalid(f"{origin}: {error}") from None
 
 
 def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
@@ -157,7 +184,8 @@ def given(value: Value | None) -> Value:
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Return one sentence per variable with our prefix that means nothing."""
     names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
-    known = {*names.values(), SECRETS_FOLDER, LOG_LEVEL, *(f"{names[name]}_FILE" for name in names if is_secret(name))}
+    of_files = {f"{spelled}_FILE" for name, spelled in names.items() if is_in_files(name)}
+    known = {*names.values(), *of_files, SECRETS_FOLDER, LOG_LEVEL}
     sentences = []
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in known:

@@ -1,0 +1,183 @@
+"""Settings that lie in files: which are read from there, and which files of keys are safe enough."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from solders.keypair import Keypair
+
+from forester.cli.main import cli
+from forester.errors import SettingsInvalid
+from forester.settings import Loaded, Settings, key_files, load_settings
+from forester.settings.sources import unknown_variables, variable
+
+KEY = Keypair.from_seed(bytes(range(32)))
+PUBKEY = Keypair.from_seed(bytes([6]) * 32).pubkey()
+WAYS = ("PAYER", "PAYER_FILE", "FORESTER_SECRETS_DIR")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Warnings about files of keys."""
+    lines: list[str] = []
+
+    class Log:
+        def warning(self, event: str, **facts: Any) -> None:
+            lines.append(f"{event}: {facts['told']}; {facts['hint']}")
+
+    monkeypatch.setattr(key_files, "_log", Log())
+    key_files._tell.cache_clear()
+    yield lines
+    key_files._tell.cache_clear()
+
+
+def load(environment: dict[str, str], dotenv: Path = Path("/nonexistent")) -> Loaded:
+    return load_settings({}, environment=environment, dotenv=dotenv)
+
+
+def payer_of(folder: Path, way: str, mode: int) -> Loaded:
+    """The settings with a key file of some mode that is named in one of the ways."""
+    file = folder / "payer"
+    file.write_text(json.dumps(list(bytes(KEY))))
+    file.chmod(mode)
+    return load({way: str(folder if way == "FORESTER_SECRETS_DIR" else file)})
+
+
+def payer_shown(loaded: Loaded) -> str:
+    return repr(loaded.settings.payer)
+
+
+def test_derivation__in_a_file_or_in_the_folder__is_read_like_a_secret(tmp_path: Path) -> None:
+    file = tmp_path / "derivation_pubkey"
+    file.write_text(f"{PUBKEY}\n")
+    for environment, origin in (
+        ({"DERIVATION_PUBKEY_FILE": str(file)}, f"DERIVATION_PUBKEY_FILE ({file})"),
+        ({"FORESTER_DERIVATION_PUBKEY_FILE": str(file)}, f"FORESTER_DERIVATION_PUBKEY_FILE ({file})"),
+        ({"FORESTER_SECRETS_DIR": str(tmp_path)}, str(file)),
+    ):
+        loaded = load(environment)
+        assert loaded.settings.derivation == PUBKEY
+        assert loaded.origins["derivation"] == origin
+        assert not unknown_variables(environment)
+    other = load({"FORESTER_SECRETS_DIR": str(tmp_path), "DERIVATION_PUBKEY": str(KEY.pubkey())})
+    assert other.settings.derivation == KEY.pubkey()
+    file.write_text("nonsense\n")
+    with pytest.raises(SettingsInvalid, match=r"DERIVATION_PUBKEY_FILE \(.*\): expected base58 of 32 bytes"):
+        load({"DERIVATION_PUBKEY_FILE": str(file)})
+
+
+def test_folder_of_secrets__all_that_health_needs__is_enough_for_it_and_shows_the_public_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    for name, value in (("rpc_url", "http://127.0.0.1:1"), ("payer", str(KEY)), ("derivation_pubkey", str(PUBKEY))):
+        (secrets / name).write_text(value)
+        (secrets / name).chmod(0o600)
+    nothing: dict[str, str | None] = {variable(name): None for name in Settings.model_fields}
+    environment = nothing | {"FORESTER_SECRETS_DIR": str(secrets)}
+    answer = CliRunner().invoke(cli, ["health", "--timeout", "0.5"], env=environment)
+    assert answer.exit_code == 1
+    assert "missing" not in answer.output
+    assert answer.output.count("127.0.0.1:1") + answer.output.count("no result within") == 2
+    answer = CliRunner().invoke(cli, ["config", "show"], env=environment)
+    assert f"{PUBKEY}  ({secrets / 'derivation_pubkey'})" in answer.output
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o440, 0o640])
+def test_key_file__that_others_cannot_reach_or_its_group_reads__is_taken_in_silence(
+    way: str, mode: int, tmp_path: Path, told: list[str]
+) -> None:
+    assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
+    assert not told
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", [0o620, 0o660, 0o602, 0o666])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_key_file__that_others_may_write__is_refused_with_the_remedy_whatever_names_it(
+    way: str, mode: int, read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    monkeypatch.setattr(key_files, "_read_only", lambda _: read_only)
+    with pytest.raises(SettingsInvalid) as raised:
+        payer_of(tmp_path, way, mode)
+    file = tmp_path / "payer"
+    assert raised.value.detail.startswith(f"{way}: others may write {file}; run: chmod 600 {file}")
+    assert "defaultMode: 0400" in raised.value.detail
+    assert not told
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o644])
+def test_key_file__that_everybody_reads_by_its_path__is_refused_with_the_remedies(
+    mode: int, tmp_path: Path, told: list[str]
+) -> None:
+    with pytest.raises(SettingsInvalid) as raised:
+        payer_of(tmp_path, "PAYER", mode)
+    file = tmp_path / "payer"
+    assert raised.value.detail.startswith(f"PAYER: everybody may read {file}; run: chmod 600 {file} (")
+    assert "defaultMode: 0400 with fsGroup, or name the file with PAYER_FILE" in raised.value.detail
+    assert not told
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o644])
+@pytest.mark.parametrize("way", WAYS)
+def test_key_file__that_everybody_reads_of_a_mounted_secret__is_taken_and_told_once(
+    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    monkeypatch.setattr(key_files, "_read_only", lambda _: way == "PAYER")
+    for _ in range(3):
+        assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
+    [line] = told
+    assert line.startswith(f"key_file_readable: everybody may read {tmp_path / 'payer'}; chmod 600")
+
+
+def test_key_file__behind_a_link_as_kubernetes_mounts_it__counts_by_its_own_mode(
+    tmp_path: Path, told: list[str]
+) -> None:
+    (tmp_path / "data").mkdir()
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    payer_of(tmp_path / "data", "PAYER", 0o400)
+    (folder / "payer").symlink_to(tmp_path / "data" / "payer")
+    assert payer_shown(load({"FORESTER_SECRETS_DIR": str(folder)})) == f"SigningKey({KEY.pubkey()})"
+    assert not told
+
+
+def test_files_of_other_settings__that_everybody_reads__are_taken_in_silence(tmp_path: Path, told: list[str]) -> None:
+    (tmp_path / "rpc_url").write_text("http://node")
+    (tmp_path / "rpc_url").chmod(0o644)
+    assert load({"FORESTER_SECRETS_DIR": str(tmp_path)}).origins["rpc_url"] == str(tmp_path / "rpc_url")
+    assert not told
+
+
+def test_key_file__that_is_no_text__is_named(tmp_path: Path) -> None:
+    file = tmp_path / "payer"
+    file.write_bytes(b"\xff\xfe")
+    file.chmod(0o600)
+    for way, text in (("PAYER_FILE", f"{file} is not a text file"), ("PAYER", f"cannot read {file}: not a text file")):
+        with pytest.raises(SettingsInvalid) as raised:
+            load({way: str(file)})
+        assert raised.value.detail == f"{way}: {text}"
+
+
+def test_folder_of_secrets__missing_or_a_file__is_an_error_that_names_the_variable(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    dotenv = tmp_path / "dotenv"
+    for folder, reason in (("/nonexistent", "No such file or directory"), (str(file), "Not a directory")):
+        expected = f"FORESTER_SECRETS_DIR: cannot look into {folder}: {reason}; give the folder of the secrets"
+        with pytest.raises(SettingsInvalid) as raised:
+            load({"FORESTER_SECRETS_DIR": folder})
+        assert raised.value.detail.startswith(expected)
+        assert raised.value.exit_code == 78
+        dotenv.write_text(f"FORESTER_SECRETS_DIR={folder}\n")
+        with pytest.raises(SettingsInvalid, match=r"^FORESTER_SECRETS_DIR in \.env: cannot look into"):
+            load({}, dotenv)
+    assert load({"FORESTER_SECRETS_DIR": ""}).settings == Settings()
