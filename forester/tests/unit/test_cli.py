@@ -11,10 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import run
 from solders.keypair import Keypair
 
-from forester.cli.main import cli
 from forester.errors import ForesterError
 
 PAYER = Keypair.from_seed(bytes([9]) * 32)
@@ -24,13 +23,6 @@ PAYER_JSON = json.dumps(list(bytes(PAYER)))
 @pytest.fixture(autouse=True)
 def _folder_without_dotenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(*words: str, **environment: str) -> tuple[int, str]:
-    names = ("RPC_URL", "PAYER", "DERIVATION_PUBKEY", "FORESTER_RPC_URL", "FORESTER_SECRETS_DIR")
-    clean: dict[str, str | None] = dict.fromkeys(names)
-    result = CliRunner().invoke(cli, words, env=clean | environment)
-    return result.exit_code, result.output
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])

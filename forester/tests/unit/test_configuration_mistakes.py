@@ -7,22 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import run
 
 from forester.checks.result import run_check
-from forester.cli.main import cli
 
 
 @pytest.fixture(autouse=True)
 def _folder_without_dotenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(*words: str, **environment: str) -> tuple[int, str]:
-    names = ("RPC_URL", "PAYER", "DERIVATION_PUBKEY", "FORESTER_RPC_URL", "FORESTER_SECRETS_DIR")
-    clean: dict[str, str | None] = dict.fromkeys(names)
-    result = CliRunner().invoke(cli, words, env=clean | environment)
-    return result.exit_code, result.output
 
 
 @pytest.mark.parametrize(
