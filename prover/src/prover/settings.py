@@ -20,13 +20,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from prover.errors import SettingsInvalid
 from prover.processors import available_processors
@@ -271,18 +265,6 @@ class DeviceSettings(_Group):
         return tuple(int(index) for index in named.split(",") if index)
 
 
-class _KnownVariables(EnvSettingsSource):
-    """The environment without misspelt names of groups, which ``unknown_variables`` tells."""
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        known, groups = _known_variables(), tuple(f"{PREFIX}{group}__".upper() for group in _groups())
-        return {
-            name: value
-            for name, value in super()._load_env_vars().items()
-            if name.upper() in known or not name.upper().startswith(groups)
-        }
-
-
 class Settings(DeviceSettings, BaseSettings):
     """All settings; frozen."""
 
@@ -296,24 +278,16 @@ class Settings(DeviceSettings, BaseSettings):
     queue: QueueSettings = QueueSettings()
     log: LogSettings = LogSettings()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values of the command line before those of the environment, and no others."""
-        return init_settings, _KnownVariables(settings_cls)
-
 
 def load_settings(overrides: Mapping[str, Mapping[str, Any] | object] | None = None) -> Settings:
     """Read the settings; ``overrides`` are groups of values from the command line, and values without a group.
 
-    Raises SettingsInvalid that lists every problem with its variable.
+    Raises SettingsInvalid that lists every problem with its variable. A variable of a group that means nothing is one:
+    nobody else sets such, and one that was to restrict access must not be ignored.
     """
+    grouped = {name: value for name, value in os.environ.items() if _is_of_group(name)}
+    if misspelt := list(unknown_names(grouped, _known_variables())):
+        raise SettingsInvalid(f"{'; '.join(misspelt)}; correct or remove it")
     given = {
         name: dict(values) if isinstance(values, Mapping) else values
         for name, values in (overrides or {}).items()
@@ -348,13 +322,18 @@ def _explained() -> Iterator[None]:
 
 
 def unknown_variables() -> list[str]:
-    """Return one sentence per environment variable with our prefix that means nothing."""
+    """Return one sentence per environment variable with our prefix that means nothing and is of no group."""
     return list(unknown_names(os.environ, _known_variables()))
 
 
 def _groups() -> dict[str, type[BaseModel]]:
     fields = Settings.model_fields.items()
     return {group: type(field.default) for group, field in fields if isinstance(field.default, BaseModel)}
+
+
+def _is_of_group(variable: str) -> bool:
+    name = variable.lower()
+    return name.startswith(PREFIX.lower()) and name.removeprefix(PREFIX.lower()).partition("__")[0] in _groups()
 
 
 def _known_variables() -> set[str]:

@@ -76,14 +76,40 @@ def test_check__with_what_start_refuses__refuses_it_too(monkeypatch: pytest.Monk
 
 
 def test_check__with_an_unknown_variable__warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PROVER_KEYS__DIRECTRY", "x")
+    monkeypatch.setenv("PROVER_KEYS_DIRECTORY", "x")
     _, found = check()
     assert found["variables"]["status"] == "warning"
     assert "PROVER_KEYS__DIRECTORY" in found["variables"]["detail"]
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PROVER_HTTP__API_KEY_FILE", "keys"),
+        ("PROVER_HTTP__API_KEYS_FILE", "/nonexistent/keys"),
+        ("PROVER_HTTP__API_KEYS", "bad"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "start"])
+def test_command__with_api_keys_that_cannot_be_read__refuses_them(
+    monkeypatch: pytest.MonkeyPatch, command: str, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    addresses = ("--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
+    result = CliRunner().invoke(cli, [command, *addresses])
+    assert result.exit_code == 78, result.output
+
+
+def test_check__beside_an_entry_that_is_no_key__warns(tmp_path: Path) -> None:
+    (tmp_path / "v1_inclusion_26_1.key").symlink_to(tmp_path / "nowhere")
+    result = CliRunner().invoke(cli, ["check", "--output", "json", "--keys-dir", str(tmp_path)])
+    entries = [entry for entry in json.loads(result.stdout)["checks"] if entry["name"] == "keys"]
+    assert entries[0]["detail"] == "v1_inclusion_26_1.key is a link to a file that is not there"
+    assert entries[0]["status"] == "warning"
+
+
 def test_check__of_a_worker_without_api__leaves_the_api_address_out() -> None:
-    _, found = check("--queue-only", "--redis-url", "redis://127.0.0.1:1")
+    _, found = check("--queue-only", "--redis-url", "redis://127.0.0.1:1", "--prover-address", "nowhere")
     assert "API address" not in found
     assert found["Redis"]["status"] == "failure"
     _, found = check("--server-only", "--redis-url", "redis://127.0.0.1:1")

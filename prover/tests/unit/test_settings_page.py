@@ -1,8 +1,11 @@
 """The page of all settings: it is generated, and says what the settings are."""
 
+import pytest
 import regenerate_settings
 
 from prover.settings import DeviceSettings, Settings
+
+pytestmark = pytest.mark.usefixtures("no_variables")
 
 
 def test_page__as_committed__is_that_of_the_settings() -> None:

@@ -23,6 +23,8 @@ _LARGEST_U64 = 2**64 - 1
 
 _SHOWN_CHARACTERS = 80
 _TRUNCATED = "Input data was truncated"
+_SOMEWHERE = "$[...]"
+"""What msgspec calls every member of an object whose members it does not know."""
 _MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
 
 
@@ -372,6 +374,8 @@ def _wire_error(error: ValueError | RecursionError, body: bytes = b"") -> WireEr
     elif isinstance(error, UnicodeDecodeError):
         text = "not valid UTF-8"
     place = _MSGSPEC_PLACE.search(text)
+    if place is not None and place["path"] == _SOMEWHERE:
+        text, place = text[: place.start()], None
     if place is None:
         return WireError(f"failed to parse JSON: {text}")
     return WireError(f"failed to parse JSON: {text[: place.start()]}", place["path"])

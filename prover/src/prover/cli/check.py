@@ -16,6 +16,7 @@ from prover.cli.options import output_option
 from prover.cli.queue_checks import check_redis
 from prover.cli.serve import fetch_of, required_circuits, selection_of
 from prover.cli.start_options import start_options, start_settings
+from prover.http.api_keys import ApiKeys
 from prover.http.app import split_address
 from prover.settings import Settings, unknown_variables
 
@@ -39,14 +40,16 @@ def check(output: str, **options: Any) -> None:
     Options and variables are those of `prover start`: give what you will start it with. Nothing is downloaded or
     served; GPUs are opened where --device asks for them.
 
-    What falls short of the specification's host table is a warning; too little for the selected keys is a failure.
+    What falls short of the recommended machine (16 processors, 32 GB, 100 GB of disk) is a warning; too little for the
+    selected keys is a failure.
     Without --run-mode and --circuit these are the keys that are in the folder, and those to be preloaded.
     """
     settings = start_settings(options, os.environ)
     selection = selection_of(settings.keys)
     required = required_circuits(settings.keys, selection)
     fetch_of(settings.keys)  # raises for a server that cannot be one
-    addresses = _address_checks(settings, metrics_chosen=options["metrics_address"] is not None)
+    ApiKeys(settings.http)  # and for keys that cannot be read
+    addresses = _address_checks(settings)
     checks = [
         *machine_checks(settings.keys.directory, devices=settings),
         *key_checks(settings.keys, settings.proving, selection, required),
@@ -60,11 +63,13 @@ def check(output: str, **options: Any) -> None:
         sys.exit(1)
 
 
-def _address_checks(settings: Settings, *, metrics_chosen: bool) -> Iterator[Check]:
+def _address_checks(settings: Settings) -> Iterator[Check]:
     """Say whether the addresses are free; raises SettingsInvalid at once for what is none."""
     http = settings.http
-    split_address(http.address, "--prover-address")
+    if settings.queue.http:
+        split_address(http.address, "--prover-address")
     split_address(http.metrics_address, "--metrics-address")
+    metrics_chosen = "metrics_address" in http.model_fields_set
 
     def found() -> Iterator[Check]:
         if settings.queue.http:

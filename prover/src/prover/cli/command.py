@@ -14,8 +14,8 @@ import click
 
 from prover.errors import DiskFull, ProverError
 
-_OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""A pipe that nobody reads any more (EPIPE) is not among them: click ends the process for it."""
+_OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Those of writing. A pipe that nobody reads any more (EPIPE) is not among them: click ends the process for it."""
 _SPARED = {"SSL_CERT_FILE": os.devnull, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 

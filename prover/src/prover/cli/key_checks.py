@@ -12,7 +12,7 @@ from prover.http.state import working_memory_bytes
 from prover.kernel.engine import Engine
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_estimates import file_bytes, resident_bytes, scratch_bytes
-from prover.keys.key_files import installed_keys
+from prover.keys.key_files import UNREADABLE_REMEDY, keys_of_folder
 from prover.keys.memory import gibibytes, key_budget_bytes
 from prover.keys.prepared import path_of
 from prover.keys.selection import CircuitSelection
@@ -32,7 +32,10 @@ def key_checks(
     Where nothing is excluded, the selected keys are those of the folder and the ``required``, which are preloaded.
     """
     yield check_folder(settings)
-    installed = installed_keys(settings.directory)
+    found = keys_of_folder(settings.directory)
+    for entry in found.unreadable.values():
+        yield Check("keys", Status.WARNING, f"{entry.path.name} is {entry.fault}", UNREADABLE_REMEDY)
+    installed = found.files
     selected = selection.published() if selection.is_restricted else smallest_first({*installed, *required})
     missing = [circuit for circuit in selected if circuit not in installed]
     yield check_presence(settings, selected, missing)

@@ -118,7 +118,7 @@ def prepare(
 
     The bases of the quotient are folded, so that each proof takes less work: about an eighth less for circuits that
     fill their domain in part (non-inclusion, combined, batches), little for inclusion. On two processors that takes 2
-    to 12 seconds for the usual small keys, 2 to 4 minutes for batches of 10, and for those of 500 most of an hour and
+    to 12 seconds for the usual small keys, 2 to 5 minutes for batches of 10, and for those of 500 most of an hour and
     more. So keys that take at most 32 million multiplications of points are folded, batches of 10 among them, and
     larger ones are named and stay plain, as does one for which memory or disk have no room. --fold folds all, and
     --no-fold none, which takes seconds. A key is written plain first: a prover that starts meanwhile has that. A

@@ -28,7 +28,7 @@ from prover.settings import DeviceSettings
 LEAST_MEMORY_BYTES = 32 * 10**9
 LEAST_CORES = 16
 LEAST_DISK_BYTES = 100 * 10**9
-"""Minimums of the specification's host table."""
+"""Minimums of the specification's host table, recommended to users."""
 
 _LEAST_OPEN_FILES = 8192 + 256
 """Connections that the API accepts, and what the process opens besides."""
@@ -80,7 +80,7 @@ def check_cores(root: Path = _ROOT) -> Check:
     quota = cpu_quota(root)
     usable = min(cores, quota) if quota is not None else cores
     limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
-    detail = f"{cores} processors{limited}; the specification asks for {LEAST_CORES}"
+    detail = f"{cores} processors{limited}; {LEAST_CORES} are recommended"
     if limited:
         return Check("processors", Status.WARNING, detail, "raise the processor quota: a throttled prover is slow")
     if usable < LEAST_CORES:
@@ -100,7 +100,7 @@ def check_arithmetic() -> Check:
 
 def check_memory(total_bytes: int) -> Check:
     """Compare memory with the specification's minimum."""
-    detail = f"{gibibytes(total_bytes)}; the specification asks for 32 GB, and for 64 GB in production"
+    detail = f"{gibibytes(total_bytes)}; 32 GB are recommended, and 64 GB in production"
     if total_bytes < LEAST_MEMORY_BYTES:
         return Check(
             "memory", Status.WARNING, detail, "production batches need more: use smaller batches or add memory"
@@ -111,7 +111,7 @@ def check_memory(total_bytes: int) -> Check:
 def check_disk(keys_dir: Path) -> Check:
     """Compare the disk of the keys with the specification's minimum."""
     usage = shutil.disk_usage(existing_parent(keys_dir))
-    detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; the specification asks for 100 GB"
+    detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; 100 GB are recommended"
     if usage.total < LEAST_DISK_BYTES:
         return Check("disk", Status.WARNING, detail, "all production keys need more; choose another --keys-dir")
     return Check("disk", Status.OK, detail)

@@ -63,7 +63,8 @@ def verify(
 ) -> None:
     """Verify a proof.
 
-    Reads the proof (JSON) from standard input. Exits with 0 if it holds, 1 if not, 2 for wrong usage.
+    Reads the proof (JSON) from standard input. Exits with 0 if it holds, 1 if not, 2 for wrong usage,
+    65 for a broken key file.
     """
     values = [value for group in public_inputs for value in group]
     body = sys.stdin.buffer.read()
