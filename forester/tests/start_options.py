@@ -91,8 +91,10 @@ class Network(ScriptedNode):
         match method:
             case "getLatestBlockhash":
                 return {"value": {"blockhash": str(Hash(bytes([3]) * 32)), "lastValidBlockHeight": 100}}
-            case "getBlockHeight" | "getSlot":
+            case "getSlot":
                 return self.height
+            case "getEpochInfo":
+                return {"absoluteSlot": self.height, "blockHeight": self.height}
             case "getBalance":
                 return {"value": 10**9}
             case "sendTransaction":
@@ -101,7 +103,7 @@ class Network(ScriptedNode):
                 return str(VersionedTransaction.from_bytes(data).signatures[0])
             case "getSignatureStatuses":
                 status = {"slot": 7, "err": None, "confirmationStatus": "confirmed"} if self.lands else None
-                return {"value": [status] * len(params[0])}
+                return {"context": {"slot": self.height}, "value": [status] * len(params[0])}
             case "getMultipleAccounts":
                 return {"value": [None] * len(params[0])}
             case "getProgramAccounts":

@@ -41,7 +41,7 @@ async def attempt(net: Localnet, rpc: RpcClient, action: Action, epoch: int) -> 
     except TransactionRefused as error:
         return outcome_of(action, error)
     await asyncio.to_thread(net.call, "localnet_advance", 1)
-    (status,) = await rpc.signature_statuses([signature])
+    (status,) = (await rpc.signature_statuses([signature])).found
     assert status is not None
     assert status.err is None
     return DONE

@@ -57,7 +57,7 @@ async def _send(net: Localnet, instruction: Instruction) -> None:
         )
         signature = await client.send_transaction(bytes(transaction))
         net.call("localnet_advance", 1)
-        (status,) = await client.signature_statuses([signature])
+        (status,) = (await client.signature_statuses([signature])).found
         assert status is not None
         assert status.err is None
 

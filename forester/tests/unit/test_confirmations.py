@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from solders.signature import Signature
 
-from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
 from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, Fate, Pace
@@ -30,6 +30,7 @@ class Chain:
     lands_after: dict[int, int] = field(default_factory=dict)
     fails: dict[int, Any] = field(default_factory=dict)
     height: int = 10
+    behind: int = 0
     sent: Counter[int] = field(default_factory=Counter)
     status_calls: int = 0
     broken_looks: int = 0
@@ -46,21 +47,22 @@ class Chain:
             raise self.refuse
         return transaction(data[0]).signature
 
-    async def block_height(self) -> int:
-        return self.height
+    async def block_height(self) -> BlockHeight:
+        return BlockHeight(self.height, self.height)
 
-    async def signature_statuses(self, signatures: list[Signature]) -> list[SignatureStatus | None]:
+    async def signature_statuses(self, signatures: list[Signature]) -> SignatureStatuses:
         self.status_calls += 1
         if self.broken_looks:
             self.broken_looks -= 1
             raise self.breaks
         numbers = [bytes(signature)[0] for signature in signatures]
-        return [
+        found = [
             SignatureStatus(7, self.fails.get(number), "confirmed")
             if self.sent[number] >= self.lands_after.get(number, 1)
             else None
             for number in numbers
         ]
+        return SignatureStatuses(self.height - self.behind, found)
 
     async def transaction(self, _: Signature) -> dict[str, Any]:
         line = "Program Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX failed: custom program error: 0x1774"
@@ -109,6 +111,16 @@ async def test_send__blockhash_expired__is_lost_and_not_before() -> None:
         await until(lambda: chain.sent[1] >= 3)
         assert not waiting.done()
         chain.height = 101
+        assert (await waiting).fate is Fate.EXPIRED
+
+
+async def test_send__statuses_of_a_node_that_lags__is_lost_once_that_node_is_as_far_as_the_height() -> None:
+    chain = Chain(lands_after={1: 10**9}, height=101, behind=5)
+    async with confirmations(chain) as flight:
+        waiting = asyncio.create_task(flight.send(transaction(1), 100, within_s=60))
+        await until(lambda: chain.status_calls >= 5)
+        assert not waiting.done(), "it may have landed since"
+        chain.height = 106
         assert (await waiting).fate is Fate.EXPIRED
 
 

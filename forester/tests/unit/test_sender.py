@@ -18,7 +18,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from forester.chain.rpc_client import Blockhash, RpcClient, SignatureStatus
+from forester.chain.rpc_client import Blockhash, BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
 from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefused
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
@@ -50,6 +50,7 @@ class Chain:
     last_valid: int = LAST_VALID
     balance_lamports: int = 10**9
     keeps_history: bool = True
+    behind: int = 0
     sent: list[bytes] = field(default_factory=list)
     landed: dict[Signature, Any] = field(default_factory=dict)
     journaled_before: list[bool] = field(default_factory=list)
@@ -69,18 +70,21 @@ class Chain:
             self.landed.setdefault(signature, self.fails)
         return signature
 
-    async def block_height(self) -> int:
-        return self.height
+    async def block_height(self) -> BlockHeight:
+        return BlockHeight(self.height, self.height)
 
     async def signature_statuses(
         self, signatures: list[Signature], *, search_history: bool = False
-    ) -> list[SignatureStatus | None]:
+    ) -> SignatureStatuses:
         if search_history and not self.keeps_history:
             raise RequestRefused("Transaction history is not available from this node", code=-32011)
-        return [
+        if self.behind:
+            return SignatureStatuses(self.height - self.behind, [None] * len(signatures))
+        found = [
             SignatureStatus(7, self.landed[signature], "confirmed") if signature in self.landed else None
             for signature in signatures
         ]
+        return SignatureStatuses(self.height, found)
 
     async def transaction(self, _: Signature) -> None:
         return None
@@ -299,6 +303,15 @@ async def test_settle_pending__after_a_restart__forgets_what_landed_or_expired(
     async with bench.sender() as sender:
         assert await sender.settle_pending() == 1
         assert [item.signature for item in await bench.signatures.pending()] == [str(signatures[2])]
+
+
+async def test_settle_pending__statuses_of_a_node_that_lags__keeps_what_may_have_landed_since(bench: Bench) -> None:
+    await bench.signatures.add(SentTransaction(str(Signature(bytes([1]) * 64)), "test", TREE, 5))
+    bench.chain.behind = 1
+    async with bench.sender() as sender:
+        assert await sender.settle_pending() == 1
+        bench.chain.behind = 0
+        assert await sender.settle_pending() == 0
 
 
 async def test_send__earlier_process_sent_for_the_same_tree__is_waited_for(bench: Bench) -> None:

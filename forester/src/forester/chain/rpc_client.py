@@ -41,12 +41,28 @@ class Blockhash:
     last_valid_block_height: int
 
 
+@dataclass(frozen=True)
+class BlockHeight:
+    """How many blocks there are, by which blockhashes expire, and the slot of the last one."""
+
+    block: int
+    slot: int
+
+
 class SignatureStatus(msgspec.Struct, rename="camel"):
     """What became of a transaction; ``err`` is None if it succeeded."""
 
     slot: int
     err: Any = None
     confirmation_status: str | None = None
+
+
+@dataclass(frozen=True)
+class SignatureStatuses:
+    """Statuses of transactions, None where the node knows nothing of one at ``slot``."""
+
+    slot: int
+    found: list[SignatureStatus | None]
 
 
 @dataclass(frozen=True)
@@ -67,6 +83,20 @@ class WireAccount(msgspec.Struct, rename="camel"):
 
 class _Value(msgspec.Struct, Generic[T]):
     value: T
+
+
+class _Context(msgspec.Struct):
+    slot: int
+
+
+class _ValueAt(msgspec.Struct, Generic[T]):
+    context: _Context
+    value: T
+
+
+class _EpochInfo(msgspec.Struct, rename="camel"):
+    absolute_slot: int
+    block_height: int
 
 
 class _Keyed(msgspec.Struct):
@@ -112,9 +142,10 @@ class RpcClient:
         """Return the current slot."""
         return await self._pool.call("getSlot", [{"commitment": commitment or self._commitment}], int)
 
-    async def block_height(self) -> int:
-        """Return the current block height, which blockhashes expire by."""
-        return await self._pool.call("getBlockHeight", [{"commitment": self._commitment}], int)
+    async def block_height(self) -> BlockHeight:
+        """Return the current block height with its slot."""
+        answer = await self._pool.call("getEpochInfo", [{"commitment": self._commitment}], _EpochInfo)
+        return BlockHeight(answer.block_height, answer.absolute_slot)
 
     async def genesis_hash(self) -> str:
         """Return what tells one cluster from another."""
@@ -207,20 +238,22 @@ class RpcClient:
 
     async def signature_statuses(
         self, signatures: Sequence[Signature], *, search_history: bool = False
-    ) -> list[SignatureStatus | None]:
-        """Return the status of transactions, None where the node knows nothing of one."""
+    ) -> SignatureStatuses:
+        """Return the status of transactions, and the slot at which the node that is farthest behind told them."""
         found: list[SignatureStatus | None] = []
+        slots: list[int] = []
         for place in range(0, len(signatures), STATUSES_PER_CALL):
             part = [str(signature) for signature in signatures[place : place + STATUSES_PER_CALL]]
             answer = await self._pool.call(
                 "getSignatureStatuses",
                 [part, {"searchTransactionHistory": search_history}],
-                _Value[list[SignatureStatus | None]],
+                _ValueAt[list[SignatureStatus | None]],
             )
             if len(answer.value) != len(part):
                 raise MalformedAnswer(f"{len(answer.value)} statuses instead of {len(part)}")
             found.extend(answer.value)
-        return found
+            slots.append(answer.context.slot)
+        return SignatureStatuses(min(slots, default=0), found)
 
     async def transaction(self, signature: Signature) -> dict[str, Any] | None:
         """Return a transaction with its meta data, None if it is not known."""

@@ -19,6 +19,7 @@ from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_client import RpcClient, SignatureStatus
 from forester.errors import AlreadyProcessed, EndpointError, ForesterError, TransactionRefused
 from forester.transactions.builder import Built
+from forester.transactions.heights import Heights
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -86,6 +87,7 @@ class Confirmations:
         self._pace = pace or Pace()
         self._clock = clock
         self._pending: dict[Signature, _Pending] = {}
+        self._heights = Heights()
         self._work = asyncio.Event()
         self._poller: asyncio.Task[None] | None = None
 
@@ -170,13 +172,13 @@ class Confirmations:
         try:
             async with asyncio.timeout(self._pace.call_s):
                 # The height first: without a status after that, an expired transaction has not landed before it.
-                height = await self._rpc.block_height()
+                self._heights.add(await self._rpc.block_height())
                 statuses = await self._rpc.signature_statuses([item.built.signature for item in waiting])
                 unseen = []
-                for item, status in zip(waiting, statuses, strict=True):
+                for item, status in zip(waiting, statuses.found, strict=True):
                     if status is not None and status.confirmation_status in LANDED:
                         await self._landed(item, status)
-                    elif status is None and height > item.last_valid_block_height:
+                    elif status is None and self._heights.expired(item.last_valid_block_height, statuses.slot):
                         _settle(item, Outcome(Fate.EXPIRED))
                     elif status is None:
                         unseen.append(item)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from solders.signature import Signature
 
-from forester.chain.rpc_client import RpcClient, SignatureStatus
+from forester.chain.rpc_client import RpcClient, SignatureStatuses
 from forester.errors import EndpointError, RequestRefused, TransactionRefused
 from forester.journal.database import JournalError
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.transactions.builder import Built
 from forester.transactions.confirm import LANDED
+from forester.transactions.heights import Heights
 from forester.transactions.own import OwnSignatures
 from shared.logs import get_logger
 
@@ -63,6 +64,7 @@ class Unsettled:
         self._began = clock()
         self._signed: dict[bytes, Signed] = {}
         self._inherited: list[SentTransaction] | None = None
+        self._heights = Heights()
         self._expired_at = 0
 
     async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
@@ -127,7 +129,7 @@ class Unsettled:
         await self.inherited()
         return await self._ask(await self._store.pending())
 
-    async def _statuses(self, signatures: list[Signature]) -> list[SignatureStatus | None]:
+    async def _statuses(self, signatures: list[Signature]) -> SignatureStatuses:
         """Statuses from the node's whole history, from what it has in memory if it keeps none."""
         try:
             return await self._rpc.signature_statuses(signatures, search_history=True)
@@ -138,13 +140,13 @@ class Unsettled:
         if not sent:
             return 0
         # The height first: without a status after that, an expired transaction has not landed before it.
-        height = await self._rpc.block_height()
+        self._heights.add(await self._rpc.block_height())
         signatures = [Signature.from_string(item.signature) for item in sent]
         statuses = await self._statuses(signatures)
         known: set[str] = set()
         mine = {str(signed.built.signature) for signed in self._signed.values()}
-        for item, status in zip(sent, statuses, strict=True):
-            expired = status is None and height > item.last_valid_block_height
+        for item, status in zip(sent, statuses.found, strict=True):
+            expired = status is None and self._heights.expired(item.last_valid_block_height, statuses.slot)
             if expired or (status is not None and status.confirmation_status in LANDED):
                 await self._store.settle(item.signature)
                 known.add(item.signature)
