@@ -139,3 +139,16 @@ class ProofTimedOut(ForesterError):
 
     exit_code = 75
     retryable = True
+
+
+class ChainWentBack(ForesterError):
+    """The chain is far behind the slots that were told before."""
+
+    exit_code = 75
+    retryable = True
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(
+            f"the chain is {slots} slots behind what the node told before: its first answer was wrong, or the network "
+            "began anew; start the forester again, which reads everything anew"
+        )

@@ -132,32 +132,43 @@ async def test_read__slot_far_ahead__is_believed_when_said_twice(second: int, to
 
 
 @pytest.fixture
-def warnings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, int]]]:
+def errors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, int]]]:
     told: list[tuple[str, dict[str, int]]] = []
-    monkeypatch.setattr(clock_module._log, "warning", lambda event, **facts: told.append((event, facts)))
+    monkeypatch.setattr(clock_module._log, "error", lambda event, **facts: told.append((event, facts)))
     return told
 
 
 @pytest.mark.parametrize(("interval_s", "readings"), [(10.0, RETREAT_READINGS), (1.0, 21), (0.4, 51)])
-async def test_read__first_answer_was_wrong__goes_back_when_several_agree_and_nobody_objects(
-    interval_s: float, readings: int, warnings: list[tuple[str, dict[str, int]]]
+async def test_read__first_answer_was_wrong__is_told_when_several_agree_and_nobody_objects(
+    interval_s: float, readings: int, errors: list[tuple[str, dict[str, int]]]
 ) -> None:
     time = Time()
     clock = clock_at(time, 10_000_500)
     slot = 500
     for reading in range(1, readings + 1):
+        assert not clock.went_back.is_set()
         time.now += interval_s
         slot += int(interval_s / 0.4)
-        assert clock.slot() > 10_000_000
-        assert clock.behind == (10_000_500 - slot + int(interval_s / 0.4) if reading > 1 else 0)
         assert clock.read(slot) is (reading >= RETREAT_READINGS)
-    assert (clock.slot(), clock.behind, clock.reading_age_s, clock.standing_s) == (slot, 0, 0.0, 0.0)
-    assert warnings == [("slot_went_back", {"slot": slot, "behind": 10_000_500 - slot, "readings": readings})]
-    time.now += 10.001
-    assert clock.slot() == slot + 25, "at the pace of the design, as nothing is measured"
-    clock.read(slot + 20)
-    assert clock.slot() == slot + 25
-    assert len(warnings) == 1
+        assert clock.behind == 10_000_500 - slot
+    assert clock.went_back.is_set()
+    time.now += interval_s
+    clock.read(slot + 1)
+    assert errors == [("slot_went_back", {"slot": slot, "behind": 10_000_500 - slot, "readings": readings})]
+    assert clock.slot() >= 10_000_500, "it never runs backwards"
+
+
+@pytest.mark.parametrize("per_second", [4, 10, 50])
+async def test_read__node_catches_up__is_waited_for(per_second: int) -> None:
+    time = Time()
+    clock = clock_at(time, 10**6)
+    slot = 10**6 - 5000
+    while slot < 10**6 + 25 * (time.now - 1000) / 10:
+        time.now += 10
+        slot += 10 * per_second
+        clock.read(slot)
+    assert not clock.went_back.is_set()
+    assert clock.slot() == pytest.approx(slot, abs=50)
 
 
 def one_in_five(other: int) -> list[int]:
@@ -182,11 +193,12 @@ async def test_read__far_behind_without_agreement__changes_nothing(seconds: floa
         time.now += seconds
         clock.read(slot)
     assert clock.slot() == pytest.approx(10**7 + 50, abs=1), "at most what a silence adds"
+    assert not clock.went_back.is_set()
 
 
 @pytest.mark.parametrize("behind", [1, 60, IMPLAUSIBLE_SLOTS])
-async def test_read__node_of_the_fallback_lags__is_waited_for_and_never_gone_back_to(
-    behind: int, warnings: list[tuple[str, dict[str, int]]]
+async def test_read__node_of_the_fallback_lags__is_waited_for(
+    behind: int, errors: list[tuple[str, dict[str, int]]]
 ) -> None:
     time = Time()
     clock = clock_at(time, 10**6)
@@ -199,7 +211,7 @@ async def test_read__node_of_the_fallback_lags__is_waited_for_and_never_gone_bac
     assert told == sorted(told)
     assert told[0] == 10**6
     assert clock.slot() == slot
-    assert warnings == []
+    assert errors == []
 
 
 async def test_read__single_ones_far_behind_among_others__change_nothing() -> None:
@@ -210,6 +222,7 @@ async def test_read__single_ones_far_behind_among_others__change_nothing() -> No
         slot = 10**6 + 25 * reading
         clock.read(slot if reading % RETREAT_READINGS == 0 else slot - 5000)
         assert clock.slot() == slot or clock.slot() >= 10**6 + 25 * (reading - reading % RETREAT_READINGS)
+    assert not clock.went_back.is_set()
 
 
 async def test_read__nodes_that_take_turns__are_one_chain() -> None:
@@ -217,8 +230,9 @@ async def test_read__nodes_that_take_turns__are_one_chain() -> None:
     clock = clock_at(time, 10**7)
     for slot in (500, 490, 550, 540, 600):
         time.now += 10
+        assert not clock.went_back.is_set()
         clock.read(slot)
-    assert clock.slot() == 600
+    assert clock.went_back.is_set()
 
 
 async def test_behind__node_falls_silent_or_goes_on__is_over() -> None:
@@ -232,23 +246,6 @@ async def test_behind__node_falls_silent_or_goes_on__is_over() -> None:
     assert clock.behind == 10
     clock.read(501)
     assert clock.behind == 0
-
-
-async def test_reach__slot_goes_back__wakes_everybody_to_look_again() -> None:
-    time = Time()
-    clock = clock_at(time, 10**7, silence_s=1)
-    waits = [asyncio.create_task(clock.reach(10**7 + ahead)) for ahead in (500, 10**6)]
-    await asyncio.sleep(0)
-    for slot in range(0, 50, 10):
-        time.now += 4
-        clock.read(slot)
-    await asyncio.wait_for(asyncio.gather(*waits), 60)
-    assert clock.slot() == 40
-    later = asyncio.create_task(clock.reach(60))
-    await asyncio.sleep(0)
-    assert not later.done()
-    clock.read(60)
-    await asyncio.wait_for(later, 60)
 
 
 async def test_reach__slots_pass_or_are_read__wakes_exactly_who_waited_for_them() -> None:
@@ -286,16 +283,13 @@ async def test_poll_slots__node_stands__is_left_for_the_second_one() -> None:
     assert clock.standing_s == 0.0
 
 
-async def test_poll_slots__first_answer_was_wrong__is_soon_forgotten() -> None:
-    node = ScriptedNode(script=[result(10_000_000), *(result(slot) for slot in range(500, 600))], usual=result(600))
+async def test_poll_slots__first_answer_was_wrong__is_soon_told() -> None:
+    later = (result(500 + reading // 10) for reading in range(1000))
+    node = ScriptedNode(script=[result(10_000_000), *later], usual=result(600))
     clock = SlotClock(silence_s=0.02)
     async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
         task = asyncio.create_task(poll_slots(clock, RpcClient(pool), 0.01))
-        async with asyncio.timeout(60):
-            await clock.reach(10_000_000)
-            await clock.reach(20_000_000)
-            assert 500 < clock.slot() < 600
-            await clock.reach(600)
+        await asyncio.wait_for(clock.went_back.wait(), 60)
         task.cancel()
         await asyncio.wait([task])
 

@@ -27,7 +27,7 @@ from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
 from forester.epoch.phases import SlotRange
 from forester.epoch.turn import Round, Turn
-from forester.errors import EndpointUnreachable
+from forester.errors import ChainWentBack, EndpointUnreachable
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
@@ -74,6 +74,21 @@ async def test_daemon__at_work__watches_who_else_signs_with_its_key(
             await until(lambda: node.counted["getSignaturesForAddress"] >= 2)
             shutdown.request(StopReason.SIGNAL)
             await running
+
+
+async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_says_so(tmp_path: Path) -> None:
+    node = Network(answers={"getSlot": 10**7})
+    async with asyncio.timeout(60), serving(node):
+        chosen = settings(tmp_path).model_copy(update={"rpc_url": SecretStr(node.url)})
+        async with open_services(chosen, Metrics()) as services:
+            daemon = Daemon(services, HealthBoard())
+            running = asyncio.create_task(daemon.run(Shutdown()))
+            await until(lambda: node.counted["getBalance"] >= 1)
+            daemon._clock.read(500)
+            daemon._clock.went_back.set()
+            with pytest.raises(ChainWentBack, match="the chain is 9999500 slots behind what the node told before"):
+                await running
+            assert not daemon._supervisor._tasks
 
 
 async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_they_are_well(tmp_path: Path) -> None:

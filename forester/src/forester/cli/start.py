@@ -43,8 +43,8 @@ _PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url
     ),
     epilog="SIGTERM and SIGINT drain: transactions in flight end, proofs under way are kept in the journal for the "
     "next start; a second signal ends the process at once. Exit codes: 0 stopped by a signal, 1 a check failed (dry "
-    "run), 2 usage, 65 the journal is of a newer release, 69 a service is unreachable (dry run), 78 configuration or "
-    "journal in use, 130 and 143 by a second signal.",
+    "run), 2 usage, 65 the journal is of a newer release, 69 a service is unreachable (dry run), 75 the chain is far "
+    "behind the slots told before (start again), 78 configuration or journal in use, 130 and 143 by a second signal.",
 )
 @setting_options(*Settings.model_fields)
 @refused_options(REFERENCE_ONLY)

@@ -1,8 +1,9 @@
 """The current slot, known without asking: readings of the node, extrapolated between them (forester.md 2.5).
 
-The estimate never runs backwards, except to where several readings agree that the chain is: a first reading may have
-been wrong, and a development cluster may have begun anew. It runs ahead of the last reading only as far as readings may
-be apart, so it is off by a bounded number of slots while the node is silent, and right again with its next word.
+The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so it is off
+by a bounded number of slots while the node is silent, and right again with its next word. Where several readings agree
+that the chain is far behind it (a first reading was wrong, a development cluster began anew) it is of no use any more,
+nor is what was made of it: that is told, and everything has to begin anew.
 """
 
 import asyncio
@@ -26,7 +27,8 @@ _log = get_logger(__name__)
 IMPLAUSIBLE_SLOTS = 1000
 """A reading so far ahead of what the time since the last one explains is believed when the next one says the same.
 
-A node that is less behind lags: the estimate waits for it. One that is farther behind is believed after a while.
+A node that is less behind lags: the estimate waits for it. One that is farther behind, and does not catch up, is
+believed after a while.
 """
 
 RETREAT_READINGS = 5
@@ -34,6 +36,9 @@ RETREAT_READINGS = 5
 
 FASTEST_SLOT_S = 0.2
 """Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
+
+_CATCHING_UP = 1.2
+"""A node that goes on so many times as fast as the chain did, or faster, is on its way to where the chain is."""
 
 _NODES_APART = 50
 """Nodes behind one address take turns in answering: their slots go on from each other within this."""
@@ -54,8 +59,9 @@ _UNCONFIRMED_AGAIN_S = 0.5
 
 @dataclass(frozen=True)
 class _Retreat:
-    """Readings in a row that are far behind; ``at`` and ``slot`` are of the highest one."""
+    """Readings in a row that are far behind: ``since``, ``began`` of the first, ``at``, ``slot`` of the highest."""
 
+    since: float
     began: int
     at: float
     slot: int
@@ -69,13 +75,20 @@ class _Retreat:
     def after(self, now: float, slot: int) -> "_Retreat":
         """Return the readings with one more, which goes on from them."""
         at, highest = (now, slot) if slot > self.slot else (self.at, self.slot)
-        return _Retreat(self.began, at, highest, self.readings + 1)
+        return _Retreat(self.since, self.began, at, highest, self.readings + 1)
+
+    def is_chain(self, per_second: float) -> bool:
+        """Whether they are of a chain that moves on, rather than of a node that stands or catches up."""
+        most = _BURST_SLOTS + _CATCHING_UP * per_second * (self.at - self.since)
+        return 0 < self.slot - self.began <= most
 
 
 class SlotClock:
     """The estimate. ``silence_s`` is the longest time that usually passes between two readings."""
 
     def __init__(self, *, silence_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self.went_back = asyncio.Event()
+        """Set once several readings agree that the chain is far behind the estimate, for good."""
         self._silence_s = silence_s
         self._now = now
         self._reading: tuple[float, int] | None = None
@@ -132,20 +145,21 @@ class SlotClock:
         now = self._now()
         if self._reading is not None and slot < self._reading[1]:
             self._unconfirmed = None
-            believed = self._drop(now, slot, *self._reading)
-            self._release()
-            return believed
+            return self._drop(now, slot, *self._reading)
         self._dropped = self._retreat = None
         if self._reading is not None and not self._plausible(now, slot):
             self._unconfirmed = slot
             return False
         self._unconfirmed = None
-        self._take(now, slot)
+        self._measure(now, slot)
+        if self._reading is None or slot > self._reading[1]:
+            self._advanced_at = now
+        self._reading = (now, slot)
         self._release()
         return True
 
     async def reach(self, slot: int) -> None:
-        """Wait until the estimate is ``slot`` or more, or went back: whoever waits then looks again at what for."""
+        """Wait until the estimate is ``slot`` or more."""
         if self.is_set and self.slot() >= slot:
             return
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -165,14 +179,8 @@ class SlotClock:
             return True
         return self._unconfirmed is not None and slot >= self._unconfirmed
 
-    def _take(self, now: float, slot: int) -> None:
-        self._measure(now, slot)
-        if self._reading is None or slot > self._reading[1]:
-            self._advanced_at = now
-        self._reading = (now, slot)
-
     def _drop(self, now: float, slot: int, at: float, before: int) -> bool:
-        """Leave a reading out, or go back to it; False for one that needs others to be believed."""
+        """Leave a reading out; False for one that needs others to be believed."""
         behind = before - slot
         self._dropped = (now, behind)
         if behind <= IMPLAUSIBLE_SLOTS:
@@ -180,27 +188,18 @@ class SlotClock:
             return True
         known = self._retreat
         fits = known is not None and known.goes_on(now, slot)
-        self._retreat = retreat = known.after(now, slot) if known is not None and fits else _Retreat(slot, now, slot)
+        self._retreat = retreat = (
+            known.after(now, slot) if known is not None and fits else _Retreat(now, slot, now, slot)
+        )
         if retreat.readings < RETREAT_READINGS:
             return False
-        # A subscription brings so many within seconds: whoever else tells the slot must have had a turn to object. And
-        # a chain moves; a node that stands far behind is left for the second one.
-        if retreat.slot > retreat.began and now - at > 2 * self._silence_s:
-            _log.warning("slot_went_back", slot=slot, behind=behind, readings=retreat.readings)
-            self._go_back(now, slot)
+        # A subscription brings so many within seconds: whoever else tells the slot must have had a turn to object. A
+        # node that stands far behind is left for the second one.
+        moves = retreat.is_chain(self._per_second or 1 / SLOT_SECONDS)
+        if moves and now - at > 2 * self._silence_s and not self.went_back.is_set():
+            _log.error("slot_went_back", slot=slot, behind=behind, readings=retreat.readings)
+            self.went_back.set()
         return True
-
-    def _go_back(self, now: float, slot: int) -> None:
-        self._reading = self._dropped = self._retreat = None
-        self._measured.clear()
-        self._jumps = 0
-        self._per_second = 1 / SLOT_SECONDS
-        self._told = slot
-        self._take(now, slot)
-        for _, reached in self._waiting.values():
-            # Slots of a time that is not to come soon, or comes again.
-            if not reached.done():
-                reached.set_result(None)
 
     def _measure(self, now: float, slot: int) -> None:
         self._jumps = self._jumps + 1 if self._is_jump(now, slot) else 0

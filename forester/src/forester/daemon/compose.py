@@ -21,6 +21,7 @@ from forester.daemon.trees import TreeTasks
 from forester.daemon.waiting import first_of
 from forester.daemon.watch import Listeners, watch, while_offered
 from forester.epoch.turn import Round, Turn
+from forester.errors import ChainWentBack
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard
 from forester.rollover.rollovers import Rollovers
@@ -74,14 +75,21 @@ class Daemon:
         return self._discovery.trees
 
     async def run(self, shutdown: Shutdown) -> None:
-        """Forest until ``shutdown`` is requested, then drain: what is in flight ends, what was paid for is kept."""
+        """Forest until ``shutdown`` is requested, then drain: what is in flight ends, what was paid for is kept.
+
+        Raises ChainWentBack after that if the chain turns out to be elsewhere: epochs and schedules were made of slots
+        that are wrong, and a new process reads them anew.
+        """
         self._start_clock()
         await first_of(self._clock.reach(0), shutdown.wait())
         if not shutdown.requested:
             self._start_work()
-            await shutdown.wait()
+            await first_of(shutdown.wait(), self._clock.went_back.wait())
+        went_back = self._clock.behind if self._clock.went_back.is_set() else 0
         drained = await self._supervisor.stop(STOP_S)
         _log.info("drained", complete=drained)
+        if went_back and not shutdown.requested:
+            raise ChainWentBack(went_back)
 
     def _start_clock(self) -> None:
         services, clock = self._services, self._clock
