@@ -60,3 +60,13 @@ async def test_run_check__is_told_to_stop__stops(stop: type[BaseException]) -> N
 
     with pytest.raises(stop):
         await run_check("name", check)
+
+
+def test_settings__working_directory_is_gone__are_loaded_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert run("config", "show", RPC_URL="http://127.0.0.1:1")[0] == 0

@@ -16,6 +16,7 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from forester import redaction
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
 from forester.indexer.client import IndexerClient, IndexerTimes, QueueQuery
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
@@ -173,6 +174,14 @@ def test_failures__long_texts_of_an_indexer__are_cut() -> None:
     assert len(refused.detail) < 1100
     assert IndexerRefused("getIndexerSlot", 404, "r" * 500).message == "r" * 500
     assert len(AnswerWrong("getIndexerSlot", "$.result", "r" * 100_000).detail) < 600
+
+
+def test_failures__secret_across_the_cut__is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_remembered", {"SECRETKEY0123456789": None})
+    text = "m" * 490 + "SECRETKEY0123456789 is not known"
+    for failure in (IndexerRefused("x", -32603, text, text), AnswerWrong("x", "$", text)):
+        assert "SECRET" not in failure.detail
+        assert "***" in failure.detail
 
 
 def changed(name: str, change: Callable[[Any], object]) -> tuple[dict[str, Any], dict[str, Any]]:

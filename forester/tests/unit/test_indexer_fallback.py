@@ -14,12 +14,12 @@ from aiohttp.test_utils import TestServer
 
 from forester.errors import EndpointError
 from forester.indexer.client import IndexerClient, IndexerTimes
-from forester.indexer.endpoints import FAILURES_BEFORE_FALLBACK, PROBE_S, SLOTS_APART
+from forester.indexer.endpoints import FAILURES_BEFORE_FALLBACK, PROBE_S, SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.limits.backoff import Backoff
 
 ONCE = IndexerTimes(attempts=1, lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))
-WAIT_S = 0.1
+WAIT_S = 1.0
 Answer = tuple[int, str]
 
 
@@ -201,3 +201,27 @@ async def test_wait_for_slot__second_indexer_fails_after_the_first_was_left__fir
         assert await client.slot() == 100
         with pytest.raises(IndexerBehind):
             await client.wait_for_slot(4990, WAIT_S)
+
+
+async def test_calls__indexer_refuses_for_good_and_the_other_is_away__are_told_the_refusal() -> None:
+    first, second = Indexer(1, (401, "")), Indexer(2)
+    second.broken = True
+    async with serving(first, second) as client:
+        with pytest.raises(IndexerRefused, match="401"):
+            await client.slot()
+
+
+def test_look__asked_for_by_several__is_that_of_one_and_late_answers_change_nothing() -> None:
+    now = 0.0
+    endpoints = Endpoints("http://first", "http://second", lambda: now)
+    assert not endpoints.begin_look()
+    endpoints.leave(endpoints.first)
+    assert (endpoints.current, endpoints.begin_look()) == (endpoints.second, False)
+    now += PROBE_S
+    assert [endpoints.begin_look(), endpoints.begin_look()] == [True, False]
+    for _ in range(FAILURES_BEFORE_FALLBACK):
+        assert endpoints.second is not None
+        endpoints.note(endpoints.second, failed=True)
+    assert endpoints.current is endpoints.first
+    endpoints.looked(late=True)
+    assert endpoints.current is endpoints.first, "the second one was left meanwhile"

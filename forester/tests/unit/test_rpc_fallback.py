@@ -112,6 +112,18 @@ async def test_pool__second_node_refuses_while_used__first_is_asked_again() -> N
         assert second.asked == ["getSlot"]
 
 
+async def test_pool__node_refuses_and_the_other_is_away__tells_the_refusal_at_once() -> None:
+    first, second = ScriptedNode(usual=status(502)), ScriptedNode(usual=failure(-32603, "Internal error"))
+    async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
+        with pytest.raises(NodeRefused, match="Internal error"):
+            await pool.call("getSlot", [], int)
+        assert pool.on_fallback
+        asked = len(first.asked) + len(second.asked)
+        with pytest.raises(NodeRefused, match="Internal error"):
+            await pool.call("getSlot", [], int)
+        assert len(first.asked) + len(second.asked) == asked + 2
+
+
 class Receiver(ScriptedNode):
     """Keeps the transactions that it was sent."""
 

@@ -208,7 +208,10 @@ class RpcPool:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
-        """Ask a node, and the other one at once if that one refuses for reasons of its own."""
+        """Ask a node, and the other one at once if that one refuses for reasons of its own.
+
+        Raises that refusal if the other one does not answer: the call is not tried again for a node that is away.
+        """
         try:
             return await ask(endpoint)
         except NodeRefused as error:
@@ -216,7 +219,10 @@ class RpcPool:
             if not others:
                 raise
             _log.debug("rpc_other_node_asked", node=others[0].name, error=error.detail)
-            return await ask(others[0])
+            try:
+                return await ask(others[0])
+            except EndpointError as another:
+                raise (error if another.retryable else another) from None
 
     async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Keep the rest that a node has asked for; with a second node, failures soon lead to that one instead."""

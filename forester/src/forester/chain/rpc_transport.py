@@ -10,6 +10,7 @@ import msgspec
 
 from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
 from forester.limits.backoff import read_retry_after
+from forester.redaction import mask
 
 ANSWER_LIMIT_BYTES = 512 * 2**20
 """Longest answer that is read: all trees of a cluster are some 230 MB."""
@@ -109,7 +110,7 @@ class RpcEndpoint:
         return envelope.result
 
     def _refusal(self, method: str, error: _Error, status: int) -> Exception:
-        text = f"{self.name} refused {method}: {error.message[:500]} ({error.code})"
+        text = f"{self.name} refused {method}: {mask(error.message)[:500]} ({error.code})"
         if error.code in _TOO_MANY_REQUESTS:
             return RateLimited(f"{self.name}: 429 Too Many Requests for {method}")
         if error.code in _NODE_BEHIND:

@@ -71,7 +71,7 @@ _KINDS = {
 )
 @output_option
 def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:
-    """Print epochs, foresters, queues and trees; with no selector all queues."""
+    """Print epochs, foresters, queues and trees; without a selector all of these."""
     more = ("indexer_url", "payer", "derivation") if full else ()
     settings = load_settings(flags, only=(*_SETTINGS, *more)).settings
     require(settings, "rpc_url")

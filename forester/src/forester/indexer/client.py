@@ -141,7 +141,7 @@ class IndexerClient:
         EndpointTimedOut if the indexer did not tell any slot in that time. An indexer that stands is left if the other
         one is ahead.
         """
-        if self._endpoints.look_due:
+        if self._endpoints.begin_look():
             first = await self._slot_at(self._endpoints.first)
             self._endpoints.looked(late=first is None or first + SLOTS_APART < slot)
         reached, asked = -1, self._endpoints.current
@@ -279,9 +279,10 @@ class IndexerClient:
             _log.debug("indexer_other_asked", indexer=shown(other), method=call.method, error=error.detail)
             try:
                 answer = await self._asked(other, call)
-            except EndpointError:
-                if isinstance(error, AnswerWrong):
-                    raise error from None  # what was asked may be at fault, which callers deal with
+            except EndpointError as another:
+                if isinstance(error, AnswerWrong) or (another.retryable and not error.retryable):
+                    # What was asked may be at fault, which callers deal with; and nobody waits for one that is away.
+                    raise error from None
                 raise
             if isinstance(error, AnswerWrong):
                 self._endpoints.note(used, failed=True)

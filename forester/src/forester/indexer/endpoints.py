@@ -35,10 +35,12 @@ class Endpoints:
             return self.second
         return self.first
 
-    @property
-    def look_due(self) -> bool:
-        """Whether the first indexer was left because it stood, and may be as far as the second by now."""
-        return self._standing and self._clock() >= self._second_until
+    def begin_look(self) -> bool:
+        """Whether to look at the first indexer, which was left because it stood; of several askers one is told so."""
+        if not self._standing or self._clock() < self._second_until:
+            return False
+        self._second_until = self._clock() + PROBE_S
+        return True
 
     def other(self, url: URL) -> URL | None:
         """The indexer that is not ``url``, None if there is one only."""
@@ -68,7 +70,9 @@ class Endpoints:
         _log.warning("indexer_left", indexer=shown(url))
 
     def looked(self, *, late: bool) -> None:
-        """Take in whether the first indexer, which was left because it stood, is late still."""
+        """Take in whether the first indexer is late still, unless the second one was left meanwhile."""
+        if not self._standing:
+            return
         self._standing = late
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if late else 0.0

@@ -11,6 +11,7 @@ EndpointError
 from typing import Any
 
 from forester.errors import EndpointError, MalformedAnswer, RequestRefused
+from forester.redaction import mask
 
 _SHOWN_CHARACTERS = 500
 """So much of what an indexer says is told: logs and alerts are no place for a page."""
@@ -81,5 +82,6 @@ class AnswerWrong(MalformedAnswer):
 
 
 def shortened(text: str) -> str:
-    """What is told of a text of the indexer."""
+    """What is told of a text of the indexer, masked before it is cut: of half a secret nobody knows that it is one."""
+    text = mask(text)
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

@@ -6,6 +6,7 @@ it, which comes first. A setting that may grant access, and the derivation key, 
 ``.env`` may name these, too.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -93,13 +94,18 @@ def load_settings(
 
 
 def _from_dotenv(path: Path) -> list[tuple[str, str]]:
-    remedy = f"; correct {path.absolute()}, or move it away"
     try:
         return [(name, value) for name, value in dotenv_values(path).items() if value]
     except OSError as error:
-        raise SettingsInvalid(f".env: cannot be read: {error.strerror}{remedy}") from None
+        raise _dotenv_invalid(path, f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingsInvalid(f".env: is not UTF-8 text{remedy}") from None
+        raise _dotenv_invalid(path, "is not UTF-8 text") from None
+
+
+def _dotenv_invalid(path: Path, fault: str) -> SettingsInvalid:
+    with contextlib.suppress(OSError):  # the working directory may be gone
+        path = path.absolute()
+    return SettingsInvalid(f".env: {fault}; correct {path}, or move it away")
 
 
 def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[tuple[str, str]]:
