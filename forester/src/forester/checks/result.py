@@ -46,7 +46,12 @@ async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResu
     except ForesterError as error:
         message, success = error.detail, False
     except Exception as error:  # noqa: BLE001 - a bug, or a library's own kind of error
-        _log.debug("check_crashed", check=name, exc_info=True)
-        said = f": {error}" if str(error) else ""
-        message, success = mask(f"unexpected {type(error).__name__}{said}; forester -v tells its trace"), False
+        message, success = crash_of(name, error), False
     return CheckResult(name, success, message, round((time.monotonic() - started) * 1000))
+
+
+def crash_of(name: str, error: Exception) -> str:
+    """What is told of a check that crashed, whose trace is logged for those who look for it."""
+    _log.debug("check_crashed", check=name, exc_info=error)
+    said = f": {error}" if str(error) else ""
+    return mask(f"unexpected {type(error).__name__}{said}; forester -v tells its trace")

@@ -5,16 +5,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from forester.chain.rpc_client import RpcClient
-from forester.chain.rpc_pool import RpcPool
+from forester.chain.rpc_pool import RpcPool, read_limit
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
 from forester.checks.node import check_node, check_protocol, check_same_cluster
-from forester.checks.result import CheckFailed
+from forester.checks.result import CheckFailed, crash_of
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees
 from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.errors import AccountMissing, ForesterError
+from forester.limits.token_bucket import TokenBucket
 from forester.network_status.fitness import LEAST_BALANCE_SOL
 from forester.settings import Settings, given
 
@@ -37,12 +38,15 @@ class StartCheck:
 
 async def run_start_checks(settings: Settings) -> list[StartCheck]:
     """Run all checks that the settings give cause for; nothing is sent, and no failure is raised."""
-    async with RpcPool.from_settings(settings, retry=RETRY) as pool:
-        checks = _checks(settings, RpcClient(pool))
+    reads = read_limit(settings)
+    async with RpcPool.from_settings(settings, retry=RETRY, reads=reads) as pool:
+        checks = _checks(settings, RpcClient(pool), reads)
         return list(await asyncio.gather(*(_run(name, check) for name, check in checks.items())))
 
 
-def _checks(settings: Settings, client: RpcClient) -> dict[str, Callable[[], Awaitable[str]]]:
+def _checks(
+    settings: Settings, client: RpcClient, reads: TokenBucket | None
+) -> dict[str, Callable[[], Awaitable[str]]]:
     payer, derivation = given(settings.payer).pubkey, given(settings.derivation)
     checks: dict[str, Callable[[], Awaitable[str]]] = {
         "rpc": lambda: check_node(client),
@@ -53,7 +57,8 @@ def _checks(settings: Settings, client: RpcClient) -> dict[str, Callable[[], Awa
         "indexer": lambda: check_indexer(client, given(settings.indexer_url).get_secret_value()),
     }
     if settings.fallback_rpc_url is not None:
-        checks["fallback_rpc"] = lambda: _fallback(client, given(settings.fallback_rpc_url).get_secret_value())
+        second = settings.fallback_rpc_url.get_secret_value()
+        checks["fallback_rpc"] = lambda: _fallback(client, second, reads)
     if settings.tree_ids:
         checks["chosen_trees"] = lambda: _chosen(client, settings)
     if settings.processor_mode != "v1":
@@ -73,10 +78,12 @@ async def _run(name: str, check: Callable[[], Awaitable[str]]) -> StartCheck:
     except ForesterError as error:
         found = isinstance(error, CheckFailed | AccountMissing)
         return StartCheck(name, False, error.detail, hopeless=found and name in _HOPELESS)
+    except Exception as error:  # noqa: BLE001 - a bug in a check is no reason not to work
+        return StartCheck(name, False, crash_of(name, error))
 
 
-async def _fallback(client: RpcClient, url: str) -> str:
-    async with RpcPool([url], retry=RETRY) as pool:
+async def _fallback(client: RpcClient, url: str, reads: TokenBucket | None) -> str:
+    async with RpcPool([url], retry=RETRY, reads=reads) as pool:
         return await check_same_cluster(client, RpcClient(pool))
 
 

@@ -1,0 +1,53 @@
+"""What `forester start` looks at before it begins."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+from scripted_node import serving
+from solders.keypair import Keypair
+from start_options import Network, Pauses
+
+from forester.cli import start_checks
+from forester.cli.start_checks import run_start_checks
+from forester.settings import Settings, SigningKey
+
+ANSWERS = {"getHealth": "ok", "getGenesisHash": "1" * 32, "getAccountInfo": {"context": {"slot": 1}, "value": None}}
+KEY = SigningKey(Keypair.from_seed(bytes([4]) * 32))
+
+
+def settings_of(first: Network, second: Network) -> Settings:
+    return Settings(
+        rpc_url=SecretStr(first.url),
+        fallback_rpc_url=SecretStr(second.url),
+        rpc_rate_limit=1,
+        indexer_url=SecretStr("http://127.0.0.1:1"),
+        prover_url=SecretStr("http://127.0.0.1:1"),
+        payer=KEY,
+        derivation=KEY.pubkey,
+    )
+
+
+async def test_checks__of_two_nodes__keep_the_limit_of_reads_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = Pauses.kept(monkeypatch)
+    first, second = Network(answers=ANSWERS), Network(answers=ANSWERS)
+    async with serving(first, second):
+        found = {item.name: item for item in await run_start_checks(settings_of(first, second))}
+    assert found["fallback_rpc"].success
+    assert second.asked
+    assert max(pauses.slept) > len(first.asked), "the last call waits for those of both nodes"
+
+
+async def test_checks__one_of_them_crashes__it_alone_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def crash(*_: object) -> str:
+        raise ValueError("of a library")
+
+    Pauses.kept(monkeypatch)
+    monkeypatch.setattr(start_checks, "check_balance", crash)
+    first, second = Network(answers=ANSWERS), Network(answers=ANSWERS)
+    async with serving(first, second):
+        found = {item.name: item for item in await run_start_checks(settings_of(first, second))}
+    assert not found["balance"].success
+    assert not found["balance"].hopeless
+    assert found["balance"].message.startswith("unexpected ValueError: of a library")
+    assert found["rpc"].success
