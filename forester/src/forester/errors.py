@@ -60,6 +60,11 @@ class EndpointTimedOut(EndpointError):
     exit_code = 75
 
 
+def is_away(error: EndpointError) -> bool:
+    """Whether a service did not answer at all, or not usefully; one that asks to be asked later did."""
+    return isinstance(error, EndpointUnreachable | EndpointTimedOut)
+
+
 class RateLimited(EndpointError):
     """429 Too Many Requests.
 

@@ -15,6 +15,7 @@ from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, S
 from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, Fate, Pace
+from forester.transactions.heights import Heights
 
 QUICK = Pace(0.01, 0.03)
 
@@ -201,3 +202,13 @@ async def test_send__node_that_hangs__does_not_outlast_the_deadline() -> None:
     async with confirmations(chain) as flight:
         outcome = await asyncio.wait_for(flight.send(transaction(1), 100, within_s=0.1), timeout=60)
     assert outcome.fate is Fate.DEADLINE_PASSED
+
+
+def test_heights__asked_for_by_many_in_one_slot__reach_as_far_back_as_by_one() -> None:
+    heights = Heights()
+    for slot in range(200):
+        for _ in range(40):
+            heights.add(BlockHeight(slot, slot))
+            heights.add(BlockHeight(slot - 3, slot - 3))
+    assert heights.expired(100, 199 - 40)
+    assert not heights.expired(199, 10**6)

@@ -138,7 +138,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, int]]]:
     return told
 
 
-@pytest.mark.parametrize(("interval_s", "readings"), [(10.0, RETREAT_READINGS), (1.0, 21), (0.4, 51)])
+@pytest.mark.parametrize(("interval_s", "readings"), [(10.0, 7), (20.0, RETREAT_READINGS), (1.0, 61), (0.4, 151)])
 async def test_read__first_answer_was_wrong__is_told_when_several_agree_and_nobody_objects(
     interval_s: float, readings: int, errors: list[tuple[str, dict[str, int]]]
 ) -> None:
@@ -158,17 +158,39 @@ async def test_read__first_answer_was_wrong__is_told_when_several_agree_and_nobo
     assert clock.slot() >= 10_000_500, "it never runs backwards"
 
 
-@pytest.mark.parametrize("per_second", [4, 10, 50])
-async def test_read__node_catches_up__is_waited_for(per_second: int) -> None:
+@pytest.mark.parametrize("per_second", [3.5, 4, 10, 50])
+async def test_read__node_catches_up__is_waited_for(per_second: float) -> None:
     time = Time()
     clock = clock_at(time, 10**6)
-    slot = 10**6 - 5000
-    while slot < 10**6 + 25 * (time.now - 1000) / 10:
-        time.now += 10
-        slot += 10 * per_second
-        clock.read(slot)
+    slot = 10**6 - 5000.0
+    while slot < 10**6 + 2.5 * (time.now - 1000):
+        pause_s = 10 if clock.read(int(slot)) else 0.5  # as the poller
+        time.now += pause_s
+        slot += pause_s * per_second
     assert not clock.went_back.is_set()
+    clock.read(int(slot))
     assert clock.slot() == pytest.approx(slot, abs=50)
+
+
+async def test_read__subscription_of_a_node_far_behind__is_no_witness() -> None:
+    time = Time()
+    clock = clock_at(time, 10**7)
+    for slot in range(500, 1000):
+        time.now += 0.4
+        assert clock.read(slot, witness=False)
+    assert clock.behind == 10**7 - 999
+    assert not clock.went_back.is_set()
+
+
+async def test_read__subscription_objects__witnesses_begin_anew() -> None:
+    time = Time()
+    clock = clock_at(time, 10**7)
+    for number in range(1, 50):
+        time.now += 10
+        clock.read(500 + 25 * number)
+        if number % 5 == 0:
+            clock.read(10**7 + 25 * number, witness=False)
+    assert not clock.went_back.is_set()
 
 
 def one_in_five(other: int) -> list[int]:
@@ -183,7 +205,7 @@ def one_in_five(other: int) -> list[int]:
         pytest.param(10, [5000, 5025, 4900, 4925] * 10, id="run backwards"),
         pytest.param(10, one_in_five(10**7 - IMPLAUSIBLE_SLOTS), id="one of five only lags"),
         pytest.param(10, one_in_five(10**12), id="one of five is far ahead"),
-        pytest.param(0.4, range(500, 550), id="for 20 s, the time of two polls"),
+        pytest.param(0.4, range(500, 645), id="for less than a minute"),
     ],
 )
 async def test_read__far_behind_without_agreement__changes_nothing(seconds: float, readings: list[int]) -> None:
@@ -228,7 +250,7 @@ async def test_read__single_ones_far_behind_among_others__change_nothing() -> No
 async def test_read__nodes_that_take_turns__are_one_chain() -> None:
     time = Time()
     clock = clock_at(time, 10**7)
-    for slot in (500, 490, 550, 540, 600):
+    for slot in (500, 490, 550, 540, 600, 590, 650):
         time.now += 10
         assert not clock.went_back.is_set()
         clock.read(slot)
@@ -283,7 +305,8 @@ async def test_poll_slots__node_stands__is_left_for_the_second_one() -> None:
     assert clock.standing_s == 0.0
 
 
-async def test_poll_slots__first_answer_was_wrong__is_soon_told() -> None:
+async def test_poll_slots__first_answer_was_wrong__is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock_module, "STANDING_S", 0.1)
     later = (result(500 + reading // 10) for reading in range(1000))
     node = ScriptedNode(script=[result(10_000_000), *later], usual=result(600))
     clock = SlotClock(silence_s=0.02)
@@ -292,6 +315,7 @@ async def test_poll_slots__first_answer_was_wrong__is_soon_told() -> None:
         await asyncio.wait_for(clock.went_back.wait(), 60)
         task.cancel()
         await asyncio.wait([task])
+    assert 10**7 - 600 <= clock.went_back_by <= 10**7 - 500
 
 
 async def test_poll_slots__failures_between__reads_on() -> None:

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from forester.errors import EndpointError
+from forester.errors import EndpointError, RateLimited
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.endpoints import FAILURES_BEFORE_FALLBACK, PROBE_S, SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
@@ -208,6 +208,13 @@ async def test_calls__indexer_refuses_for_good_and_the_other_is_away__are_told_t
     second.broken = True
     async with serving(first, second) as client:
         with pytest.raises(IndexerRefused, match="401"):
+            await client.slot()
+
+
+async def test_calls__indexer_refuses_for_good_and_the_other_wants_to_be_asked_later__are_told_the_latter() -> None:
+    first, second = Indexer(1, (401, "")), Indexer(2, (429, ""))
+    async with serving(first, second) as client:
+        with pytest.raises(RateLimited):
             await client.slot()
 
 

@@ -124,6 +124,12 @@ async def test_pool__node_refuses_and_the_other_is_away__tells_the_refusal_at_on
         assert len(first.asked) + len(second.asked) == asked + 2
 
 
+async def test_pool__node_refuses_and_the_other_wants_to_be_asked_later__is_asked_again() -> None:
+    first, second = ScriptedNode(usual=status(403)), ScriptedNode([status(429)], usual=result(2))
+    async with serving(first, second), RpcPool([first.url, second.url], retry=FAST) as pool:
+        assert await pool.call("getSlot", [], int) == 2
+
+
 class Receiver(ScriptedNode):
     """Keeps the transactions that it was sent."""
 

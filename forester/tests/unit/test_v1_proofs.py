@@ -157,7 +157,7 @@ async def test_indexer__that_knows_nothing__is_asked_a_bounded_number_of_times(s
     assert await served.proofs().of([]) == []
 
 
-@pytest.mark.parametrize(("status", "error"), [(500, EndpointUnreachable), (429, RateLimited)])
+@pytest.mark.parametrize(("status", "error"), [(500, EndpointUnreachable), (429, RateLimited), (401, IndexerRefused)])
 async def test_indexer__that_fails__is_not_asked_for_parts(served: Served, status: int, error: type[Exception]) -> None:
     served.indexer.status = status
     with pytest.raises(error):

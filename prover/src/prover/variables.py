@@ -26,8 +26,14 @@ def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[s
         name = variable.upper()
         if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in names or _is_foreign(name, value):
             continue
-        close = get_close_matches(name.removeprefix(PREFIX), names, n=1, cutoff=_LEAST_LIKENESS)
-        yield f"{variable} is not a setting of the prover" + (f"; did you mean {PREFIX}{close[0]}?" if close else "")
+        yield f"{variable} is not a setting of the prover{_perhaps_meant(name.removeprefix(PREFIX), names)}"
+
+
+def _perhaps_meant(name: str, names: Set[str]) -> str:
+    if any(known.startswith(f"{name}__") for known in names):
+        return f"; its settings are {PREFIX}{name}__<NAME>"
+    close = get_close_matches(name, names, n=1, cutoff=_LEAST_LIKENESS)
+    return f"; did you mean {PREFIX}{close[0]}?" if close else ""
 
 
 def _is_foreign(name: str, value: str) -> bool:

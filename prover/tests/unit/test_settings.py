@@ -87,7 +87,7 @@ def test_unknown_variable__with_our_prefix__names_the_nearest_known(monkeypatch:
         ("prover_keys__directry", "did you mean PROVER_KEYS__DIRECTORY?"),
         ("PROVER_HTTP__COLOUR", "is not a setting of the prover; correct or remove it"),
         ("PROVER_QUEUE__SLOTS__UPDATE", "is not a setting of the prover"),
-        ("PROVER_KEYS", "is not a setting of the prover"),
+        ("PROVER_KEYS", "its settings are PROVER_KEYS__<NAME>; correct or remove it"),
     ],
 )
 def test_unknown_variable__of_a_group__is_refused(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:

@@ -20,6 +20,7 @@ from forester.errors import (
     MalformedAnswer,
     RateLimited,
     RequestRefused,
+    is_away,
 )
 from forester.limits.backoff import Backoff
 from forester.limits.quiet import Quiet
@@ -210,7 +211,7 @@ class RpcPool:
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
         """Ask a node, and the other one at once if that one refuses for reasons of its own.
 
-        Raises that refusal if the other one does not answer: the call is not tried again for a node that is away.
+        Raises that refusal if the other one is away: the call is not tried again for its sake.
         """
         try:
             return await ask(endpoint)
@@ -222,7 +223,7 @@ class RpcPool:
             try:
                 return await ask(others[0])
             except EndpointError as another:
-                raise (error if another.retryable else another) from None
+                raise (error if is_away(another) else another) from None
 
     async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Keep the rest that a node has asked for; with a second node, failures soon lead to that one instead."""

@@ -32,7 +32,7 @@ believed after a while.
 """
 
 RETREAT_READINGS = 5
-"""So many readings in a row that are far behind, and go on from each other, are where the chain is."""
+"""So many readings in a row, over STANDING_S, that are far behind and go on from each other, are where the chain is."""
 
 FASTEST_SLOT_S = 0.2
 """Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
@@ -88,7 +88,8 @@ class SlotClock:
 
     def __init__(self, *, silence_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self.went_back = asyncio.Event()
-        """Set once several readings agree that the chain is far behind the estimate, for good."""
+        """Set once readings agree for long that the chain is far behind the estimate, for good."""
+        self.went_back_by = 0
         self._silence_s = silence_s
         self._now = now
         self._reading: tuple[float, int] | None = None
@@ -140,12 +141,16 @@ class SlotClock:
         self._told = max(self._told, slot + int(ahead * self._per_second))
         return self._told
 
-    def read(self, slot: int) -> bool:
-        """Take in what a node said; False for a reading that needs another one to be believed."""
+    def read(self, slot: int, *, witness: bool = True) -> bool:
+        """Take in what a node said; False for a reading that needs another one to be believed.
+
+        ``witness`` is whether the node may say that the chain is far behind, rather than that it is itself.
+        """
         now = self._now()
         if self._reading is not None and slot < self._reading[1]:
             self._unconfirmed = None
-            return self._drop(now, slot, *self._reading)
+            self._dropped = (now, self._reading[1] - slot)
+            return not witness or self._drop(now, slot, self._reading[1])
         self._dropped = self._retreat = None
         if self._reading is not None and not self._plausible(now, slot):
             self._unconfirmed = slot
@@ -179,10 +184,9 @@ class SlotClock:
             return True
         return self._unconfirmed is not None and slot >= self._unconfirmed
 
-    def _drop(self, now: float, slot: int, at: float, before: int) -> bool:
+    def _drop(self, now: float, slot: int, before: int) -> bool:
         """Leave a reading out; False for one that needs others to be believed."""
         behind = before - slot
-        self._dropped = (now, behind)
         if behind <= IMPLAUSIBLE_SLOTS:
             self._retreat = None
             return True
@@ -193,11 +197,12 @@ class SlotClock:
         )
         if retreat.readings < RETREAT_READINGS:
             return False
-        # A subscription brings so many within seconds: whoever else tells the slot must have had a turn to object. A
-        # node that stands far behind is left for the second one.
-        moves = retreat.is_chain(self._per_second or 1 / SLOT_SECONDS)
-        if moves and now - at > 2 * self._silence_s and not self.went_back.is_set():
+        # For so long that the pace tells, and that whoever else tells the slot had a turn to object. A node that stands
+        # far behind is left for the second one.
+        enough = retreat.at - retreat.since >= max(STANDING_S, 2 * self._silence_s)
+        if enough and retreat.is_chain(self._per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
             _log.error("slot_went_back", slot=slot, behind=behind, readings=retreat.readings)
+            self.went_back_by = behind
             self.went_back.set()
         return True
 
@@ -265,4 +270,4 @@ async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: st
     """Take in every slot that a WebSocket tells, for ever."""
     async for event in subscriptions.events(session, url, [subscriptions.slots()]):
         if isinstance(event, SlotSeen):
-            clock.read(event.slot)
+            clock.read(event.slot, witness=False)

@@ -85,11 +85,10 @@ class Daemon:
         if not shutdown.requested:
             self._start_work()
             await first_of(shutdown.wait(), self._clock.went_back.wait())
-        went_back = self._clock.behind if self._clock.went_back.is_set() else 0
         drained = await self._supervisor.stop(STOP_S)
         _log.info("drained", complete=drained)
-        if went_back and not shutdown.requested:
-            raise ChainWentBack(went_back)
+        if self._clock.went_back.is_set() and not shutdown.requested:
+            raise ChainWentBack(self._clock.went_back_by)
 
     def _start_clock(self) -> None:
         services, clock = self._services, self._clock

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited
+from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, is_away
 from forester.indexer import validation
 from forester.indexer.answers import REQUEST_ID, read_answer, read_at_most
 from forester.indexer.endpoints import SLOTS_APART, Endpoints, shown
@@ -280,7 +280,7 @@ class IndexerClient:
             try:
                 answer = await self._asked(other, call)
             except EndpointError as another:
-                if isinstance(error, AnswerWrong) or (another.retryable and not error.retryable):
+                if isinstance(error, AnswerWrong) or (is_away(another) and not error.retryable):
                     # What was asked may be at fault, which callers deal with; and nobody waits for one that is away.
                     raise error from None
                 raise

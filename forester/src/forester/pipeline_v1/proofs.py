@@ -64,7 +64,8 @@ class IndexerProofs:
             try:
                 found += await self._asked(part)
             except (IndexerRefused, AnswerWrong) as error:
-                if (isinstance(error, IndexerRefused) and error.retryable) or calls_left <= 0:
+                # A refusal for reasons of the indexer's own says nothing of the elements.
+                if (isinstance(error, IndexerRefused) and error.of_indexer) or calls_left <= 0:
                     raise
                 if len(part) > 1:
                     parts += [part[len(part) // 2 :], part[: len(part) // 2]]

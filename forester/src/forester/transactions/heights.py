@@ -18,8 +18,9 @@ class Heights:
         self._told: deque[BlockHeight] = deque(maxlen=_KEPT)
 
     def add(self, height: BlockHeight) -> None:
-        """Take in a height."""
-        self._told.append(height)
+        """Take in a height; of one slot, or of an earlier one than before, once: many ask, and all slots are to fit."""
+        if not self._told or height.slot > self._told[-1].slot:
+            self._told.append(height)
 
     def expired(self, last_valid_block_height: int, slot: int) -> bool:
         """Whether a blockhash had expired by ``slot``, at which no status was found."""
