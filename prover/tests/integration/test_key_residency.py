@@ -240,6 +240,22 @@ def test_preloader__with_a_prepared_key__leaves_its_pages_to_the_system_until_it
     key.release_pages()
 
 
+@pytest.mark.parametrize("content", [b"", b"damaged"])
+def test_key__whose_prepared_form_does_not_hold__needs_room_as_if_there_were_none(
+    open_store: Open, folder: Path, engine: Engine, content: bytes
+) -> None:
+    source, forms = folder / SECOND.earlier_key_file, folder / "prepared"
+    assert prepared.prepare(engine, source, forms)
+    store = open_store(2**20, prepared_keys=PreparedKeys(forms))
+    use(store, SECOND)
+    store.close()
+    prepared.path_of(engine, source, forms).unlink()
+    prepared.path_of(engine, source, forms).write_bytes(content)
+    store = open_store(2**20, prepared_keys=PreparedKeys(forms))
+    with pytest.raises(MemoryBudgetExceeded):
+        use(store, SECOND)
+
+
 def test_preloader__with_a_missing_key__loads_the_others_and_says_so_until_it_comes(
     open_store: Open, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

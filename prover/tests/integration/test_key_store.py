@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -194,6 +195,33 @@ def test_key__of_a_digest_that_a_list_here_has__is_taken(guarded: Callable[..., 
     record_path(path).unlink()
     (folder / "CHECKSUM").write_text(f"{record.sha256}  {path.name}\n")
     guarded().get(SMALL, CancelFlag())
+
+
+def test_key__refused_by_a_wrong_list__is_taken_once_the_list_is_right(
+    guarded: Callable[..., KeyStore], folder: Path
+) -> None:
+    path = folder / SMALL.earlier_key_file
+    damage(path, POINT)
+    (folder / "CHECKSUM").write_text(f"{'0' * 64}  {path.name}\n")
+    store = guarded()
+    for _ in range(2):
+        with pytest.raises(MalformedKey, match="checksum mismatch"):
+            store.get(SMALL, CancelFlag())
+    (folder / "CHECKSUM").write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+    store.get(SMALL, CancelFlag())
+
+
+def test_key__repaired_with_its_old_times__is_taken(guarded: Callable[..., KeyStore], folder: Path) -> None:
+    path = folder / SMALL.earlier_key_file
+    good, times = path.read_bytes(), path.stat().st_mtime_ns
+    damage(path, POINT)
+    os.utime(path, ns=(times, times))
+    store = guarded()
+    with pytest.raises(MalformedKey, match="checksum mismatch"):
+        store.get(SMALL, CancelFlag())
+    path.write_bytes(good)  # the same inode
+    os.utime(path, ns=(times, times))
+    store.get(SMALL, CancelFlag())
 
 
 def test_key__prepared_before_a_manifest_forbids_it__is_refused(

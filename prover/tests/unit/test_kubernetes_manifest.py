@@ -50,6 +50,7 @@ def test_deployment__arguments_and_variables__are_those_of_the_program(pod: dict
 def test_deployment__user_and_root__are_confined_as_the_image_is_built(pod: dict[str, Any]) -> None:
     user = int(stages(WORKSPACE / "prover/Dockerfile")[-1].all("USER")[-1])
     assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch", "else every start touches every key"
     assert {pod["securityContext"][name] for name in ("runAsUser", "runAsGroup", "fsGroup")} == {user}
     for container in [*pod["initContainers"], *pod["containers"]]:
         confined = container["securityContext"]

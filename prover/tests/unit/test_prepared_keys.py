@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -31,6 +33,7 @@ KEY = bytes.fromhex(vectors("gnark/tiny.json")["key_v0_14_hex"])
 OTHER = KEY[:3] + b"\x07" + KEY[4:]
 """Another key of the same size: the first word of its wrapper differs."""
 DEADLINE_S = 60
+_flock = fcntl.flock
 
 IN_ANOTHER_PROCESS = """
 import os, signal, sys
@@ -83,6 +86,10 @@ def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
         return key.is_prepared, key.info.header[0]
 
 
+def has(engine: Engine, source: Path, folder: Path) -> bool:
+    return prepared.path_of(engine, source, folder).exists()
+
+
 def replace(path: Path, data: bytes, mtime_ns: int | None = None) -> None:
     """Put a new file in the place of another, in one step."""
     new = path.with_suffix(".new")
@@ -108,7 +115,7 @@ def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, sour
     assert list(folder.iterdir()) == [path]
     assert not prepared.prepare(engine, source, folder)
     assert prepared.prepare(engine, source, folder, force=True)
-    prepared.verify(path, CancelFlag())
+    prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
 def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_force(
@@ -161,18 +168,37 @@ def test_load__source_replaced_with_equal_size_and_time__is_not_served_the_old_o
     engine: Engine, source: Path, folder: Path
 ) -> None:
     prepared.prepare(engine, source, folder)
-    replace(source, OTHER, source.stat().st_mtime_ns)
-    assert source.stat().st_mtime_ns == prepared.path_of(engine, source, folder).stat().st_mtime_ns
+    before = source.stat()
+    replace(source, OTHER, before.st_mtime_ns)
+    after = source.stat()
+    assert (after.st_mtime_ns, after.st_size) == (before.st_mtime_ns, before.st_size)
     assert header_word(engine, source, folder) == (False, 7)
 
 
-def test_load__source_touched_or_copied__is_compared_once_and_taken(engine: Engine, source: Path, folder: Path) -> None:
+def test_load__another_source_of_the_name_made_before__is_not_served_the_form_of_the_first(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    """Layers of an image, archives and builds give all their files one time, and folders share a prepared folder."""
+    other = source.parent / "other" / source.name
+    other.parent.mkdir()
+    other.write_bytes(OTHER)
+    for path in (source, other):
+        os.utime(path, ns=(0, 0))
     prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    assert header_word(engine, other, folder) == (False, 7)
+
+
+def test_load__source_touched_or_copied__is_compared_once_and_taken(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared.prepare(engine, source, folder)
     replace(source, KEY, source.stat().st_mtime_ns + 10**9)
     assert header_word(engine, source, folder) == (True, PLAIN)
-    assert path.stat().st_mtime_ns == source.stat().st_mtime_ns
-    assert path.stat().st_ctime_ns >= source.stat().st_ctime_ns
+    monkeypatch.setattr(prepared, "_digest_of", lambda *_: b"")
+    assert header_word(engine, source, folder) == (True, PLAIN), "it was compared before"
+    source.chmod(0o440)
+    assert header_word(engine, source, folder) == (False, PLAIN)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096])
@@ -200,7 +226,14 @@ def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
     replace(path, bytes(data))
     assert header_word(engine, source, folder) == (False, PLAIN)
     with pytest.raises(MalformedKey, match=r"tiny\.key\.r256\.prepared: .*checksum"):
-        prepared.verify(path, CancelFlag())
+        prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
+
+
+def test_verify__prepared_file_of_another_edition__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    with pytest.raises(MalformedKey, match=r"it was made from another edition of tiny\.key"):
+        prepared.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
 
 
 def test_load__prepared_file_that_others_may_write__is_not_used(engine: Engine, source: Path, folder: Path) -> None:
@@ -340,12 +373,14 @@ def test_prepared_keys__after_the_first_load__have_it_for_the_second(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     keys = PreparedKeys(folder)
-    assert not keys.has(engine, source)
-    with keys.load(engine, source) as key:
+    assert not has(engine, source, folder)
+    with keys.load_source(engine, source) as key:
         assert not key.is_prepared
         keys.prepare_later(engine, key, source)
-        wait_until(lambda: keys.has(engine, source))
-    with keys.load(engine, source) as again:
+        wait_until(lambda: has(engine, source, folder))
+    again = keys.map(engine, source)
+    assert again is not None
+    with again:
         assert again.is_prepared
         keys.prepare_later(engine, again, source)
     keys.close()
@@ -356,10 +391,10 @@ def test_prepared_keys__source_replaced_after_the_load__are_not_stamped_with_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     keys = PreparedKeys(folder)
-    with keys.load(engine, source) as key:
+    with keys.load_source(engine, source) as key:
         replace(source, OTHER)
         keys.prepare_later(engine, key, source)
-        wait_until(lambda: keys.has(engine, source))
+        wait_until(lambda: has(engine, source, folder))
     keys.close()
     assert header_word(engine, source, folder) == (False, 7)
 
@@ -370,7 +405,7 @@ def test_prepared_keys__in_an_unusable_folder__warn_once(engine: Engine, source:
     keys = PreparedKeys(folder)
     with capture_logs() as lines:
         for _ in range(3):
-            with keys.load(engine, source) as key:
+            with keys.load_source(engine, source) as key:
                 keys.prepare_later(engine, key, source)
                 wait_until(lambda: keys._worker is None)
     keys.close()
@@ -385,7 +420,7 @@ def test_prepared_keys__on_a_disk_that_is_nearly_full__leave_it_alone(
     free = 2**28
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     keys = PreparedKeys(folder)
-    with capture_logs() as lines, keys.load(engine, source) as key:
+    with capture_logs() as lines, keys.load_source(engine, source) as key:
         keys.prepare_later(engine, key, source)
         wait_until(lambda: keys._worker is None)
     keys.close()
@@ -399,12 +434,12 @@ def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(
 ) -> None:
     keys = PreparedKeys(folder)
     with capture_logs() as lines:
-        key = keys.load(engine, source)
+        key = keys.load_source(engine, source)
         key.close()
         keys.prepare_later(engine, key, source)
         wait_until(lambda: keys._worker is None)
     keys.close()
-    assert not keys.has(engine, source)
+    assert not has(engine, source, folder)
     assert [line for line in lines if line["log_level"] in ("warning", "error")] == []
 
 
@@ -417,11 +452,11 @@ def test_prepared_keys__another_process_prepares_one__are_not_held_up(
     with another_process("wait", source, folder) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "in\n"
-        with keys.load(engine, source) as first, keys.load(engine, second) as next_one:
+        with keys.load_source(engine, source) as first, keys.load_source(engine, second) as next_one:
             keys.prepare_later(engine, first, source)
             keys.prepare_later(engine, next_one, second)
-            wait_until(lambda: keys.has(engine, second))
-            assert not keys.has(engine, source)
+            wait_until(lambda: has(engine, second, folder))
+            assert not has(engine, source, folder)
         other.communicate("\n", timeout=DEADLINE_S)
     keys.close()
     assert header_word(engine, source, folder) == (True, PLAIN)
@@ -429,8 +464,117 @@ def test_prepared_keys__another_process_prepares_one__are_not_held_up(
 
 def test_prepared_keys__closed__take_no_more_orders(engine: Engine, source: Path, folder: Path) -> None:
     keys = PreparedKeys(folder)
-    key = keys.load(engine, source)
+    key = keys.load_source(engine, source)
     keys.close()
     keys.prepare_later(engine, key, source)
     key.close()
     assert not folder.exists()
+
+
+def test_prepared_keys__once_the_disk_has_room_again__prepare_what_comes(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = 2**28
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    keys = PreparedKeys(folder)
+    for room in (2**28, 2**40):
+        free = room
+        with keys.load_source(engine, source) as key:
+            keys.prepare_later(engine, key, source)
+            wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert has(engine, source, folder)
+
+
+def test_prepared_keys__after_one_was_killed__measure_the_disk_without_what_it_left(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
+    left.write_bytes(b"x")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0 if left.exists() else 2**40))
+    keys = PreparedKeys(folder)
+    with keys.load_source(engine, source) as key:
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+
+
+def of_another_version(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[8] += 1
+    replace(path, bytes(data))
+
+
+def of_everybody(path: Path) -> None:
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize("change", [of_another_version, of_everybody])
+def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whose_it_is(
+    engine: Engine, source: Path, folder: Path, change: Callable[[Path], None]
+) -> None:
+    """Two versions, or two users, of a rolling update would else write it in turns, and what was folded be lost."""
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    change(path)
+    before = path.read_bytes()
+    keys = PreparedKeys(folder)
+    assert keys.map(engine, source) is None
+    with keys.load_source(engine, source) as key:
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert path.read_bytes() == before
+    assert prepared.prepare(engine, source, folder), "asked for, it is made"
+    assert header_word(engine, source, folder) == (True, PLAIN)
+
+
+# ---- where locks are those of NFS, or none ---------------------------------------------------------------
+
+
+def as_nfs(descriptor: int, operation: int) -> None:
+    """LOCK_EX takes a descriptor that may write, says flock(2) of NFS."""
+    if operation & fcntl.LOCK_EX and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    _flock(descriptor, operation)
+
+
+def as_nothing(descriptor: int, operation: int) -> None:
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+def test_prepare__on_nfs__is_done_by_one_and_clears_up(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", as_nfs)
+    folder.mkdir()
+    path = prepared.path_of(engine, source, folder)
+    left = folder / f".{path.name}.0123.partial"
+    left.write_bytes(b"x")
+    made: list[bool] = []
+
+    def second(_: LoadedKey) -> None:
+        with prepared.load_with_origin(engine, source)[0] as key:
+            origin = prepared.load_with_origin(engine, source)[1]
+            made.append(prepared.prepare_loaded(key, origin, engine, source, folder, CancelFlag()))
+
+    assert prepared.prepare(engine, source, folder, check=second)
+    assert made == [False]
+    assert sorted(folder.iterdir()) == [folder / f".{path.name}.lock", path]
+
+
+def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", as_nothing)
+    folder.mkdir()
+    path = prepared.path_of(engine, source, folder)
+    old, recent = (folder / f".{path.name}.{number}.partial" for number in ("0123", "4567"))
+    for left in (old, recent):
+        left.write_bytes(b"x")
+    os.utime(old, ns=(0, 0))
+    assert prepared.prepare(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    assert (old.exists(), recent.exists()) == (False, True)

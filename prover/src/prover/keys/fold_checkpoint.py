@@ -18,6 +18,7 @@ from pathlib import Path
 from prover.errors import UnsupportedKey
 from prover.kernel.engine import LoadedKey
 from prover.kernel.prepared import FoldCheckpoint, fold_checkpoint_bytes, fold_checkpoint_permille
+from prover.keys.folder_trust import objection
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -29,7 +30,6 @@ _INTERVAL_S = 30.0
 _LEFT_FREE_BYTES = 2**29
 """Of the disk."""
 _DIGEST_DIGITS = 16
-_OTHERS_MAY_WRITE = 0o022
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mm
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        reason = _objection(os.fstat(descriptor), size)
+        reason = _objection(os.fstat(descriptor), own.parent, size)
         if reason is None:
             os.posix_fallocate(descriptor, 0, size)  # a copy may have holes
             view = mmap.mmap(descriptor, size)  # with a descriptor of its own, which keeps the lock
@@ -114,9 +114,9 @@ def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mm
     return None
 
 
-def _objection(stat: os.stat_result, size: int) -> str | None:
-    if stat.st_uid not in (os.geteuid(), 0) or stat.st_mode & _OTHERS_MAY_WRITE:
-        return "it belongs to another user, or others may write to it"
+def _objection(stat: os.stat_result, folder: Path, size: int) -> str | None:
+    if (reason := objection(stat, folder)) is not None:
+        return reason
     if stat.st_size != size:
         return f"it has {stat.st_size} bytes in place of {size}"
     return None

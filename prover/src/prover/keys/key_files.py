@@ -15,7 +15,7 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Fingerprint = tuple[str, int, int, int]
+Fingerprint = tuple[str, int, int, int, int]
 
 MISSING_REMEDY = "run `prover download`, start with --auto-download, or put it into the keys directory (--keys-dir)"
 UNREADABLE_REMEDY = "remove it, or put the key file in its place"
@@ -93,7 +93,7 @@ def fingerprint_of(path: Path) -> Fingerprint:
         status = path.stat()
     except OSError as error:
         raise KeyUnavailable(f"key file {path.name} cannot be read: {error.strerror}") from error
-    return path.name, status.st_size, status.st_mtime_ns, status.st_ino
+    return path.name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def resident_estimate(path: Path, circuit: CircuitId) -> int:

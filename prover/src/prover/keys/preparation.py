@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from prover.errors import Cancelled, KernelMisused, ProverError, SettingsInvalid
+from prover.errors import Cancelled, DiskFull, KernelMisused, ProverError, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
@@ -50,23 +50,23 @@ class PreparedKeys:
         """Where prepared keys lie."""
         return self._folder
 
-    def load(
+    def map(
+        self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+    ) -> LoadedKey | None:
+        """Map the prepared form of a key file; None where there is none that holds."""
+        return prepared.open_existing(engine, source, self._folder, cancel, accepted)
+
+    def load_source(
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey:
-        """Map the prepared form of a key file, or load the file itself; raises like prepared.load_source."""
-        key = prepared.open_existing(engine, source, self._folder, cancel, accepted)
-        if key is None:
-            key, origin = prepared.load_with_origin(engine, source, cancel, accepted)
-            with self._lock:
-                self._origins[key] = origin
+        """Load a key file itself, for ``prepare_later``; raises like prepared.load_source."""
+        key, origin = prepared.load_with_origin(engine, source, cancel, accepted)
+        with self._lock:
+            self._origins[key] = origin
         return key
 
-    def has(self, engine: Engine, source: Path) -> bool:
-        """Whether there is a prepared form of a key file; it may turn out to be unusable."""
-        return prepared.path_of(engine, source, self._folder).exists()
-
     def prepare_later(self, engine: Engine, key: LoadedKey, source: Path) -> None:
-        """Have a key that ``load`` gave written in its prepared form, unless it is one; does not wait."""
+        """Have a key that ``load_source`` gave written in its prepared form, unless it is one; does not wait."""
         with self._lock:
             origin = self._origins.pop(key, None)
             if origin is None or self._refused or self._stopping.is_raised:
@@ -101,5 +101,6 @@ class PreparedKeys:
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile
             return
         except (ProverError, OSError) as error:
-            self._refused = isinstance(error, SettingsInvalid)  # the folder is to blame, not this key
+            # The folder is to blame, not this key; a disk may get room again, and has some for smaller keys.
+            self._refused = isinstance(error, SettingsInvalid) and not isinstance(error, DiskFull)
             _log.warning("key_not_prepared", source=str(source), error=str(error), remedy=_REMEDY)

@@ -2,20 +2,18 @@
 
 A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
 afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
-computed at every load: the prepared file carries the source's time of modification, and a source that was not touched
-since (size and time equal, inode changed before the prepared file's) is taken as the same.
+computed at every load: the prepared file's time of modification is made of what tells the source from every other file
+and from itself before a change (inode, times, size); where that differs, the digest decides.
 See docs/reference/prepared-key-format.md.
 """
 
 import contextlib
 import errno
-import fcntl
 import glob
 import hashlib
 import mmap
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +34,9 @@ from prover.kernel.prepared import (
 )
 from prover.keys import fold_checkpoint
 from prover.keys.atomic_file import atomic_file, explained, mapped
+from prover.keys.folder_trust import objection
 from prover.keys.memory import require_memory_for_folding
+from prover.keys.preparation_lock import alone
 from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
 
@@ -55,9 +55,14 @@ _WHOLLY_CHECKED_BYTES = 2**30
 _LEFT_FREE_BYTES = 2**29
 """Of a disk, by keys that are prepared in the background."""
 _READ_BYTES = 8 * 2**20
-_LOCK_POLL_S = 0.05
-_OTHERS_MAY_WRITE = 0o022
 _READ_ONLY = 0o444
+_SECOND_NS = 10**9
+_COARSEST_NS = 1000
+"""Of file systems that keep times finer than a second; with others the digest decides at every load."""
+
+
+class _NotBelieved(KeyUnavailable):
+    """A prepared file that somebody may have written who was not to."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ def prepare(
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
     path = path_of(engine, source, folder)
-    with _alone(source, path, flag):
+    with _opened(source) as opened, alone(opened.fileno(), path, flag):
         existing = None if force else open_existing(engine, source, folder, flag)
         if existing is not None:
             with existing:
@@ -176,20 +181,23 @@ def prepare_loaded(
 ) -> bool:
     """Do the same with a key that load_with_origin gave, if that leaves some room on the disk.
 
-    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. Nor is another process
-    waited for that prepares the key at this moment: folding takes hours. Raises KernelMisused when the key is closed.
+    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. So is a form of another
+    user or version, which would do the same: both would write at every start. Nor is another process waited for that
+    prepares the key at this moment: folding takes hours. Raises KernelMisused when the key is closed.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     path = path_of(engine, source, folder)
-    with _alone(source, path, cancel, waits=False) as is_alone:
-        existing = open_existing(engine, source, folder, cancel) if is_alone else None
+    with _opened(source) as opened, alone(opened.fileno(), path, cancel, waits=False) as is_alone:
+        if not is_alone or _is_for_others(path, source):
+            return False
+        existing = open_existing(engine, source, folder, cancel)
         if existing is not None:
             existing.close()
-        if existing is not None or not is_alone:
             return False
+        with explained(folder):
+            if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         _write(engine, key, origin, path, WriteProgress(), cancel, 0, fold=False)
     return True
 
@@ -199,9 +207,14 @@ def forms_of(source: Path, folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{glob.escape(source.name)}.*{SUFFIX}"))
 
 
-def verify(path: Path, cancel: CancelFlag) -> None:
-    """Compare all checksums of a prepared file; raises MalformedKey, UnsupportedKey or KeyUnavailable."""
-    with _named(path), _mapped_file(path, path) as (data, _):
+def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -> None:
+    """Compare all checksums of a prepared file, and that it is of its source.
+
+    Raises MalformedKey, UnsupportedKey or KeyUnavailable.
+    """
+    with _named(path), _mapped_file(path, source) as (data, _):
+        if describe_prepared(data).source_sha256 != source_sha256:
+            raise MalformedKey(f"it was made from another edition of {source.name}")
         verify_prepared(data, cancel)
 
 
@@ -213,8 +226,8 @@ def _mapped_file(path: Path, source: Path) -> Iterator[tuple[mmap.mmap, os.stat_
     """Map a file for reading; closes the map unless a key has taken it. Raises OSError or KeyUnavailable."""
     with path.open("rb") as file:
         stat = os.fstat(file.fileno())
-        if stat.st_uid not in (os.geteuid(), 0, source.stat().st_uid) or stat.st_mode & _OTHERS_MAY_WRITE:
-            raise KeyUnavailable("it belongs to another user, or others may write to it")
+        if (reason := objection(stat, path.parent, source.stat().st_uid)) is not None:
+            raise _NotBelieved(reason)
         if stat.st_size == 0:
             raise MalformedKey("it is empty")
         data = mmap.mmap(file.fileno(), stat.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
@@ -225,18 +238,41 @@ def _mapped_file(path: Path, source: Path) -> Iterator[tuple[mmap.mmap, os.stat_
             data.close()
 
 
+def _is_for_others(path: Path, source: Path) -> bool:
+    """Whether there is a prepared file that this process does not use, and others may."""
+    try:
+        with _mapped_file(path, source) as (data, _):
+            describe_prepared(data)
+    except (UnsupportedKey, _NotBelieved, PermissionError):
+        return True
+    except (OSError, KeyUnavailable):
+        return False
+    return False
+
+
+def _mark_of(source: os.stat_result) -> int:
+    """Time of modification, in nanoseconds, of what was made from a file: whatever happens to that file changes it.
+
+    To the second it is when the file last changed, by the clock of its file system, which nobody can set.
+    """
+    facts = repr((source.st_ino, source.st_size, source.st_mtime_ns, source.st_ctime_ns)).encode()
+    below = int.from_bytes(hashlib.sha256(facts).digest()) % (_SECOND_NS // _COARSEST_NS) * _COARSEST_NS
+    return source.st_ctime_ns // _SECOND_NS * _SECOND_NS + below
+
+
 def _is_made_from(
     source: Path, info: PreparedInfo, path: Path, made: os.stat_result, cancel: CancelFlag | None
 ) -> bool:
     now = source.stat()
     if now.st_size != info.source_bytes:
         return False
-    if now.st_mtime_ns == made.st_mtime_ns and now.st_ctime_ns < made.st_ctime_ns:
+    mark = _mark_of(now)
+    if made.st_mtime_ns == mark:
         return True
     if _digest_of(source, cancel) != info.source_sha256:
         return False
     with contextlib.suppress(OSError):  # so that the next load need not look again
-        os.utime(path, ns=(now.st_mtime_ns, now.st_mtime_ns))
+        os.utime(path, ns=(mark, mark))
     return True
 
 
@@ -271,41 +307,12 @@ def _write(
                 checkpoint=kept,
             )
             verify_prepared(view, cancel)
-        os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
+        mark = _mark_of(origin.stat)
+        os.utime(file.fileno(), ns=(mark, mark))
         os.fchmod(file.fileno(), _READ_ONLY)
     if fold:
         fold_checkpoint.discard(path)
     _log.info("key_prepared", file=str(path))
-
-
-def _remove_remains(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-            left.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _alone(source: Path, path: Path, cancel: CancelFlag, *, waits: bool = True) -> Iterator[bool]:
-    """Keep other processes from writing ``path`` meanwhile, and remove what one left that was killed.
-
-    Gives False where another process is at it and is not waited for. The lock is on the key file: it leaves nothing
-    behind. Where the file system has no locks the work may be done twice, and the last result stays.
-    """
-    with _opened(source) as file:
-        is_alone = False
-        while not is_alone:
-            try:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove_remains(path)
-                is_alone = True
-            except BlockingIOError:
-                cancel.check()
-                if not waits:
-                    break
-                time.sleep(_LOCK_POLL_S)
-            except OSError:
-                is_alone = True
-        yield is_alone
 
 
 # ---- gnark's files ---------------------------------------------------------------------------------

@@ -50,9 +50,13 @@ _PATIENCE_S = 2.0
 """After this a key that waits for memory gets that of keys in use, once their users have left."""
 
 
+_Version = tuple[Fingerprint, prepared.Digests]
+"""A key file as it is, and what the lists say that it must be: a failure is one of both."""
+
+
 @dataclass(frozen=True)
 class _Failure:
-    fingerprint: Fingerprint
+    version: _Version
     error: KeyUnavailable
 
 
@@ -200,12 +204,20 @@ class KeyStore:
     def _load(self, slot: Slot) -> LoadedKey:
         circuit = slot.circuit
         path = self._obtain(slot)
-        fingerprint = self._require_usable(circuit, path)
-        self._reserve(slot, path)
+        self._require_usable(circuit, path)
+        version = self._version_of(path)
+        accepted = version[1]
         started = time.perf_counter()
         try:
-            load = load_key_file if self._prepared is None else self._prepared.load
-            key = load(self._engine, path, self._stopping, self._accepted_digests(path))
+            # What is mapped needs no room: its pages belong to the file and go when memory is short.
+            key = None
+            if self._prepared is not None:
+                key = self._prepared.map(self._engine, path, self._stopping, accepted)
+            if key is None:
+                self._reserve(slot, path)
+                started = time.perf_counter()
+                load = load_key_file if self._prepared is None else self._prepared.load_source
+                key = load(self._engine, path, self._stopping, accepted)
             try:
                 check_name(key, circuit, path)
             except BaseException:
@@ -215,7 +227,7 @@ class KeyStore:
             if isinstance(error, MalformedKey):
                 error.detail += "; remove the file and run `prover download`"
                 error.args = (error.detail,)
-            self._failures[circuit] = _Failure(fingerprint, error)
+            self._failures[circuit] = _Failure(version, error)
             _log.error("key_unusable", circuit=circuit.name, file=str(path), error=error.detail)
             raise
         seconds = time.perf_counter() - started
@@ -251,18 +263,17 @@ class KeyStore:
             raise
         return self.find(circuit)
 
-    def _require_usable(self, circuit: CircuitId, path: Path) -> Fingerprint:
-        """Return the fingerprint of a file; raises what was wrong with it if it is known to be unusable."""
-        fingerprint = fingerprint_of(path)
+    def _version_of(self, path: Path) -> _Version:
+        return fingerprint_of(path), self._accepted_digests(path)
+
+    def _require_usable(self, circuit: CircuitId, path: Path) -> None:
+        """Raise what was wrong with a file if it is known to be unusable, and the lists say the same of it."""
         failure = self._failures.get(circuit)
-        if failure is not None and failure.fingerprint == fingerprint:
+        if failure is not None and failure.version == self._version_of(path):
             raise failure.error.with_traceback(None)
-        return fingerprint
 
     def _reserve(self, slot: Slot, path: Path) -> None:
         """Wait until the key fits into the budget beside those in use; others are evicted for it."""
-        if self._prepared is not None and self._prepared.has(self._engine, path):
-            return  # mapped: its pages belong to the file and go when memory is short
         patience_ends = time.monotonic() + _PATIENCE_S
         need, budget = resident_estimate(path, slot.circuit), self._residency.budget_bytes
         with self._changed:

@@ -117,12 +117,13 @@ def verify_key(
     try:
         if expected is not None and (fault := _compare(path, expected, cancel)) is not None:
             return report(*fault)
-        with prepared.load_source(engine, path, cancel) as key:
+        key, origin = prepared.load_with_origin(engine, path, cancel)
+        with key:
             check_name(key, circuit, path)
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
         forms = prepared.forms_of(path, prepared_folder) if prepared_folder is not None else []
-        if problem := _verify_forms(forms, cancel):
+        if problem := _verify_forms(forms, path, origin.sha256, cancel):
             return report(Verdict.PREPARED_DAMAGED, problem)
     except KeyUnavailable as error:
         return report(Verdict.UNUSABLE, error.detail)
@@ -141,10 +142,10 @@ def _checksum_list(folder: Path) -> Expectations:
     return read_checksum_list(listed) if listed.exists() else {}
 
 
-def _verify_forms(forms: list[Path], cancel: CancelFlag) -> str | None:
+def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> str | None:
     for form in forms:
         try:
-            prepared.verify(form, cancel)
+            prepared.verify(form, source, sha256, cancel)
         except KeyUnavailable as error:
             return f"{error.detail}; remove it, or run `prover keys prepare --force`"
     return None
