@@ -67,12 +67,12 @@ async def until(holds: Callable[[], bool], seconds: float = 60) -> None:
 class SharedForms(PreparedKeys):
     """Prepared forms for several processes: the first that needs a key makes its form, the others wait and map it."""
 
-    def load(
+    def map(
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
-    ) -> LoadedKey:
+    ) -> LoadedKey | None:
         """Map the prepared form, made before if there is none."""
         prepared.prepare(engine, source, self.folder, cancel=cancel)
-        return super().load(engine, source, cancel, accepted)
+        return super().map(engine, source, cancel, accepted)
 
 
 def open_store(directory: Path, engine: Engine, prepared_keys: PreparedKeys | None = None) -> KeyStore:

@@ -156,7 +156,7 @@ def test_store__opened_again__maps_what_it_prepared(reference_keys_dir: Path, tm
             key = store.get(small, CancelFlag())
             found.append((key.is_prepared, metrics.key_bytes._value.get() < 400_000))
             deadline = time.monotonic() + DEADLINE_S
-            while not folder.has(engine, source):
+            while not prepared.path_of(engine, source, folder.folder).exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             store.close()
