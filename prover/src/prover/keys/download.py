@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 from yarl import URL
 
-from prover.errors import Cancelled, KeyDownloadFailed, KeyMissing, SettingsInvalid
+from prover.errors import Cancelled, KeyDownloadFailed, KeyMissing, KeyUnavailable, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.atomic_file import atomic_file
 from prover.keys.checksums import (
@@ -22,6 +22,7 @@ from prover.keys.checksums import (
     ExpectedFile,
     parse_checksum_list,
     published_keys,
+    read_checksum_list,
     read_pinned_manifest,
 )
 from prover.keys.download_transfer import (
@@ -34,8 +35,9 @@ from prover.keys.download_transfer import (
     require_status,
     transfer,
 )
-from prover.keys.key_files import find_key
-from prover.keys.partial_file import PartialFile
+from prover.keys.key_files import Fingerprint, find_key, fingerprint_of
+from prover.keys.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.provenance import sha256_of
 from prover.versions import own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -49,6 +51,8 @@ _HEAD_S = 15.0
 _LONGEST_BACKOFF_S = 60.0
 _LOCK_POLL_S = 0.2
 _MOST_WRONG_CONTENTS = 3
+_MOST_DISPLACEMENTS = 5
+_READ_BYTES = 2**24
 _NOTABLE_PROGRESS_BYTES = 2**24
 """An attempt that brought as much is not counted as failed."""
 _LONGEST_LIST_BYTES = 2**20
@@ -138,18 +142,21 @@ def download_keys(
     base = source.base()
     pinned = read_pinned_manifest(source.manifest) if source.manifest else None
     _make_writable(folder, missing)
-    run = _Download(folder, source, base, watcher or Unwatched())
+    run = _Download(folder, source, base, watcher or Unwatched(), cancel)
     _interruptible(run.bring(missing, pinned), cancel)
     return len(missing)
 
 
 class _Download:
-    def __init__(self, folder: Path, source: DownloadSource, base: URL, watcher: DownloadWatcher) -> None:
+    def __init__(
+        self, folder: Path, source: DownloadSource, base: URL, watcher: DownloadWatcher, cancel: CancelFlag
+    ) -> None:
         self._folder = folder
         self._source = source
         self._base = base
         self._shown = str(base.with_user(None).with_query(None))
         self._watcher = watcher
+        self._cancel = cancel
         self._turns = asyncio.Semaphore(source.parallel)
         self._missing = ""
         self._list_failure: KeyDownloadFailed | None = None
@@ -218,9 +225,34 @@ class _Download:
             known = parse_checksum_list(text)
         except ValueError as error:
             raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or give --manifest") from error
-        with suppress(SettingsInvalid, OSError), atomic_file(self._folder / CHECKSUM_LIST, force=True) as file:
-            file.write(text.encode())  # lets `prover keys verify` work without the network
+        await asyncio.to_thread(self._leave_list, text, known)
         return known
+
+    def _leave_list(self, text: str, known: Expectations) -> None:
+        """Write the list into the folder, by which `prover keys verify` and a start work without the network.
+
+        Keys that came by an earlier list and are there keep its lines, else a start would refuse good ones of another
+        edition, or take bad ones that only the earlier list names.
+        """
+        kept = _lines_to_keep(self._folder, known, self._cancel)
+        _write_list(self._folder, _with_lines(text, kept))
+        others = sorted(name for name in kept if name in known)
+        if others:
+            _log.warning(
+                "keys_of_another_edition",
+                files=", ".join(others),
+                detail=f"the list of {self._shown} has other digests for them; they stay as they are",
+                remedy="to have its edition, remove them and run `prover download` again",
+            )
+
+    def _correct_list(self, brought: ExpectedFile) -> None:
+        """Give a key its line back: a process that downloads another edition may have replaced the list meanwhile."""
+        if self._source.manifest is not None:
+            return
+        with suppress(SettingsInvalid, OSError, UnicodeError):
+            path = self._folder / CHECKSUM_LIST
+            if read_checksum_list(path).get(brought.name, brought).sha256 != brought.sha256:
+                _write_list(self._folder, _with_lines(path.read_text(encoding="ascii"), {brought.name: brought}))
 
     def _unlisted(self, name: str) -> KeyDownloadFailed:
         remedy = "check --manifest" if self._source.manifest else "check --download-url, or give --manifest"
@@ -251,21 +283,35 @@ class _Download:
 
     async def _file(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> None:
         async with self._turns:
-            partial = PartialFile(self._folder, expected)
-            try:
-                await self._lock(partial)
-                if not partial.target.is_file():  # else another process was faster
-                    await _in_thread(partial.resume, partial)
-                    await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
-                    await _in_thread(partial.publish, partial)
-                    _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
-            except OSError as error:
-                reason = f"the file cannot be written: {error.strerror}"
-                remedy = "check disk space and permissions of the keys directory"
-                raise self._failed(expected.name, reason, remedy) from error
-            finally:
-                partial.close()
+            for _ in range(_MOST_DISPLACEMENTS):
+                if await self._fetch(session, expected):
+                    break
+                _log.info("download_displaced", file=expected.name, detail="another process replaced the partial file")
+            else:
+                reason = "other processes, which its file system does not keep apart, replaced the partial file"
+                raise self._failed(expected.name, reason, "download by one process at a time")
         self._watcher.finished(expected.name)
+
+    async def _fetch(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> bool:
+        """Bring a file; False when another process got in the way, whose result may be there now."""
+        partial = PartialFile(self._folder, expected)
+        try:
+            await self._lock(partial)
+            if not partial.target.is_file():  # else another process was faster
+                await _in_thread(partial.resume, partial)
+                await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
+                self._correct_list(expected)
+                await _in_thread(partial.publish, partial)
+                _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
+        except PartialFileDisplaced:
+            return False
+        except OSError as error:
+            reason = f"the file cannot be written: {error.strerror}"
+            remedy = "check disk space and permissions of the keys directory"
+            raise self._failed(expected.name, reason, remedy) from error
+        finally:
+            partial.close()
+        return True
 
     async def _attempt(self, session: aiohttp.ClientSession, expected: ExpectedFile, partial: PartialFile) -> None:
         url = str(self._base / expected.name)
@@ -279,11 +325,13 @@ class _Download:
         )
 
     async def _lock(self, partial: PartialFile) -> None:
-        if partial.acquire():
-            return
-        _log.info("download_waits", file=partial.target.name, detail="another process is downloading it")
-        while not partial.acquire():  # noqa: ASYNC110 - no event tells what another process does
-            await asyncio.sleep(_LOCK_POLL_S)
+        if not partial.acquire():
+            _log.info("download_waits", file=partial.target.name, detail="another process is downloading it")
+            while not partial.acquire():  # noqa: ASYNC110 - no event tells what another process does
+                await asyncio.sleep(_LOCK_POLL_S)
+        if not partial.is_kept:
+            detail = "the file system has no locks: other processes may download it too, and no part of it is kept"
+            _log.info("download_unlocked", file=partial.target.name, detail=detail)
 
     async def _insist(
         self,
@@ -306,7 +354,9 @@ class _Download:
                 failed = 1 if came >= _NOTABLE_PROGRESS_BYTES else failed + 1
                 if failed >= self._source.attempts or wrong >= _MOST_WRONG_CONTENTS:
                     tries = "1 attempt" if failed == 1 else f"{failed} attempts"
-                    remedy = "try again later, or check --download-url and the network; what came is kept"
+                    remedy = "try again later, or check --download-url and the network"
+                    if partial is None or partial.is_kept:
+                        remedy += "; what came is kept"
                     raise self._failed(name, f"{reason} ({tries})", remedy) from error
             pause_s = max(wait_s, min(self._source.backoff_s * 2 ** (failed - 1), _LONGEST_BACKOFF_S))
             pause_s *= random.uniform(1.0, 1.25) if wait_s else random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
@@ -326,6 +376,59 @@ class _Download:
 def _listed(circuit: CircuitId, known: Expectations) -> ExpectedFile | None:
     """The file of a circuit that a list has, under its current name or else its earlier one."""
     return next((known[name] for name in circuit.key_files if name in known), None)
+
+
+def _lines_to_keep(folder: Path, known: Expectations, cancel: CancelFlag) -> dict[str, ExpectedFile]:
+    """What the list in a folder says of keys that are there, where it is not what the new list says.
+
+    Where both name a key, the earlier line stays only while the key agrees with it: one that was replaced by hand, or
+    damaged, is the new list's. Raises Cancelled.
+    """
+    try:
+        earlier = read_checksum_list(folder / CHECKSUM_LIST)
+    except SettingsInvalid:
+        return {}
+    return {
+        name: file
+        for name, file in earlier.items()
+        if (name not in known or known[name].sha256 != file.sha256)
+        and CircuitId.from_key_file(name) is not None
+        and os.path.isfile(folder / name)  # noqa: PTH113 - a Path's raises where it cannot look
+        and (name not in known or _may_be(folder / name, file, cancel))
+    }
+
+
+def _may_be(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> bool:
+    """Whether a file has the digest that is expected, or cannot be read."""
+    try:
+        return _digest_of(path, cancel) == expected.sha256
+    except (KeyUnavailable, OSError):
+        return True
+
+
+_digests: dict[tuple[Path, Fingerprint], str] = {}
+"""Of keys that were read once: a server with --auto-download gets a list for each key that it misses."""
+
+
+def _digest_of(path: Path, cancel: CancelFlag) -> str:
+    state = path, fingerprint_of(path)
+    if state not in _digests:
+        with path.open("rb") as file:
+            _digests[state] = sha256_of(iter(lambda: file.read(_READ_BYTES), b""), cancel.check)
+    return _digests[state]
+
+
+def _with_lines(text: str, lines: Expectations) -> str:
+    """Return a CHECKSUM list with other lines for some files; the same bytes if there are none."""
+    if not lines:
+        return text
+    others = [line for line in text.splitlines() if not parse_checksum_list(line).keys() & lines.keys()]
+    return "\n".join([*others, *(f"{file.sha256}  {file.name}" for file in lines.values())]) + "\n"
+
+
+def _write_list(folder: Path, text: str) -> None:
+    with suppress(SettingsInvalid, OSError), atomic_file(folder / CHECKSUM_LIST, force=True) as file:
+        file.write(text.encode())
 
 
 def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:
@@ -348,7 +451,8 @@ async def _in_thread(work: Callable[[], None], partial: PartialFile) -> None:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         partial.interrupt()
-        await running
+        with suppress(PartialFileDisplaced):
+            await running
         raise
 
 

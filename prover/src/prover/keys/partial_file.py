@@ -2,11 +2,17 @@
 
 It lies beside its target under a name that holds the digest it must get, so that a new edition of a file is never
 continued with the bytes of an old one. Its lock ends with the process, however that ends.
+
+Not every file system keeps that promise. Where it has no locks, the file gets a name of its own, and nobody continues
+it. Where locks hold on one machine alone, processes of two machines may write into one file. So bytes are never cut off
+in place, what is published is compared with what was written, and a process that finds wrong bytes of its own in a file
+that another one has published removes it.
 """
 
 import fcntl
 import hashlib
 import os
+import secrets
 from pathlib import Path
 
 from prover.keys.atomic_file import sync_folder
@@ -14,6 +20,11 @@ from prover.keys.checksums import ExpectedFile
 
 _STEP_BYTES = 2**22
 _DIGEST_DIGITS = 16
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+
+
+class PartialFileDisplaced(Exception):
+    """Another process has taken, replaced or changed the file while it was written; nothing was published."""
 
 
 class PartialFile:
@@ -24,27 +35,42 @@ class PartialFile:
         self.size = 0
         """Bytes that are there."""
         self._expected = expected
-        self._path = folder / f".{expected.name}.{expected.sha256[:_DIGEST_DIGITS]}.partial"
+        self._shared_name = f".{expected.name}.{expected.sha256[:_DIGEST_DIGITS]}.partial"
+        self._path = folder / self._shared_name
+        self._is_own = False
+        """Whether no other process knows its name."""
         self._descriptor: int | None = None
         self._digest = hashlib.sha256()
         self._interrupted = False
 
     def acquire(self) -> bool:
-        """Open and lock the file, made if need be; False while another process holds it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        """Open and lock the file, made if need be; False while another process holds it.
+
+        Where the file system has no locks, a file of its own is made.
+        """
+        descriptor = os.open(self._path, _OPEN, 0o666)
+        is_ours = False
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = self._is_at_path(descriptor)
+            has_locks = _lock(descriptor)
+            is_ours = has_locks and _is_at(self._path, descriptor)
+            if not has_locks:
+                self._remove_empty(descriptor)
         except BlockingIOError:
-            ours = False
-        except BaseException:
-            os.close(descriptor)
-            raise
-        if ours:
+            return False
+        finally:
+            if not is_ours:  # locked, or finished by its owner between our two steps, or without a lock
+                os.close(descriptor)
+        if is_ours:
             self._descriptor = descriptor
-        else:  # locked, or finished by its owner between our two steps
-            os.close(descriptor)
-        return ours
+        elif not has_locks:
+            self._path, self._descriptor = self._new_file()
+            self._is_own = True
+        return self._descriptor is not None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the next download finds and continues what is there."""
+        return not self._is_own
 
     @property
     def is_complete(self) -> bool:
@@ -76,11 +102,29 @@ class PartialFile:
         self._interrupted = True
 
     def restart(self) -> None:
-        """Throw away what is there."""
-        os.ftruncate(self._open(), 0)
-        os.lseek(self._open(), 0, os.SEEK_SET)
+        """Throw away what is there, by a new file: a process that shares the old one must not find a hole in it.
+
+        Nothing is there at a first start, and still the file is new: two machines that opened one then write apart.
+        """
+        before = self._open()
+        path, descriptor = self._new_file()
+        try:
+            _lock(descriptor)  # before it has the name for which others wait
+            if _is_at(self._path, before):
+                path.replace(self._path)
+            else:  # another process has the name now
+                self._path, self._is_own = path, True
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        self._descriptor = descriptor
         self._digest = hashlib.sha256()
         self.size = 0
+        try:
+            self._remove_spoiled_target(before)
+        finally:
+            os.close(before)
 
     def write(self, piece: bytes) -> None:
         """Append bytes and hash them."""
@@ -92,19 +136,33 @@ class PartialFile:
             view = view[written:]
 
     def publish(self) -> None:
-        """Make the bytes last and give them the name of the target, in one step."""
-        os.fsync(self._open())
-        self._path.replace(self.target)
+        """Make the bytes last and give them the name of the target, in one step.
+
+        A target that came meanwhile stays. Raises PartialFileDisplaced when the file is no longer what was written.
+        """
+        descriptor = self._open()
+        os.fsync(descriptor)
+        if not self.target.is_file():
+            self._rename(descriptor)
+        if _is_at(self._path, descriptor):
+            self._path.unlink(missing_ok=True)
+        elif self._path.exists() and self._remove_spoiled_target(descriptor):
+            # It was replaced by a process that may have found wrong bytes of its own in it, after we compared.
+            raise PartialFileDisplaced
         sync_folder(self.target.parent)
 
     def close(self) -> None:
-        """Release the file; nothing stays of one that is empty."""
+        """Release the file; nothing stays of one that is empty or that nobody would continue."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         try:
-            if not os.fstat(descriptor).st_size and self._is_at_path(descriptor):
+            if self._is_own:
                 self._path.unlink(missing_ok=True)
+            else:
+                self._remove_empty(descriptor)
+            if not self.is_complete:
+                self._remove_spoiled_target(descriptor)
         finally:
             os.close(descriptor)
 
@@ -113,8 +171,70 @@ class PartialFile:
             raise ValueError("the file is not open")
         return self._descriptor
 
-    def _is_at_path(self, descriptor: int) -> bool:
+    def _own_path(self) -> Path:
+        return self._path.with_name(f"{self._shared_name}.{secrets.token_hex(8)}")
+
+    def _new_file(self) -> tuple[Path, int]:
+        path = self._own_path()
+        return path, os.open(path, _OPEN | os.O_EXCL, 0o666)
+
+    def _rename(self, descriptor: int) -> None:
+        """Give the file its last name by way of a link that nobody else knows, hence nobody exchanges."""
+        path = self._path if self._is_own else self._link()
         try:
-            return os.path.samestat(os.fstat(descriptor), self._path.stat())
-        except FileNotFoundError:
+            if not _is_at(path, descriptor) or os.fstat(descriptor).st_size != self.size:
+                raise PartialFileDisplaced
+            path.replace(self.target)
+        finally:
+            if path != self._path:  # a rename onto another link of the same file leaves both
+                path.unlink(missing_ok=True)
+
+    def _link(self) -> Path:
+        path = self._own_path()
+        try:
+            os.link(self._path, path)
+        except FileNotFoundError as error:
+            raise PartialFileDisplaced from error
+        except OSError:  # the file system has no links
+            return self._path
+        return path
+
+    def _remove_empty(self, descriptor: int) -> None:
+        if not os.fstat(descriptor).st_size and _is_at(self._path, descriptor):
+            self._path.unlink(missing_ok=True)
+
+    def _remove_spoiled_target(self, descriptor: int) -> bool:
+        """Remove the target if it is this very file and wrong; tells whether it was.
+
+        Another process that shares the file has published it then, while this one wrote other bytes into it.
+        """
+        if not _is_at(self.target, descriptor) or _digest_of(descriptor) == self._expected.sha256:
             return False
+        self.target.unlink(missing_ok=True)
+        return True
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock a file until it is closed; False where the file system has no locks. Raises BlockingIOError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _digest_of(descriptor: int) -> str:
+    digest, done = hashlib.sha256(), 0
+    while piece := os.pread(descriptor, _STEP_BYTES, done):
+        digest.update(piece)
+        done += len(piece)
+    return digest.hexdigest()
