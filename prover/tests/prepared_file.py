@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 HEADER = struct.Struct("<8sIIQIIQQIIQ32s3QQ")
@@ -215,3 +216,8 @@ def in_memory(data: bytes) -> mmap.mmap:
     memory = mmap.mmap(-1, max(len(data), 1))
     memory[: len(data)] = data
     return memory
+
+
+def all_but_notes(folder: Path) -> list[Path]:
+    """What there is in a folder of prepared keys, without the notes of what belongs to which source."""
+    return sorted(path for path in folder.iterdir() if path.suffix != ".mark")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from prepared_file import all_but_notes
 from service_process import environment
 
 PROVER = Path(sys.executable).with_name("prover")
@@ -49,7 +50,7 @@ def folded(key: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def only(folder: Path) -> bytes:
-    [file] = folder.iterdir()
+    [file] = all_but_notes(folder)
     return file.read_bytes()
 
 

@@ -13,6 +13,7 @@ from circuit_inputs import circuit_inputs
 from click.testing import CliRunner
 from golden_vectors import load, vector_named
 from in_process_service import CONVERTED, circuit
+from prepared_file import all_but_notes
 from prometheus_client import CollectorRegistry
 
 from prover.cli.main import cli
@@ -178,8 +179,8 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
     elsewhere = ("--no-fold", "--prepared-dir", tmp_path / "elsewhere")
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere)
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
-    assert len(list((tmp_path / prepared.FOLDER).iterdir())) == 2
-    (plain,) = (tmp_path / "elsewhere").iterdir()
+    assert len(all_but_notes(tmp_path / prepared.FOLDER)) == 2
+    (plain,) = all_but_notes(tmp_path / "elsewhere")
     size = plain.stat().st_size
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere, "--table-memory", "64")
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
@@ -246,7 +247,7 @@ def test_keys_prepare__misnamed_or_broken_key__fails_and_writes_nothing(
     answer = run("keys", "prepare", path)
     assert answer.returncode == 65
     assert path.name in answer.stderr
-    assert list((tmp_path / prepared.FOLDER).iterdir()) == []
+    assert all_but_notes(tmp_path / prepared.FOLDER) == []
 
 
 def test_keys_prepare__files_and_a_selection__is_a_usage_error(tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
     shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path)
     assert run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold").returncode == 0
     assert "its prepared form" in run("keys", "verify", "--keys-dir", tmp_path).stdout
-    (form,) = (tmp_path / prepared.FOLDER).iterdir()
+    (form,) = all_but_notes(tmp_path / prepared.FOLDER)
     data = bytearray(form.read_bytes())
     data[len(data) // 2] ^= 1
     form.unlink()

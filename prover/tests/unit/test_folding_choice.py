@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prepared_file import all_but_notes
 
 from prover.errors import Cancelled, DeviceOutOfMemory, DiskFull, MemoryBudgetExceeded, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
@@ -71,7 +72,7 @@ def test_prepare__key_with_no_prepared_form__is_folded_as_asked_and_where_nobody
     assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=True)
     assert form(engine, source, folder) == (folded, False)
     assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=False)
-    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
 
 
 def test_prepare__plain_and_folded_forms_there__change_as_asked(engine: Engine, source: Path, folder: Path) -> None:
@@ -162,7 +163,7 @@ def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_as
         assert form(engine, source, folder) == (False, False)
     with pytest.raises(DiskFull):
         folding.prepare(engine, source, folder, fold=True)
-    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
 
 
 def test_prepare__folded_form_there_and_no_memory_to_make_it_anew__is_left_alone(

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from fold_checkpoints import POINTS_AT, Checkpoint, inclusion_key, stop_after_next_state
 from golden_vectors import load
+from prepared_file import all_but_notes
 from structlog.testing import capture_logs
 
 from prover.errors import Cancelled, UnsupportedKey
@@ -80,7 +81,7 @@ def stopped(engine: Engine, source: Path, folder: Path, states: int = 5) -> Path
         for _ in range(states):
             with pytest.raises(Cancelled):
                 prepared.prepare(engine, source, folder, fold=True)
-    (left,) = folder.iterdir()
+    (left,) = all_but_notes(folder)
     assert left.name.startswith(".tiny.key.r256.prepared.")
     return left
 
@@ -94,7 +95,7 @@ def prepare_logged(engine: Engine, source: Path, folder: Path, **options: Any) -
     with capture_logs() as lines:
         assert prepared.prepare(engine, source, folder, fold=True, **options)
     path = prepared.path_of(engine, source, folder)
-    assert list(folder.iterdir()) == [path]
+    assert all_but_notes(folder) == [path]
     return events(lines), path.read_bytes()
 
 
@@ -270,7 +271,7 @@ def test_prepare__folded_in_less_than_the_interval__keeps_nothing(
     with capture_logs() as lines, pytest.raises(Cancelled):
         prepared.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
     assert events(lines) == []
-    assert list(folder.iterdir()) == []
+    assert all_but_notes(folder) == []
 
 
 def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
@@ -278,7 +279,7 @@ def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
 ) -> None:
     stopped(engine, source, folder)
     assert prepared.prepare(engine, source, folder)
-    assert len(list(folder.iterdir())) == 2
+    assert len(all_but_notes(folder)) == 2
     assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
 
 
@@ -325,4 +326,4 @@ def test_prepare__key_that_cannot_be_folded__leaves_nothing(
     monkeypatch.setattr(prepared, "write_prepared", refuse)
     with pytest.raises(UnsupportedKey):
         prepared.prepare(engine, source, folder, fold=True)
-    assert list(folder.iterdir()) == []
+    assert all_but_notes(folder) == []

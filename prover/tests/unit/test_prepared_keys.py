@@ -21,12 +21,14 @@ from typing import Any
 
 import pytest
 from golden_vectors import load as vectors
+from prepared_file import all_but_notes
 from structlog.testing import capture_logs
 
 from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine, LoadedKey
-from prover.keys import prepared
+from prover.keys import preparation_lock, prepared
+from prover.keys.atomic_file import atomic_file
 from prover.keys.preparation import PreparedKeys
 
 KEY = bytes.fromhex(vectors("gnark/tiny.json")["key_v0_14_hex"])
@@ -112,7 +114,7 @@ def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, sour
     path = prepared.path_of(engine, source, folder)
     assert path.name == "tiny.key.r256.prepared"
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
-    assert list(folder.iterdir()) == [path]
+    assert all_but_notes(folder) == [path]
     assert not prepared.prepare(engine, source, folder)
     assert prepared.prepare(engine, source, folder, force=True)
     prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
@@ -308,7 +310,7 @@ def test_prepare__by_two_processes__is_done_by_one(engine: Engine, source: Path,
         answer, _ = first.communicate("\n", timeout=DEADLINE_S)
         second.join(DEADLINE_S)
     assert (answer.splitlines()[-1], made) == ("True", [False])
-    assert len(list(folder.iterdir())) == 1
+    assert len(all_but_notes(folder)) == 1
 
 
 def test_prepare__waiting_for_another_process__can_be_cancelled(engine: Engine, source: Path, folder: Path) -> None:
@@ -329,7 +331,7 @@ def test_prepare__killed__leaves_nothing_valid_and_no_lock(engine: Engine, sourc
     assert [path.suffix for path in left] == [".partial"]
     assert header_word(engine, source, folder) == (False, PLAIN)
     assert prepared.prepare(engine, source, folder)
-    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
 
 
 def test_prepare__cancelled_while_writing__leaves_nothing(engine: Engine, source: Path, folder: Path) -> None:
@@ -384,7 +386,7 @@ def test_prepared_keys__after_the_first_load__have_it_for_the_second(
         assert again.is_prepared
         keys.prepare_later(engine, again, source)
     keys.close()
-    assert len(list(folder.iterdir())) == 1
+    assert len(all_but_notes(folder)) == 1
 
 
 def test_prepared_keys__source_replaced_after_the_load__are_not_stamped_with_it(
@@ -498,7 +500,7 @@ def test_prepared_keys__after_one_was_killed__measure_the_disk_without_what_it_l
         keys.prepare_later(engine, key, source)
         wait_until(lambda: keys._worker is None)
     keys.close()
-    assert list(folder.iterdir()) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
 
 
 def of_another_version(path: Path) -> None:
@@ -507,18 +509,19 @@ def of_another_version(path: Path) -> None:
     replace(path, bytes(data))
 
 
-def of_everybody(path: Path) -> None:
-    path.chmod(0o666)
-
-
-@pytest.mark.parametrize("change", [of_another_version, of_everybody])
+@pytest.mark.parametrize("reason", ["version", "user"])
 def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whose_it_is(
-    engine: Engine, source: Path, folder: Path, change: Callable[[Path], None]
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     """Two versions, or two users, of a rolling update would else write it in turns, and what was folded be lost."""
     prepared.prepare(engine, source, folder)
     path = prepared.path_of(engine, source, folder)
-    change(path)
+    if reason == "version":
+        of_another_version(path)
+    else:
+        me = os.geteuid()
+        monkeypatch.setattr(prepared, "objection", lambda *_: "it belongs to another user")
+        monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     before = path.read_bytes()
     keys = PreparedKeys(folder)
     assert keys.map(engine, source) is None
@@ -527,8 +530,69 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
         wait_until(lambda: keys._worker is None)
     keys.close()
     assert path.read_bytes() == before
-    assert prepared.prepare(engine, source, folder), "asked for, it is made"
+    monkeypatch.undo()
+    if reason == "version":
+        assert prepared.prepare(engine, source, folder), "asked for, it is made"
     assert header_word(engine, source, folder) == (True, PLAIN)
+
+
+def test_prepared_keys__own_form_that_everybody_may_write__is_made_anew(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    path.chmod(0o666)
+    keys = PreparedKeys(folder)
+    with keys.load_source(engine, source) as key:
+        keys.prepare_later(engine, key, source)
+        wait_until(lambda: keys._worker is None)
+    keys.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    assert header_word(engine, source, folder) == (True, PLAIN)
+
+
+def test_load__form_that_a_volume_gave_to_our_group__is_taken_and_closed_to_it(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    """The fsGroup of a pod gets the right to write to whatever is in a volume."""
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    os.chown(path, -1, os.getegid())
+    path.chmod(0o664)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+
+
+def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    """Pods with keys of their own, and one folder of prepared ones: their locks are on two files."""
+    other = source.parent / "other" / source.name
+    other.parent.mkdir()
+    other.write_bytes(KEY)
+    written: list[bool] = []
+
+    def second(_: LoadedKey) -> None:
+        path = prepared.path_of(engine, source, folder)
+        with atomic_file(path, force=True) as file:
+            written.append(prepared.prepare(engine, other, folder))
+            file.write(path.read_bytes())
+
+    assert prepared.prepare(engine, source, folder, check=second, force=True)
+    assert written == [True]
+    assert header_word(engine, source, folder) == (True, PLAIN)
+    assert header_word(engine, other, folder) == (True, PLAIN)
+
+
+def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path, folder: Path) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    other = source.parent / "other" / source.name
+    other.parent.mkdir()
+    other.write_bytes(OTHER)
+    prepared.prepare(engine, other, other.parent)
+    replace(path, prepared.path_of(engine, other, other.parent).read_bytes())
+    assert header_word(engine, source, folder) == (False, PLAIN)
 
 
 # ---- where locks are those of NFS, or none ---------------------------------------------------------------
@@ -562,7 +626,7 @@ def test_prepare__on_nfs__is_done_by_one_and_clears_up(
 
     assert prepared.prepare(engine, source, folder, check=second)
     assert made == [False]
-    assert sorted(folder.iterdir()) == [folder / f".{path.name}.lock", path]
+    assert all_but_notes(folder) == [folder / f".{path.name}.lock", path]
 
 
 def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
@@ -574,7 +638,11 @@ def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
     old, recent = (folder / f".{path.name}.{number}.partial" for number in ("0123", "4567"))
     for left in (old, recent):
         left.write_bytes(b"x")
-    os.utime(old, ns=(0, 0))
+    now = time.time()
+    monkeypatch.setattr(preparation_lock, "_ABANDONED_S", 0.2)
+    while time.time() - now < 0.3:
+        recent.touch()
+        time.sleep(0.01)
     assert prepared.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
     assert (old.exists(), recent.exists()) == (False, True)

@@ -6,6 +6,7 @@ the block early, an exception of a signal handler included, leaves the target as
 
 import contextlib
 import errno
+import fcntl
 import mmap
 import os
 import secrets
@@ -44,6 +45,8 @@ def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
         descriptor = os.open(hidden, _NEW_FILE, 0o666)
     try:
         with os.fdopen(descriptor, "r+b") as file:
+            with contextlib.suppress(OSError):  # who clears up leaves alone what is locked
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             with explained(path):
                 file.flush()

@@ -98,7 +98,7 @@ def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mm
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        reason = _objection(os.fstat(descriptor), own.parent, size)
+        reason = _objection(os.fstat(descriptor), size)
         if reason is None:
             os.posix_fallocate(descriptor, 0, size)  # a copy may have holes
             view = mmap.mmap(descriptor, size)  # with a descriptor of its own, which keeps the lock
@@ -114,8 +114,8 @@ def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mm
     return None
 
 
-def _objection(stat: os.stat_result, folder: Path, size: int) -> str | None:
-    if (reason := objection(stat, folder)) is not None:
+def _objection(stat: os.stat_result, size: int) -> str | None:
+    if (reason := objection(stat)) is not None:
         return reason
     if stat.st_size != size:
         return f"it has {stat.st_size} bytes in place of {size}"

@@ -22,8 +22,8 @@ def alone(source: int, path: Path, cancel: CancelFlag, *, waits: bool = True) ->
 
     Gives False where another process is at it and is not waited for. The lock is on the key file (``source`` is a
     descriptor of it): it leaves nothing behind. NFS wants the right to write for that (flock(2)), so there the lock is
-    on a hidden file beside ``path``. Where the file system has no locks the work may be done twice, and the last result
-    stays. Raises OSError, Cancelled.
+    on a hidden file beside ``path``. Where the file system has no locks, or two key files share a name, the work may be
+    done twice, and the last result stays. Raises OSError, Cancelled.
     """
     with contextlib.ExitStack() as stack:
         is_alone = _taken(source, cancel, waits=waits)
@@ -31,7 +31,7 @@ def alone(source: int, path: Path, cancel: CancelFlag, *, waits: bool = True) ->
             beside = stack.enter_context(_opened_beside(path))
             is_alone = _taken(beside, cancel, waits=waits) if beside is not None else None
         if is_alone is not False:
-            _remove_remains(path, older_s=0.0 if is_alone else _ABANDONED_S)
+            _remove_remains(path)
         yield is_alone is not False
 
 
@@ -68,8 +68,23 @@ def _opened_beside(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _remove_remains(path: Path, *, older_s: float) -> None:
+def _remove_remains(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime >= older_s:
+            if _is_abandoned(left):
                 left.unlink(missing_ok=True)
+
+
+def _is_abandoned(left: Path) -> bool:
+    """Whether nobody writes to a file any more: who does has a lock on it (atomic_file). Raises OSError."""
+    descriptor = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return time.time() - os.fstat(descriptor).st_ctime >= _ABANDONED_S
+    else:
+        return True
+    finally:
+        os.close(descriptor)

@@ -2,8 +2,7 @@
 
 A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
 afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
-computed at every load: the prepared file's time of modification is made of what tells the source from every other file
-and from itself before a change (inode, times, size); where that differs, the digest decides.
+computed at every load (prepared_mark).
 See docs/reference/prepared-key-format.md.
 """
 
@@ -37,6 +36,7 @@ from prover.keys.atomic_file import atomic_file, explained, mapped
 from prover.keys.folder_trust import objection
 from prover.keys.memory import require_memory_for_folding
 from prover.keys.preparation_lock import alone
+from prover.keys.prepared_mark import is_marked, mark
 from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
 
@@ -56,13 +56,11 @@ _LEFT_FREE_BYTES = 2**29
 """Of a disk, by keys that are prepared in the background."""
 _READ_BYTES = 8 * 2**20
 _READ_ONLY = 0o444
-_SECOND_NS = 10**9
-_COARSEST_NS = 1000
-"""Of file systems that keep times finer than a second; with others the digest decides at every load."""
+_GROUP_MAY_WRITE = 0o020
 
 
-class _NotBelieved(KeyUnavailable):
-    """A prepared file that somebody may have written who was not to."""
+class _OfAnotherUser(KeyUnavailable):
+    """A prepared file that is not believed here, and may be of use to others."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,13 @@ def open_existing(
     accepted: Digests = frozenset(),
 ) -> LoadedKey | None:
     """Map the prepared form of a key file; None when there is none or it does not hold, which is logged."""
+    return _existing(engine, source, folder, cancel, accepted)[0]
+
+
+def _existing(
+    engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None, accepted: Digests
+) -> tuple[LoadedKey | None, bool]:
+    """As ``open_existing``, and whether there is one that does not hold here, but may for other users or versions."""
     path = path_of(engine, source, folder)
     try:
         with _mapped_file(path, source) as (data, stat):
@@ -116,10 +121,10 @@ def open_existing(
             is_accepted = not accepted or info.source_sha256 in accepted
             if not is_accepted or not _is_made_from(source, info, path, stat, cancel):
                 _log.info("prepared_key_outdated", file=str(path), source=str(source))
-                return None
-            return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES)
+                return None, False
+            return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES), False
     except FileNotFoundError:
-        return None
+        return None, False
     except (OSError, KeyUnavailable) as error:
         _log.warning(
             "prepared_key_unusable",
@@ -127,7 +132,7 @@ def open_existing(
             error=error.detail if isinstance(error, KeyUnavailable) else str(error),
             remedy="the key is read from its source; run `prover keys prepare` or remove the prepared file",
         )
-        return None
+        return None, isinstance(error, UnsupportedKey | _OfAnotherUser | PermissionError)
 
 
 def prepare(
@@ -189,11 +194,10 @@ def prepare_loaded(
         folder.mkdir(parents=True, exist_ok=True)
     path = path_of(engine, source, folder)
     with _opened(source) as opened, alone(opened.fileno(), path, cancel, waits=False) as is_alone:
-        if not is_alone or _is_for_others(path, source):
-            return False
-        existing = open_existing(engine, source, folder, cancel)
+        existing, is_foreign = _existing(engine, source, folder, cancel, frozenset()) if is_alone else (None, False)
         if existing is not None:
             existing.close()
+        if existing is not None or is_foreign or not is_alone:
             return False
         with explained(folder):
             if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
@@ -208,11 +212,11 @@ def forms_of(source: Path, folder: Path) -> list[Path]:
 
 
 def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -> None:
-    """Compare all checksums of a prepared file, and that it is of its source.
+    """Compare all checksums of a prepared file, whosever it is, and that it is of its source.
 
-    Raises MalformedKey, UnsupportedKey or KeyUnavailable.
+    Raises MalformedKey, KeyUnavailable, or UnsupportedKey for one of another version.
     """
-    with _named(path), _mapped_file(path, source) as (data, _):
+    with _named(path), _mapped_file(path, None) as (data, _):
         if describe_prepared(data).source_sha256 != source_sha256:
             raise MalformedKey(f"it was made from another edition of {source.name}")
         verify_prepared(data, cancel)
@@ -222,12 +226,15 @@ def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -
 
 
 @contextlib.contextmanager
-def _mapped_file(path: Path, source: Path) -> Iterator[tuple[mmap.mmap, os.stat_result]]:
-    """Map a file for reading; closes the map unless a key has taken it. Raises OSError or KeyUnavailable."""
+def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, os.stat_result]]:
+    """Map a file for reading, one that is believed if a source is given; closes the map unless a key has taken it.
+
+    Raises OSError or KeyUnavailable.
+    """
     with path.open("rb") as file:
+        if source is not None:
+            _require_believed(file.fileno(), source)
         stat = os.fstat(file.fileno())
-        if (reason := objection(stat, path.parent, source.stat().st_uid)) is not None:
-            raise _NotBelieved(reason)
         if stat.st_size == 0:
             raise MalformedKey("it is empty")
         data = mmap.mmap(file.fileno(), stat.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
@@ -238,26 +245,14 @@ def _mapped_file(path: Path, source: Path) -> Iterator[tuple[mmap.mmap, os.stat_
             data.close()
 
 
-def _is_for_others(path: Path, source: Path) -> bool:
-    """Whether there is a prepared file that this process does not use, and others may."""
-    try:
-        with _mapped_file(path, source) as (data, _):
-            describe_prepared(data)
-    except (UnsupportedKey, _NotBelieved, PermissionError):
-        return True
-    except (OSError, KeyUnavailable):
-        return False
-    return False
-
-
-def _mark_of(source: os.stat_result) -> int:
-    """Time of modification, in nanoseconds, of what was made from a file: whatever happens to that file changes it.
-
-    To the second it is when the file last changed, by the clock of its file system, which nobody can set.
-    """
-    facts = repr((source.st_ino, source.st_size, source.st_mtime_ns, source.st_ctime_ns)).encode()
-    below = int.from_bytes(hashlib.sha256(facts).digest()) % (_SECOND_NS // _COARSEST_NS) * _COARSEST_NS
-    return source.st_ctime_ns // _SECOND_NS * _SECOND_NS + below
+def _require_believed(descriptor: int, source: Path) -> None:
+    """Raise KeyUnavailable for a file that others may have written, and keep our group from writing to ours."""
+    stat = os.fstat(descriptor)
+    if (reason := objection(stat, source.stat().st_uid)) is not None:
+        raise KeyUnavailable(reason) if stat.st_uid == os.geteuid() else _OfAnotherUser(reason)
+    if stat.st_mode & _GROUP_MAY_WRITE:
+        with contextlib.suppress(OSError):
+            os.fchmod(descriptor, _READ_ONLY)
 
 
 def _is_made_from(
@@ -266,13 +261,11 @@ def _is_made_from(
     now = source.stat()
     if now.st_size != info.source_bytes:
         return False
-    mark = _mark_of(now)
-    if made.st_mtime_ns == mark:
+    if is_marked(path, made, now):
         return True
     if _digest_of(source, cancel) != info.source_sha256:
         return False
-    with contextlib.suppress(OSError):  # so that the next load need not look again
-        os.utime(path, ns=(mark, mark))
+    mark(path, made, now)
     return True
 
 
@@ -307,9 +300,13 @@ def _write(
                 checkpoint=kept,
             )
             verify_prepared(view, cancel)
-        mark = _mark_of(origin.stat)
-        os.utime(file.fileno(), ns=(mark, mark))
+        # Versions before the mark go by this time.
+        os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)
+        written = os.fstat(file.fileno())
+    with contextlib.suppress(OSError):
+        if (published := path.stat()).st_ino == written.st_ino:
+            mark(path, published, origin.stat)
     if fold:
         fold_checkpoint.discard(path)
     _log.info("key_prepared", file=str(path))

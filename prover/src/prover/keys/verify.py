@@ -3,9 +3,10 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from prover.errors import KeyUnavailable, ProverError, SettingsInvalid
+from prover.errors import KeyUnavailable, ProverError, SettingsInvalid, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys import prepared
@@ -87,7 +88,7 @@ def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], pr
             if manifest is None:
                 lists += [published_keys(), _checksum_list(folder)]
         except SettingsInvalid as error:
-            _log.warning("checksums_unreadable", error=error.detail, remedy="remove the list, or get it again")
+            _warn_once(error.detail)
             return frozenset()
         listed = frozenset(bytes.fromhex(known[path.name].sha256) for known in lists if path.name in known)
         own = recorded_digest(path) if listed and manifest is None else None
@@ -123,14 +124,15 @@ def verify_key(
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
         forms = prepared.forms_of(path, prepared_folder) if prepared_folder is not None else []
-        if problem := _verify_forms(forms, path, origin.sha256, cancel):
+        problem, of_this_version = _verify_forms(forms, path, origin.sha256, cancel)
+        if problem is not None:
             return report(Verdict.PREPARED_DAMAGED, problem)
     except KeyUnavailable as error:
         return report(Verdict.UNUSABLE, error.detail)
     except OSError as error:
         return report(Verdict.UNUSABLE, f"the file cannot be read: {error.strerror}")
     checked = "structure" if trial_proof is None else "structure, a proof"
-    if forms:
+    if of_this_version:
         checked += ", its prepared form"
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
@@ -142,13 +144,19 @@ def _checksum_list(folder: Path) -> Expectations:
     return read_checksum_list(listed) if listed.exists() else {}
 
 
-def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> str | None:
+def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> tuple[str | None, int]:
+    """What is wrong with one of them, and how many were checked: those of other versions are left to these."""
+    checked = 0
     for form in forms:
         try:
             prepared.verify(form, source, sha256, cancel)
+        except UnsupportedKey as error:
+            _log.info("prepared_key_of_another_version", file=str(form), detail=error.detail)
         except KeyUnavailable as error:
-            return f"{error.detail}; remove it, or run `prover keys prepare --force`"
-    return None
+            return f"{error.detail}; remove it, or run `prover keys prepare --force`", checked
+        else:
+            checked += 1
+    return None, checked
 
 
 def _compare(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> tuple[Verdict, str] | None:
@@ -169,3 +177,8 @@ def _try(trial_proof: TrialProof, key: LoadedKey, circuit: CircuitId, cancel: Ca
         cancel.check()
         return error.detail
     return None
+
+
+@cache  # looked at for every load, and for every request for a key that failed
+def _warn_once(detail: str) -> None:
+    _log.warning("checksums_unreadable", error=detail, remedy="remove the list, or get it again")
