@@ -27,6 +27,7 @@ from structlog.testing import capture_logs
 from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine, LoadedKey
+from prover.keys import atomic_file as atomic_file_module
 from prover.keys import preparation_lock, prepared
 from prover.keys.atomic_file import atomic_file
 from prover.keys.preparation import PreparedKeys
@@ -593,6 +594,61 @@ def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path
     prepared.prepare(engine, other, other.parent)
     replace(path, prepared.path_of(engine, other, other.parent).read_bytes())
     assert header_word(engine, source, folder) == (False, PLAIN)
+
+
+def test_prepare__killed_when_its_file_was_whole__is_cleared_up_by_any_user(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is closed to everybody then; only root opens it for writing all the same."""
+    folder.mkdir()
+    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
+    left.write_bytes(b"x")
+    opened = os.open
+
+    def as_user(path: Any, flags: int, mode: int = 0o777) -> int:
+        if path == left and flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", as_user)
+    assert prepared.prepare(engine, source, folder)
+    assert not left.exists()
+
+
+def test_mark__under_a_private_umask__is_for_all_who_may_read_the_form(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    before = os.umask(0o077)
+    try:
+        prepared.prepare(engine, source, folder)
+    finally:
+        os.umask(before)
+    (note,) = folder.glob(".*.mark")
+    assert stat.S_IMODE(note.stat().st_mode) == 0o444
+
+
+def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_same(
+    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = atomic_file_module._publish
+
+    def clear_up_first(hidden: Path, path: Path, *, force: bool) -> None:
+        preparation_lock._remove_remains(path)
+        published(hidden, path, force=force)
+
+    monkeypatch.setattr(atomic_file_module, "_publish", clear_up_first)
+    assert prepared.prepare(engine, source, folder)
+    assert header_word(engine, source, folder) == (True, PLAIN)
+
+
+def test_verify__form_of_ours_that_everybody_may_write__is_refused_as_at_a_load(
+    engine: Engine, source: Path, folder: Path
+) -> None:
+    prepared.prepare(engine, source, folder)
+    path = prepared.path_of(engine, source, folder)
+    path.chmod(0o666)
+    with pytest.raises(KeyUnavailable, match="others may write to it"):
+        prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
 # ---- where locks are those of NFS, or none ---------------------------------------------------------------

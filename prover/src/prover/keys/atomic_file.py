@@ -40,22 +40,31 @@ def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
     Raises SettingsInvalid when ``path`` exists without ``force``, or cannot be written.
     """
     require_free(path, force=force)
-    hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     with explained(path):
-        descriptor = os.open(hidden, _NEW_FILE, 0o666)
+        hidden, descriptor = _new_locked(path)
     try:
         with os.fdopen(descriptor, "r+b") as file:
-            with contextlib.suppress(OSError):  # who clears up leaves alone what is locked
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
             with explained(path):
                 file.flush()
                 os.fsync(file.fileno())
+                _publish(hidden, path, force=force)
         with explained(path):
-            _publish(hidden, path, force=force)
             sync_folder(path.parent)
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def _new_locked(path: Path) -> tuple[Path, int]:
+    """Make a hidden file beside a target and lock it until it is closed: who clears up leaves alone what is locked."""
+    while True:
+        hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+        descriptor = os.open(hidden, _NEW_FILE, 0o666)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return hidden, descriptor
+        os.close(descriptor)  # somebody cleared up between the two steps
 
 
 @contextlib.contextmanager

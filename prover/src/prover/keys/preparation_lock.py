@@ -77,7 +77,11 @@ def _remove_remains(path: Path) -> None:
 
 def _is_abandoned(left: Path) -> bool:
     """Whether nobody writes to a file any more: who does has a lock on it (atomic_file). Raises OSError."""
-    descriptor = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(left, os.O_RDWR | flags)
+    except PermissionError:  # it was whole, and closed to everybody, when its writer died
+        descriptor = os.open(left, os.O_RDONLY | flags)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

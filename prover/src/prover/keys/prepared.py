@@ -214,9 +214,12 @@ def forms_of(source: Path, folder: Path) -> list[Path]:
 def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -> None:
     """Compare all checksums of a prepared file, whosever it is, and that it is of its source.
 
-    Raises MalformedKey, KeyUnavailable, or UnsupportedKey for one of another version.
+    Raises MalformedKey, KeyUnavailable (for one of ours that others may write, too), or UnsupportedKey for one of
+    another version.
     """
-    with _named(path), _mapped_file(path, None) as (data, _):
+    with _named(path), _mapped_file(path, None) as (data, stat):
+        if stat.st_uid == os.geteuid() and (reason := objection(stat)) is not None:
+            raise KeyUnavailable(f"prepared key {path.name}: {reason}")
         if describe_prepared(data).source_sha256 != source_sha256:
             raise MalformedKey(f"it was made from another edition of {source.name}")
         verify_prepared(data, cancel)

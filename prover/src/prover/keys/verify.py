@@ -124,7 +124,7 @@ def verify_key(
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
         forms = prepared.forms_of(path, prepared_folder) if prepared_folder is not None else []
-        problem, of_this_version = _verify_forms(forms, path, origin.sha256, cancel)
+        problem, notes = _verify_forms(forms, path, origin.sha256, cancel)
         if problem is not None:
             return report(Verdict.PREPARED_DAMAGED, problem)
     except KeyUnavailable as error:
@@ -132,8 +132,9 @@ def verify_key(
     except OSError as error:
         return report(Verdict.UNUSABLE, f"the file cannot be read: {error.strerror}")
     checked = "structure" if trial_proof is None else "structure, a proof"
-    if of_this_version:
+    if len(forms) > len(notes):
         checked += ", its prepared form"
+    checked += "".join(f"; {note}" for note in notes)
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
     return report(Verdict.GOOD, f"SHA-256, {checked}")
@@ -144,19 +145,17 @@ def _checksum_list(folder: Path) -> Expectations:
     return read_checksum_list(listed) if listed.exists() else {}
 
 
-def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> tuple[str | None, int]:
-    """What is wrong with one of them, and how many were checked: those of other versions are left to these."""
-    checked = 0
+def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> tuple[str | None, list[str]]:
+    """What is wrong with one of them, and a note on each of another version: those are left to that one."""
+    notes: list[str] = []
     for form in forms:
         try:
             prepared.verify(form, source, sha256, cancel)
-        except UnsupportedKey as error:
-            _log.info("prepared_key_of_another_version", file=str(form), detail=error.detail)
+        except UnsupportedKey:
+            notes.append(f"{form.name} is of another version, and not checked")
         except KeyUnavailable as error:
-            return f"{error.detail}; remove it, or run `prover keys prepare --force`", checked
-        else:
-            checked += 1
-    return None, checked
+            return f"{error.detail}; remove it, or run `prover keys prepare --force`", notes
+    return None, notes
 
 
 def _compare(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> tuple[Verdict, str] | None:
