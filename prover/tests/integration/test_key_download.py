@@ -34,19 +34,13 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.download import DownloadSource, download_keys
 from prover.keys.partial_file import PartialFile
 
+pytestmark = pytest.mark.usefixtures("no_proxy")
+
 NAMES = ("v2_inclusion_32_1", "v2_inclusion_32_2", "v1_inclusion_26_1")
 CIRCUITS = [circuit(name) for name in NAMES]
 ONE = CIRCUITS[:1]
 FILE = ONE[0].key_file
 SIZE = 300_000
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxies of this machine are not asked for loopback addresses."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture

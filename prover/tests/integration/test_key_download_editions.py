@@ -27,12 +27,7 @@ OLD, NEW, MORE = (circuit(name) for name in ("v2_inclusion_32_1", "v2_inclusion_
 ALL = [OLD, NEW, MORE]
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxies of this machine are not asked for loopback addresses."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
+pytestmark = pytest.mark.usefixtures("no_proxy")
 
 
 def edition(number: int) -> KeyServer:

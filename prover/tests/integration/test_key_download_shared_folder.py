@@ -24,17 +24,11 @@ from prover.kernel.cancellation import CancelFlag
 from prover.keys.download import DownloadSource, download_keys
 from prover.keys.partial_file import PartialFile, PartialFileDisplaced
 
+pytestmark = pytest.mark.usefixtures("no_proxy")
+
 CIRCUIT = circuit("v2_inclusion_32_1")
 FILE = CIRCUIT.key_file
 SIZE = 300_000
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxies of this machine are not asked for loopback addresses."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from device_library import Device
 from golden_vectors import load
 from kernel_library import Kernel, runs
 
-from prover.kernel.engine import Engine
+from prover.kernel.engine import Backend, Engine
 from prover.keys import prepared
 
 
@@ -19,6 +19,13 @@ from prover.keys import prepared
 def engine() -> Iterator[Engine]:
     """An engine with one thread; modules that need another have their own."""
     with Engine(threads=1) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def portable_engine() -> Iterator[Engine]:
+    """One whose prepared keys have the same form on all processors."""
+    with Engine(threads=1, backend=Backend.PORTABLE) as engine:
         yield engine
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from prepared_file import all_but_notes
 
 from prover.errors import Cancelled, DeviceOutOfMemory, DiskFull, MemoryBudgetExceeded, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.engine import Backend, Engine
+from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
 from prover.keys import folding, prepared
 from prover.keys.folding import Outcome
@@ -36,10 +35,9 @@ int main(void) {
 """
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with Engine(threads=1, backend=Backend.PORTABLE) as engine:
-        yield engine
+@pytest.fixture
+def engine(portable_engine: Engine) -> Engine:
+    return portable_engine
 
 
 def test_multiplications__of_any_shape__are_the_kernel_s(tmp_path: Path) -> None:
