@@ -59,7 +59,7 @@ _READ_ONLY = 0o444
 _GROUP_MAY_WRITE = 0o020
 
 
-class _OfAnotherUser(KeyUnavailable):
+class _OfAnotherUser(Exception):
     """A prepared file that is not believed here, and may be of use to others."""
 
 
@@ -125,7 +125,7 @@ def _existing(
             return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES), False
     except FileNotFoundError:
         return None, False
-    except (OSError, KeyUnavailable) as error:
+    except (OSError, KeyUnavailable, _OfAnotherUser) as error:
         _log.warning(
             "prepared_key_unusable",
             file=str(path),
