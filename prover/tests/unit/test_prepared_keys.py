@@ -118,7 +118,7 @@ def test_load__source_touched_or_copied__is_compared_once_and_taken(
     prepared.prepare(engine, source, folder)
     replace(source, KEY, source.stat().st_mtime_ns + 10**9)
     assert header_word(engine, source, folder) == (True, PLAIN)
-    monkeypatch.setattr(prepared, "_digest_of", lambda *_: b"")
+    monkeypatch.setattr(prepared, "sha256_of_file", lambda *_: "")
     assert header_word(engine, source, folder) == (True, PLAIN), "it was compared before"
     source.chmod(0o440)
     assert header_word(engine, source, folder) == (False, PLAIN)

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +16,6 @@ from prover.cli.queue_checks import check_redis
 from prover.cli.serve import fetch_of, required_circuits, selection_of
 from prover.cli.start_options import start_options, start_settings
 from prover.http.api_keys import ApiKeys
-from prover.http.app import split_address
 from prover.settings import Settings, unknown_variables
 
 
@@ -63,21 +61,13 @@ def check(output: str, **options: Any) -> None:
         sys.exit(1)
 
 
-def _address_checks(settings: Settings) -> Iterator[Check]:
-    """Say whether the addresses are free; raises SettingsInvalid at once for what is none."""
-    http = settings.http
+def _address_checks(settings: Settings) -> list[Check]:
+    """Say whether the addresses are free; raises SettingsInvalid for what is none."""
+    http, checks = settings.http, []
     if settings.queue.http:
-        split_address(http.address, "--prover-address")
-    split_address(http.metrics_address, "--metrics-address")
-    metrics_chosen = "metrics_address" in http.model_fields_set
-
-    def found() -> Iterator[Check]:
-        if settings.queue.http:
-            yield check_address("API address", http.address, "--prover-address")
-        option = "--metrics-address"
-        yield check_address("metrics address", http.metrics_address, option, must_be_free=metrics_chosen)
-
-    return found()
+        checks.append(check_address("API address", http.address, "--prover-address"))
+    chosen = "metrics_address" in http.model_fields_set
+    return [*checks, check_address("metrics address", http.metrics_address, "--metrics-address", must_be_free=chosen)]
 
 
 def _show(checks: list[Check], output: str) -> None:

@@ -6,7 +6,6 @@ the block early, an exception of a signal handler included, leaves the target as
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
 import secrets
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from prover.errors import DiskFull, SettingsInvalid
+from prover.keys.file_lock import try_lock
 
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
@@ -60,8 +60,7 @@ def _new_locked(path: Path) -> tuple[Path, int]:
     while True:
         hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         descriptor = os.open(hidden, _NEW_FILE, 0o666)
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(descriptor)
         if os.fstat(descriptor).st_nlink:
             return hidden, descriptor
         os.close(descriptor)  # somebody cleared up between the two steps

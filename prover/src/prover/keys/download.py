@@ -37,7 +37,7 @@ from prover.keys.download_transfer import (
 )
 from prover.keys.key_files import Fingerprint, find_key, fingerprint_of
 from prover.keys.partial_file import PartialFile, PartialFileDisplaced
-from prover.keys.provenance import sha256_of
+from prover.keys.provenance import sha256_of_file
 from prover.versions import own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -52,7 +52,6 @@ _LONGEST_BACKOFF_S = 60.0
 _LOCK_POLL_S = 0.2
 _MOST_WRONG_CONTENTS = 3
 _MOST_DISPLACEMENTS = 5
-_READ_BYTES = 2**24
 _NOTABLE_PROGRESS_BYTES = 2**24
 """An attempt that brought as much is not counted as failed."""
 _LONGEST_LIST_BYTES = 2**20
@@ -413,8 +412,7 @@ _digests: dict[tuple[Path, Fingerprint], str] = {}
 def _digest_of(path: Path, cancel: CancelFlag) -> str:
     state = path, fingerprint_of(path)
     if state not in _digests:
-        with path.open("rb") as file:
-            _digests[state] = sha256_of(iter(lambda: file.read(_READ_BYTES), b""), cancel.check)
+        _digests[state] = sha256_of_file(path, cancel.check)
     return _digests[state]
 
 

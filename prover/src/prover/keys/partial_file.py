@@ -9,7 +9,6 @@ in place, what is published is compared with what was written, and a process tha
 that another one has published removes it.
 """
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from prover.keys.atomic_file import sync_folder
 from prover.keys.checksums import ExpectedFile
+from prover.keys.file_lock import try_lock
 
 _STEP_BYTES = 2**22
 _DIGEST_DIGITS = 16
@@ -51,18 +51,16 @@ class PartialFile:
         descriptor = os.open(self._path, _OPEN, 0o666)
         is_ours = False
         try:
-            has_locks = _lock(descriptor)
-            is_ours = has_locks and _is_at(self._path, descriptor)
-            if not has_locks:
+            taken = try_lock(descriptor)
+            is_ours = taken is True and _is_at(self._path, descriptor)
+            if taken is None:
                 self._remove_empty(descriptor)
-        except BlockingIOError:
-            return False
         finally:
             if not is_ours:  # locked, or finished by its owner between our two steps, or without a lock
                 os.close(descriptor)
         if is_ours:
             self._descriptor = descriptor
-        elif not has_locks:
+        elif taken is None:
             self._path, self._descriptor = self._new_file()
             self._is_own = True
         return self._descriptor is not None
@@ -109,7 +107,7 @@ class PartialFile:
         before = self._open()
         path, descriptor = self._new_file()
         try:
-            _lock(descriptor)  # before it has the name for which others wait
+            try_lock(descriptor)  # before it has the name for which others wait
             if _is_at(self._path, before):
                 path.replace(self._path)
             else:  # another process has the name now
@@ -212,17 +210,6 @@ class PartialFile:
             return False
         self.target.unlink(missing_ok=True)
         return True
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock a file until it is closed; False where the file system has no locks. Raises BlockingIOError."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
-    return True
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import glob
 import os
 import time
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prover.kernel.cancellation import CancelFlag
+from prover.keys.file_lock import try_lock
 
 _LOCK_POLL_S = 0.05
 _ABANDONED_S = 24 * 3600
@@ -37,18 +37,12 @@ def alone(source: int, path: Path, cancel: CancelFlag, *, waits: bool = True) ->
 
 def _taken(descriptor: int, cancel: CancelFlag, *, waits: bool) -> bool | None:
     """Take a lock; False if another process has it and is not waited for, None where there are no locks."""
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            cancel.check()
-            if not waits:
-                return False
-            time.sleep(_LOCK_POLL_S)
-        except OSError:
-            return None
-        else:
-            return True
+    while (taken := try_lock(descriptor)) is False:
+        cancel.check()
+        if not waits:
+            break
+        time.sleep(_LOCK_POLL_S)
+    return taken
 
 
 @contextlib.contextmanager
@@ -83,12 +77,9 @@ def _is_abandoned(left: Path) -> bool:
     except PermissionError:  # it was whole, and closed to everybody, when its writer died
         descriptor = os.open(left, os.O_RDONLY | flags)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return time.time() - os.fstat(descriptor).st_ctime >= _ABANDONED_S
-    else:
-        return True
+        taken = try_lock(descriptor)
+        if taken is None:
+            return time.time() - os.fstat(descriptor).st_ctime >= _ABANDONED_S
+        return taken
     finally:
         os.close(descriptor)

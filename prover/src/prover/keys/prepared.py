@@ -37,6 +37,7 @@ from prover.keys.folder_trust import objection
 from prover.keys.memory import require_memory_for_folding
 from prover.keys.preparation_lock import alone
 from prover.keys.prepared_mark import is_marked, mark
+from prover.keys.provenance import sha256_of_file
 from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
 
@@ -249,7 +250,10 @@ def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, o
 
 
 def _require_believed(descriptor: int, source: Path) -> None:
-    """Raise KeyUnavailable for a file that others may have written, and keep our group from writing to ours."""
+    """Keep our group from writing to a file, once it is known to be of those that are believed.
+
+    Raises _OfAnotherUser, or KeyUnavailable for one of ours that others may have written.
+    """
     stat = os.fstat(descriptor)
     if (reason := objection(stat, source.stat().st_uid)) is not None:
         raise KeyUnavailable(reason) if stat.st_uid == os.geteuid() else _OfAnotherUser(reason)
@@ -266,7 +270,7 @@ def _is_made_from(
         return False
     if is_marked(path, made, now):
         return True
-    if _digest_of(source, cancel) != info.source_sha256:
+    if sha256_of_file(source, cancel.check if cancel is not None else None) != info.source_sha256.hex():
         return False
     mark(path, made, now)
     return True
@@ -365,15 +369,6 @@ def _pieces(descriptor: int, data: mmap.mmap, cancel: CancelFlag | None) -> Iter
                 with room[:count] as piece:
                     yield piece
             done += count
-
-
-def _digest_of(source: Path, cancel: CancelFlag | None) -> bytes:
-    digest = hashlib.sha256()
-    with source.open("rb") as file:
-        while piece := file.read(_READ_BYTES):
-            _check(cancel)
-            digest.update(piece)
-    return digest.digest()
 
 
 def _check(cancel: CancelFlag | None) -> None:

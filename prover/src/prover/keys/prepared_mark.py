@@ -9,10 +9,11 @@ where it lies in a layer of a container's image.
 import contextlib
 import hashlib
 import os
-import secrets
 import time
 from pathlib import Path
 
+from prover.errors import SettingsInvalid
+from prover.keys.atomic_file import atomic_file
 from prover.keys.folder_trust import objection
 
 _SECOND_NS = 10**9
@@ -32,17 +33,9 @@ def mark(path: Path, form: os.stat_result, source: os.stat_result) -> None:
     """Note that ``path`` is of ``source``; without a word where that cannot be, which costs the next load time."""
     if any(_may_change_unseen(status) for status in (form, source)):
         return
-    note = _note_of(path)
-    hidden = note.with_name(f"{note.name}.{secrets.token_hex(8)}")
-    with contextlib.suppress(OSError):
-        try:
-            descriptor = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, 0o444)  # whatever the umask: the form may be read by all, too
-                file.write(_text(form, source))
-            hidden.replace(note)
-        finally:
-            hidden.unlink(missing_ok=True)
+    with contextlib.suppress(SettingsInvalid, OSError), atomic_file(_note_of(path), force=True) as file:
+        os.fchmod(file.fileno(), 0o444)  # whatever the umask: the form may be read by all, too
+        file.write(_text(form, source))
 
 
 def _may_change_unseen(file: os.stat_result) -> bool:

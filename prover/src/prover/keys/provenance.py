@@ -52,8 +52,7 @@ class KeyRecord:
         try:
             if path.stat().st_size != self.size:
                 return False
-            with path.open("rb") as file:
-                return sha256_of(iter(lambda: file.read(_DIGEST_STEP), b""), checkpoint) == self.sha256
+            return sha256_of_file(path, checkpoint) == self.sha256
         except OSError:
             return False
 
@@ -71,6 +70,12 @@ def sha256_of(pieces: Iterable[Readable], checkpoint: Callable[[], None] | None 
             checkpoint()
         digest.update(piece)
     return digest.hexdigest()
+
+
+def sha256_of_file(path: Path, checkpoint: Callable[[], None] | None = None) -> str:
+    """The digest of a file; raises OSError."""
+    with path.open("rb") as file:
+        return sha256_of(iter(lambda: file.read(_DIGEST_STEP), b""), checkpoint)
 
 
 def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRecord | None:

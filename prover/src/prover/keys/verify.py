@@ -19,13 +19,11 @@ from prover.keys.checksums import (
     read_pinned_manifest,
 )
 from prover.keys.key_files import check_name
-from prover.keys.provenance import read_manifest, recorded_digest, sha256_of
+from prover.keys.provenance import read_manifest, recorded_digest, sha256_of_file
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
-
-_STEP_BYTES = 2**24
 
 TrialProof = Callable[[LoadedKey, CircuitId, CancelFlag], None]
 """Proves something with a key and verifies it; raises ProverError."""
@@ -162,8 +160,7 @@ def _compare(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> tuple[Ve
     size = path.stat().st_size
     if expected.size is not None and size != expected.size:
         return Verdict.WRONG_SIZE, f"it has {size} bytes, expected {expected.size}"
-    with path.open("rb") as file:
-        digest = sha256_of(iter(lambda: file.read(_STEP_BYTES), b""), cancel.check)
+    digest = sha256_of_file(path, cancel.check)
     if digest != expected.sha256:
         return Verdict.WRONG_CHECKSUM, f"its SHA-256 is {digest}, expected {expected.sha256}"
     return None
