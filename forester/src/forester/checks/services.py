@@ -7,9 +7,9 @@ from forester.chain.rpc_client import RpcClient
 from forester.checks.result import CheckFailed
 from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
-from forester.prover_client.endpoints import under
 from forester.redaction import mask
 from forester.settings import Settings
+from forester.urls import under
 
 LAG_LIMIT_SLOTS = 150
 """How far an indexer may be behind: a minute."""

@@ -18,7 +18,7 @@ from yarl import URL
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, is_away
 from forester.indexer import validation
 from forester.indexer.answers import REQUEST_ID, read_answer, read_at_most
-from forester.indexer.endpoints import SLOTS_APART, Endpoints, shown
+from forester.indexer.endpoints import SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused, shortened
 from forester.indexer.types import (
     AccountProof,
@@ -37,6 +37,7 @@ from forester.indexer.types import (
 from forester.limits.backoff import Backoff, read_retry_after
 from forester.limits.quiet import Quiet
 from forester.limits.seldom import Seldom
+from forester.urls import shown, under
 from shared.logs import get_logger
 
 _T = TypeVar("_T")
@@ -316,7 +317,7 @@ class IndexerClient:
             self._quiet.ask(error.retry_after_s)
 
     async def _post(self, base: URL, call: _Call[Any]) -> bytes:
-        url = base.with_path(f"{base.path.rstrip('/')}/{call.method}").with_query(base.query)
+        url = under(base, call.method)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         timeout = aiohttp.ClientTimeout(total=call.limit_s, sock_connect=_CONNECT_S)
         try:

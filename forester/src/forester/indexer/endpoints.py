@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from yarl import URL
 
+from forester.urls import shown
 from shared.logs import get_logger
 
 FAILURES_BEFORE_FALLBACK = 3
@@ -76,8 +77,3 @@ class Endpoints:
         self._standing = late
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if late else 0.0
-
-
-def shown(url: URL) -> str:
-    """An address without what may be secret."""
-    return str(url.with_user(None).with_query(None).with_fragment(None))

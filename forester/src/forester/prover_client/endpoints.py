@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from yarl import URL
 
+from forester.urls import shown, under
 from shared.circuit_id import CircuitKind
 
 DEFAULT_URL = "http://127.0.0.1:3001"
@@ -30,14 +31,7 @@ class ProverEndpoints:
 
     def shown(self, kind: CircuitKind) -> str:
         """The prover's URL without credentials and query, for messages."""
-        url = URL(self.by_circuit.get(kind, self.base))
-        return str(url.with_user(None).with_query(None).with_fragment(None))
+        return shown(self.by_circuit.get(kind, self.base))
 
     def _under(self, kind: CircuitKind, path: str) -> URL:
         return under(self.by_circuit.get(kind, self.base), path)
-
-
-def under(base: str, path: str) -> URL:
-    """A path below a prover's base URL, whose query, which may hold a key, stays behind it."""
-    url = URL(base)
-    return url.with_path(url.path.rstrip("/") + "/" + path).with_query(url.query)
