@@ -93,3 +93,25 @@ def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None
     with keys.load_source(engine, source) as key:
         keys.prepare_later(engine, key, source)
         wait_until(lambda: keys._worker is None)
+
+
+def prepared_form(engine: Engine, source: Path, folder: Path) -> Path:
+    """Prepare a key; its prepared form."""
+    prepared.prepare(engine, source, folder)
+    return prepared.path_of(engine, source, folder)
+
+
+def left_of_killed(engine: Engine, source: Path, folder: Path) -> Path:
+    """What a process that was killed while it prepared the key left in the folder."""
+    folder.mkdir()
+    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
+    left.write_bytes(b"x")
+    return left
+
+
+def another_of_the_name(source: Path, content: bytes) -> Path:
+    """A key file of the same name in a folder of its own."""
+    other = source.parent / "other" / source.name
+    other.parent.mkdir()
+    other.write_bytes(content)
+    return other

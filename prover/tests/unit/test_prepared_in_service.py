@@ -15,6 +15,7 @@ from prepared_folders import (
     another_process,
     has,
     header_word,
+    left_of_killed,
     prepare_after_load,
     prepare_in_background,
     replace,
@@ -80,11 +81,8 @@ def test_prepared_keys__on_a_disk_that_is_nearly_full__leave_it_alone(
 ) -> None:
     free = 2**28
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    keys = PreparedKeys(folder)
-    with capture_logs() as lines, keys.load_source(engine, source) as key:
-        keys.prepare_later(engine, key, source)
-        wait_until(lambda: keys._worker is None)
-    keys.close()
+    with capture_logs() as lines:
+        prepare_in_background(engine, source, folder)
     assert "free some space" in next(line["error"] for line in lines if line["event"] == "key_not_prepared")
     assert list(folder.iterdir()) == []
     assert prepared.prepare(engine, source, folder)  # asked for, it may
@@ -148,9 +146,7 @@ def test_prepared_keys__once_the_disk_has_room_again__prepare_what_comes(
 def test_prepared_keys__after_one_was_killed__measure_the_disk_without_what_it_left(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder.mkdir()
-    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
-    left.write_bytes(b"x")
+    left = left_of_killed(engine, source, folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0 if left.exists() else 2**40))
     prepare_in_background(engine, source, folder)
     assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]

@@ -14,7 +14,17 @@ from typing import Any
 
 import pytest
 from prepared_file import all_but_notes
-from prepared_folders import DEADLINE_S, KEY, OTHER, PLAIN, another_process, header_word, replace
+from prepared_folders import (
+    DEADLINE_S,
+    KEY,
+    OTHER,
+    PLAIN,
+    another_of_the_name,
+    another_process,
+    header_word,
+    prepared_form,
+    replace,
+)
 from structlog.testing import capture_logs
 
 from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
@@ -102,9 +112,7 @@ def test_load__another_source_of_the_name_made_before__is_not_served_the_form_of
     engine: Engine, source: Path, folder: Path
 ) -> None:
     """Layers of an image, archives and builds give all their files one time, and folders share a prepared folder."""
-    other = source.parent / "other" / source.name
-    other.parent.mkdir()
-    other.write_bytes(OTHER)
+    other = another_of_the_name(source, OTHER)
     for path in (source, other):
         os.utime(path, ns=(0, 0))
     prepared.prepare(engine, source, folder)
@@ -128,8 +136,7 @@ def test_load__source_touched_or_copied__is_compared_once_and_taken(
 def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
     engine: Engine, source: Path, folder: Path, size: int
 ) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     cut = path.read_bytes()[:size]
     replace(path, cut)
     with capture_logs() as lines:
@@ -142,8 +149,7 @@ def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
 def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     replace(path, bytes(data))
@@ -153,8 +159,7 @@ def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
 
 
 def test_verify__prepared_file_of_another_edition__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     with pytest.raises(MalformedKey, match=r"it was made from another edition of tiny\.key"):
         prepared.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
 

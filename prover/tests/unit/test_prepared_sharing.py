@@ -13,7 +13,18 @@ from typing import Any
 
 import pytest
 from prepared_file import all_but_notes
-from prepared_folders import KEY, OTHER, PLAIN, header_word, prepare_in_background, replace, wait_until
+from prepared_folders import (
+    KEY,
+    OTHER,
+    PLAIN,
+    another_of_the_name,
+    header_word,
+    left_of_killed,
+    prepare_in_background,
+    prepared_form,
+    replace,
+    wait_until,
+)
 
 from prover.errors import KeyUnavailable
 from prover.kernel.cancellation import CancelFlag
@@ -42,8 +53,7 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     """Two versions, or two users, of a rolling update would else write it in turns, and what was folded be lost."""
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     if reason == "version":
         of_another_version(path)
     else:
@@ -67,8 +77,7 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
 def test_prepared_keys__own_form_that_everybody_may_write__is_made_anew(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     path.chmod(0o666)
     prepare_in_background(engine, source, folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
@@ -79,8 +88,7 @@ def test_load__form_that_a_volume_gave_to_our_group__is_taken_and_closed_to_it(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     """The fsGroup of a pod gets the right to write to whatever is in a volume."""
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     os.chown(path, -1, os.getegid())
     path.chmod(0o664)
     assert header_word(engine, source, folder) == (True, PLAIN)
@@ -91,9 +99,7 @@ def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     """Pods with keys of their own, and one folder of prepared ones: their locks are on two files."""
-    other = source.parent / "other" / source.name
-    other.parent.mkdir()
-    other.write_bytes(KEY)
+    other = another_of_the_name(source, KEY)
     written: list[bool] = []
 
     def second(_: LoadedKey) -> None:
@@ -109,11 +115,8 @@ def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
 
 
 def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path, folder: Path) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
-    other = source.parent / "other" / source.name
-    other.parent.mkdir()
-    other.write_bytes(OTHER)
+    path = prepared_form(engine, source, folder)
+    other = another_of_the_name(source, OTHER)
     prepared.prepare(engine, other, other.parent)
     replace(path, prepared.path_of(engine, other, other.parent).read_bytes())
     assert header_word(engine, source, folder) == (False, PLAIN)
@@ -123,9 +126,7 @@ def test_prepare__killed_when_its_file_was_whole__is_cleared_up_by_any_user(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is closed to everybody then; only root opens it for writing all the same."""
-    folder.mkdir()
-    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
-    left.write_bytes(b"x")
+    left = left_of_killed(engine, source, folder)
     opened = os.open
 
     def as_user(path: Any, flags: int, mode: int = 0o777) -> int:
@@ -167,8 +168,7 @@ def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_sa
 def test_verify__form_of_ours_that_everybody_may_write__is_refused_as_at_a_load(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    prepared.prepare(engine, source, folder)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_form(engine, source, folder)
     path.chmod(0o666)
     with pytest.raises(KeyUnavailable, match="others may write to it"):
         prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
@@ -189,15 +189,13 @@ def test_prepare__on_nfs__is_done_by_one_and_clears_up(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", as_nfs)
-    folder.mkdir()
     path = prepared.path_of(engine, source, folder)
-    left = folder / f".{path.name}.0123.partial"
-    left.write_bytes(b"x")
+    left_of_killed(engine, source, folder)
     made: list[bool] = []
 
     def second(_: LoadedKey) -> None:
-        with prepared.load_with_origin(engine, source)[0] as key:
-            origin = prepared.load_with_origin(engine, source)[1]
+        key, origin = prepared.load_with_origin(engine, source)
+        with key:
             made.append(prepared.prepare_loaded(key, origin, engine, source, folder, CancelFlag()))
 
     assert prepared.prepare(engine, source, folder, check=second)
