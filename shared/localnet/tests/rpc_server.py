@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 from chains import funded, simulated_artefacts
 
 from localnet.chain.network import Network
-from localnet.rpc.server import make_app, serving
+from localnet.rpc.saved_states import SavedStates
+from localnet.rpc.server import METHODS, make_app, serving
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Served:
     network: Network
     url: str
     http: aiohttp.ClientSession
+    states: Path
 
     @property
     def websocket_url(self) -> str:
@@ -46,5 +50,8 @@ class Served:
 @contextlib.asynccontextmanager
 async def served(network: Network | None = None) -> AsyncIterator[Served]:
     chosen = network or funded(simulated_artefacts())
-    async with serving(make_app(chosen), "127.0.0.1", 0) as [port], aiohttp.ClientSession() as http:
-        yield Served(chosen, f"http://127.0.0.1:{port}", http)
+    app = make_app(chosen)
+    async with serving(app, "127.0.0.1", 0) as [port], aiohttp.ClientSession() as http:
+        with tempfile.TemporaryDirectory() as folder:
+            app[METHODS].update(SavedStates(Path(folder)).methods())
+            yield Served(chosen, f"http://127.0.0.1:{port}", http, Path(folder))

@@ -123,6 +123,7 @@ def test_commands__running_network__move_save_and_restore(running: dict[str, Any
     assert invoke("restore", str(path), *url) == f"slot {slot + 51}"
     assert call(running, "getBalance", str(target))["value"] == 0
     assert load_state(path).slot == slot + 50
+    assert list(Path(call(running, "localnet_statesFolder")).iterdir()) == []
     started = invoke("epoch", "active", *url)
     assert started.endswith(
         f"active phase of epoch {(call(running, 'getSlot', {'commitment': 'processed'}) - 100) // 200}"
@@ -256,6 +257,16 @@ def test_faults__prover_of_another_process__are_shown_in_its_place(tmp_path: Pat
     assert process.returncode == 0
 
 
+def status_for(url: str, host: str) -> int:
+    request = urllib.request.Request(url, headers={"Host": host})  # noqa: S310 - our own server
+    try:
+        with urllib.request.urlopen(request, timeout=DEADLINE) as response:  # noqa: S310
+            status: int = response.status
+            return status
+    except urllib.error.HTTPError as refusal:
+        return refusal.code
+
+
 def payment(report: dict[str, Any]) -> VersionedTransaction:
     user = Keypair.from_bytes(bytes(report["keys"]["user"]))
     latest = call(report, "getLatestBlockhash", {"commitment": "processed"})["value"]["blockhash"]
@@ -291,6 +302,7 @@ def test_phase_start__slot__is_the_next_one_that_opens_the_phase(
         (["seed"], "say what to make"),
         (["up", "--keys-dir", "."], "make some with `make keys-dev`"),
         (["up", "--restore", __file__], "is not a state"),
+        (["up", "--states-dir", __file__], "is a file"),
     ],
 )
 def test_command__that_cannot_work__says_why(arguments: list[str], words: str) -> None:
@@ -314,7 +326,8 @@ def test_up__programs_missing__names_the_command_that_fetches_them(tmp_path: Pat
 
 
 def test_up__on_every_address_with_a_running_clock__serves_and_ends_at_sigterm() -> None:
-    process = start(*FREE, "--slot-ms", "1", "--host", "0.0.0.0")  # noqa: S104 - the option of containers
+    options = ("--host", "0.0.0.0", "--allow-host", "localnet")  # noqa: S104 - those of containers
+    process = start(*FREE, "--slot-ms", "1", *options)
     assert process.stdout is not None
     report = json.loads(process.stdout.readline())
     try:
@@ -323,6 +336,8 @@ def test_up__on_every_address_with_a_running_clock__serves_and_ends_at_sigterm()
         first = call(report, "getSlot", {"commitment": "processed"})
         while call(report, "getSlot", {"commitment": "processed"}) < first + 10:
             pass
+        for probe in (f"{urls[0]}/health", f"{urls[2]}/liveness", f"{urls[3]}/health"):
+            assert [status_for(probe, host) for host in ("localnet:8899", "evil.example")] == [200, 403]
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=DEADLINE)

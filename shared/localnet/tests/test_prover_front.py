@@ -18,6 +18,8 @@ from localnet.indexer.api.upstream import HttpProver
 from localnet.prover_faults import ProverFaults
 from localnet.rpc.server import serving
 
+JSON = {"Content-Type": "application/json"}
+
 
 @dataclass
 class Upstream:
@@ -81,7 +83,7 @@ async def test_call__large_body_in_parts__arrives_whole(front: Front) -> None:
         for _ in range(40):
             yield bytes(100_000)
 
-    async with front.http.post(f"{front.url}/prove", data=parts()) as response:
+    async with front.http.post(f"{front.url}/prove", data=parts(), headers=JSON) as response:
         assert response.status == 200
     assert len(front.upstream.calls[0][2]) == 4_000_000
 
@@ -95,11 +97,11 @@ async def test_answer__in_parts__is_passed_on_as_it_comes(front: Front) -> None:
 
 async def test_faults__down__answers_503_until_it_ends(front: Front) -> None:
     front.faults.down = True
-    async with front.http.post(f"{front.url}/prove", data=b"{}") as response:
+    async with front.http.post(f"{front.url}/prove", data=b"{}", headers=JSON) as response:
         assert (response.status, (await response.json())["code"]) == (503, "unavailable")
     assert front.upstream.calls == []
     front.faults.down = False
-    async with front.http.post(f"{front.url}/prove", data=b"{}") as response:
+    async with front.http.post(f"{front.url}/prove", data=b"{}", headers=JSON) as response:
         assert response.status == 200
 
 
@@ -126,7 +128,7 @@ async def test_call__prover_not_there__is_a_bad_gateway() -> None:
     async with (
         serving(passing, "127.0.0.1", 0) as [own],
         aiohttp.ClientSession() as http,
-        http.post(f"http://127.0.0.1:{own}/prove", data=b"{}") as response,
+        http.post(f"http://127.0.0.1:{own}/prove", data=b"{}", headers=JSON) as response,
     ):
         assert response.status == 502
         assert await response.json() == {"code": "unavailable", "message": f"the prover at {url} cannot be reached"}

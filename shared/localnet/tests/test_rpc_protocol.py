@@ -21,10 +21,12 @@ from solders.transaction import VersionedTransaction
 
 from localnet.chain import addresses
 from localnet.chain.network import Network
+from localnet.chain.snapshots import save_state
 
 SOL = 10**9
 STATE_TREE = str(addresses.STATE_TREE)
 BASE64 = {"encoding": "base64"}
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest_asyncio.fixture
@@ -70,7 +72,7 @@ def wire(transaction: VersionedTransaction) -> str:
     ],
 )
 async def test_post__request_that_is_wrong__gets_its_code(reader: Served, body: bytes, code: int) -> None:
-    async with reader.http.post(reader.url, data=body) as response:
+    async with reader.http.post(reader.url, data=body, headers=JSON) as response:
         assert response.status == 200
         assert (await response.json())["error"]["code"] == code
 
@@ -88,7 +90,7 @@ async def test_post__batch_with_notification__answers_the_others_in_order(server
 
 
 async def test_post__body_too_large__is_refused(server: Served) -> None:
-    async with server.http.post(server.url, data=b" " * 60_000) as response:
+    async with server.http.post(server.url, data=b" " * 60_000, headers=JSON) as response:
         assert response.status == 413
 
 
@@ -135,7 +137,7 @@ ANY_KEY = "1" * 32
         ("getProgramAccountsV2", [ANY_KEY], -32601, "Method not found"),
         ("localnet_warp", [1], -32602, "not after the current slot"),
         ("localnet_advance", [0], -32602, "between 1"),
-        ("localnet_restore", ["/nonexistent/state"], -32000, "cannot read /nonexistent/state"),
+        ("localnet_restore", ["absent"], -32000, "/absent: No such file or directory"),
     ],
 )
 async def test_call__parameters_that_are_wrong__get_code_and_words(
@@ -258,10 +260,10 @@ async def test_get_signatures_for_address__pages__meet_without_gap(server: Serve
     assert [entry["signature"] for entry in rest] == every[2:4]
 
 
-async def test_harness__save_set_account_restore__goes_back(server: Served, tmp_path: Path) -> None:
+async def test_harness__save_set_account_restore__goes_back(server: Served) -> None:
     target = Keypair().pubkey()
-    path = str(tmp_path / "state")
-    await server.call("localnet_save", path)
+    saved = await server.call("localnet_save", "state")
+    assert saved == {"slot": 400, "path": str(server.states / "state")}
     account = {"lamports": 7 * SOL, "owner": str(Pubkey.default()), "data": base64.b64encode(b"hello").decode()}
     await server.call("localnet_setAccount", str(target), account)
     info = await server.call("getAccountInfo", str(target))
@@ -270,9 +272,32 @@ async def test_harness__save_set_account_restore__goes_back(server: Served, tmp_
     await server.call("localnet_patchAccount", str(target), patch)
     info = await server.call("getAccountInfo", str(target), {"encoding": "base64"})
     assert (base64.b64decode(info["value"]["data"][0]), info["value"]["lamports"]) == (b"hullo", 8 * SOL)
-    restored = await server.call("localnet_restore", path)
+    restored = await server.call("localnet_restore", "state")
     assert restored == {"slot": 401, "fork": 1}
     assert (await server.call("getAccountInfo", str(target)))["value"] is None
+
+
+@pytest.mark.parametrize("method", ["localnet_save", "localnet_restore"])
+@pytest.mark.parametrize("name", ["{outside}/file", "../{outside.name}/file", "..", ".", "", ".hidden", "a/b", "a\0b"])
+async def test_saved_states__name_that_leaves_the_folder__is_refused(
+    server: Served, tmp_path: Path, method: str, name: str
+) -> None:
+    outside = tmp_path / "file"
+    save_state(server.network.state(), outside)  # a state that could be restored
+    before = outside.read_bytes()
+    error = await server.error(method, name.format(outside=tmp_path))
+    assert (error["code"], "a name, not a path" in error["message"]) == (-32602, True)
+    assert (outside.read_bytes(), server.network.fork) == (before, 0)
+
+
+async def test_saved_states__planted_link__is_neither_read_nor_written_through(server: Served, tmp_path: Path) -> None:
+    target, link = tmp_path / "target", server.states / "link"
+    save_state(server.network.state(), target)
+    before = target.read_bytes()
+    link.symlink_to(target)
+    assert (await server.error("localnet_restore", "link"))["code"] == -32000
+    await server.call("localnet_save", "link")
+    assert (target.read_bytes(), link.is_symlink(), server.network.fork) == (before, False, 0)
 
 
 @pytest.mark.parametrize("patch", [{"data": "!"}, {"data": "aGVsbG8=", "offset": 200}, {"lamports": -1}, 7])

@@ -8,6 +8,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
 from localnet.prover_faults import ProverFaults, showing
 
 _log = logging.getLogger(__name__)
@@ -26,9 +27,11 @@ _LEFT_OUT = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _SESSION = web.AppKey("session", aiohttp.ClientSession)
 
 
-def make_app(url: str, faults: ProverFaults) -> web.Application:
+def make_app(url: str, faults: ProverFaults, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
     """An application that passes every call on to the prover at ``url``, bodies as they come."""
     app = web.Application(middlewares=[showing(faults)])
+    # The prover itself decides which origins may read its answers.
+    restrict(app, access, cors=False)
     app.cleanup_ctx.append(_session)
 
     async def forward(request: web.Request) -> web.StreamResponse:

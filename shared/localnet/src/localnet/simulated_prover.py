@@ -6,6 +6,7 @@ found by the programs. Source: prover-service.md, onchain.md section 16.2.
 
 from aiohttp import web
 
+from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
 from localnet.chain.simulated_proofs import simulate_proof
 from localnet.prover_faults import ProverFaults, showing
 from shared.field import parse_scalar
@@ -15,9 +16,10 @@ from shared.witness_inputs import public_inputs
 MAX_BODY_BYTES = 8 << 20
 
 
-def make_app(faults: ProverFaults | None = None) -> web.Application:
+def make_app(faults: ProverFaults | None = None, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
     """An application with POST /prove and GET /health."""
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[showing(faults or ProverFaults())])
+    restrict(app, access, cors=False)
     app.router.add_post("/prove", _prove)
     app.router.add_get("/health", _health)
     return app

@@ -42,7 +42,12 @@ def _decode(kind: type, value: Any) -> object:
 
 def save_state(state: State, path: Path) -> None:
     """Write a state. The file appears whole, in place of one that was there."""
-    content = _MAGIC + zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(state, enc_hook=_encode))
+    plain = msgspec.msgpack.encode(state, enc_hook=_encode)
+    write_whole(path, _MAGIC + zstandard.ZstdCompressor(level=3).compress(plain))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole, in place of one that was there; a link is replaced, not followed."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
         try:
             file.write(content)
@@ -54,9 +59,10 @@ def save_state(state: State, path: Path) -> None:
             raise
 
 
-def load_state(path: Path) -> State:
+def load_state(path: Path, *, follow_links: bool = True) -> State:
     """Read a state. SnapshotInvalid for another file, OSError if it cannot be read."""
-    content = path.read_bytes()
+    with os.fdopen(os.open(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)), "rb") as file:
+        content = file.read()
     if not content.startswith(_MAGIC):
         message = f"{path} is not a state that `localnet` has saved"
         raise SnapshotInvalid(message)

@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import json
+import secrets
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import click
 from solders.pubkey import Pubkey
 
 from localnet.chain import addresses
+from localnet.chain.snapshots import write_whole
 
 LAMPORTS_PER_SOL = 10**9
 EPOCH_CONFIG = 41
@@ -105,22 +106,55 @@ def airdrop(url: str, address: str, sol: float) -> None:
     click.echo(call(url, "requestAirdrop", address, int(sol * LAMPORTS_PER_SOL)))
 
 
-def _state_command(method: str, text: str) -> Callable[[str, Path], None]:
-    def run(url: str, path: Path) -> None:
-        answer = call(url, method, str(path.resolve()))
-        click.echo(f"slot {answer['slot']}")
-
-    run.__doc__ = text
-    return run
+def _state_file(url: str, name: str) -> Path:
+    """Return the path of a state in the network's own folder."""
+    folder = Path(call(url, "localnet_statesFolder"))
+    if not folder.is_dir():
+        message = f"the network at {url} stores states in {folder}, which this machine does not have"
+        raise click.ClickException(f"{message}; run the command where the network runs")
+    return folder / name
 
 
 path_argument = click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
-save = click.command("save")(
-    path_argument(url_option(_state_command("localnet_save", "Write the state of the network to the file PATH.")))
-)
-restore = click.command("restore")(
-    path_argument(url_option(_state_command("localnet_restore", "Go back to the state in the file PATH: a fork.")))
-)
+
+
+@click.command()
+@path_argument
+@url_option
+def save(url: str, path: Path) -> None:
+    """Write the state of the network to the file PATH."""
+    # The network writes to its own folder only; this command may write wherever the user may.
+    own = _state_file(url, _random_name())
+    try:
+        slot = call(url, "localnet_save", own.name)["slot"]
+        write_whole(path, own.read_bytes())
+    except OSError as error:
+        message = f"cannot copy the state from {own} to {path}: {error.strerror}"
+        raise click.ClickException(message) from error
+    finally:
+        own.unlink(missing_ok=True)
+    click.echo(f"slot {slot}")
+
+
+@click.command()
+@path_argument
+@url_option
+def restore(url: str, path: Path) -> None:
+    """Go back to the state in the file PATH: a fork."""
+    own = _state_file(url, _random_name())
+    try:
+        write_whole(own, path.read_bytes())
+        slot = call(url, "localnet_restore", own.name)["slot"]
+    except OSError as error:
+        message = f"cannot copy the state from {path} to {own}: {error.strerror}"
+        raise click.ClickException(message) from error
+    finally:
+        own.unlink(missing_ok=True)
+    click.echo(f"slot {slot}")
+
+
+def _random_name() -> str:
+    return f"command-{secrets.token_hex(16)}"
 
 
 @click.command()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from localnet import prover_front, simulated_prover
+from localnet.access import AccessRules
 from localnet.chain.artefacts import DEFAULT_VERSION, Artefacts, ArtefactsMissing, load_artefacts
 from localnet.chain.network import FIRST_SLOT, Network
 from localnet.chain.simulated_proofs import with_simulated_keys
@@ -22,6 +24,7 @@ from localnet.hosts import reachable
 from localnet.indexer.running import DEFAULT_PORT, running_indexer
 from localnet.key_folder import KeyFolderUnusable, verifying_keys_of
 from localnet.prover_faults import ProverFaults
+from localnet.rpc.saved_states import SavedStates
 from localnet.rpc.server import METHODS, make_app, serving
 from localnet.traffic import Traffic
 from localnet.traffic_proofs import IndexedProofs, SimulatedProofs
@@ -47,7 +50,16 @@ class Options:
     keys_dir: Path | None
     prover_url: str
     restore: Path | None
+    states_dir: Path | None
+    allow_host: tuple[str, ...]
+    allow_origin: tuple[str, ...]
     as_json: bool
+
+    @property
+    def access(self) -> AccessRules:
+        """Return the host names and origins that are accepted."""
+        hosts = frozenset(name.lower() for name in (self.host, *self.allow_host))
+        return AccessRules(hosts, frozenset(self.allow_origin))
 
 
 @click.command()
@@ -99,6 +111,23 @@ class Options:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Begin with a state that `localnet save` has written under the same keys.",
 )
+@click.option(
+    "--states-dir",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    help="Folder of the states that localnet_save writes; without it, a temporary one.",
+)
+@click.option(
+    "--allow-host",
+    multiple=True,
+    metavar="NAME",
+    help="Name of this machine that requests may have in their Host header, in addition to localhost; repeatable.",
+)
+@click.option(
+    "--allow-origin",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Origin whose pages may send requests, in addition to those of this machine; * for any; repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Tell that it is ready as one line of JSON.")
 def up(**options: object) -> None:
     """Start a network; Ctrl-C ends it.
@@ -137,13 +166,13 @@ async def _run(options: Options) -> None:
     host = reachable(options.host)
     async with contextlib.AsyncExitStack() as stack:
         ports = (0,) if options.rpc_port == 0 else (options.rpc_port, options.rpc_port + 1)
-        app = make_app(network)
+        app = make_app(network, options.access)
         rpc_ports = await stack.enter_async_context(serving(app, options.host, *ports))
         prover_faults = ProverFaults()
         if options.keys_dir is None:
-            prover = simulated_prover.make_app(prover_faults)
+            prover = simulated_prover.make_app(prover_faults, options.access)
         else:
-            prover = prover_front.make_app(options.prover_url, prover_faults)
+            prover = prover_front.make_app(options.prover_url, prover_faults, options.access)
         [port] = await stack.enter_async_context(serving(prover, options.host, options.prover_port))
         prover_url = f"http://{host}:{port}"
         rpc_url = f"http://{host}:{rpc_ports[0]}"
@@ -155,12 +184,15 @@ async def _run(options: Options) -> None:
                 path=options.indexer_db,
                 host=options.host,
                 port=options.indexer_port,
+                access=options.access,
             )
         )
         network.transaction_listeners.append(lambda _done, _keys: indexer.follower.wake())
         network.slot_listeners.append(indexer.follower.wake)
         proofs = SimulatedProofs(network) if options.keys_dir is None else IndexedProofs(indexer.service.call)
         traffic = Traffic(network, proofs, fork=network.fork)
+        states = options.states_dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="localnet-states-"))
+        app[METHODS].update(SavedStates(Path(states)).methods())
         app[METHODS].update(Harness(network, traffic, indexer.faults, prover_faults).methods())
         clock = None
         if options.slot_ms:

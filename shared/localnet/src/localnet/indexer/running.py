@@ -9,6 +9,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
+from localnet.access import LOOPBACK_ONLY, AccessRules
 from localnet.chain.blocks import ChainReader
 from localnet.hosts import reachable
 from localnet.indexer.api.server import make_app
@@ -41,6 +42,7 @@ async def running_indexer(
     path: Path | None = None,
     host: str = "127.0.0.1",
     port: int = DEFAULT_PORT,
+    access: AccessRules = LOOPBACK_ONLY,
 ) -> AsyncIterator[RunningIndexer]:
     """Index a chain and serve it; caught up with the chain when the block begins.
 
@@ -59,7 +61,7 @@ async def running_indexer(
         prover, node = HttpProver(session, prover_url), HttpNode(session, node_url)
         service = Service(store, prover, node, lambda: follower.stopped, follower.settled)
         await stack.enter_async_context(follower.running())
-        runner = web.AppRunner(make_app(service, faults), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        runner = web.AppRunner(make_app(service, faults, access), access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, host, port).start()

@@ -1,18 +1,14 @@
-"""Methods of this network's own, for tests: move the clock, put accounts in place, go back to earlier states."""
+"""Methods of this network's own, for tests: move the clock, put accounts in place."""
 
 import base64
-from pathlib import Path
 
 from solders.account import Account
 
 from localnet.chain.network import Network
-from localnet.chain.snapshots import SnapshotInvalid, load_state, save_state
-from localnet.rpc.encoding import Json
-from localnet.rpc.errors import RpcError, invalid
+from localnet.rpc.errors import invalid
 from localnet.rpc.params import Params, pubkey, whole_number
 
 MAX_ADVANCE = 100_000
-STATE_UNREADABLE = -32000
 
 
 def advance(network: Network, params: Params) -> int:
@@ -66,33 +62,9 @@ def patch_account(network: Network, params: Params) -> None:
     network.set_account(params.pubkey(0), Account(kept, bytes(data), before.owner, before.executable))
 
 
-def save(network: Network, params: Params) -> Json:
-    """Write the state of the chain to a file on the machine that runs it."""
-    path = Path(params.text(0))
-    try:
-        save_state(network.state(), path)
-    except OSError as error:
-        raise RpcError(STATE_UNREADABLE, f"cannot write {path}: {error.strerror}") from error
-    return {"slot": network.slot, "path": str(path.resolve())}
-
-
-def restore(network: Network, params: Params) -> Json:
-    """Go back to a saved state: a fork."""
-    path = Path(params.text(0))
-    try:
-        network.restore(load_state(path))
-    except OSError as error:
-        raise RpcError(STATE_UNREADABLE, f"cannot read {path}: {error.strerror}") from error
-    except SnapshotInvalid as error:
-        raise RpcError(STATE_UNREADABLE, str(error)) from error
-    return {"slot": network.slot, "fork": network.fork}
-
-
 METHODS = {
     "localnet_advance": advance,
     "localnet_warp": warp,
     "localnet_setAccount": set_account,
     "localnet_patchAccount": patch_account,
-    "localnet_save": save,
-    "localnet_restore": restore,
 }

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
+from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
 from localnet.chain.network import Network
 from localnet.rpc import dispatch
 from localnet.rpc.subscriptions import Connection
@@ -15,15 +16,15 @@ MAX_BODY_BYTES = 50 * 1024
 NETWORK = web.AppKey("network", Network)
 METHODS = web.AppKey("methods", dict[str, dispatch.Method])
 CONNECTIONS = web.AppKey("connections", set[web.WebSocketResponse])
-CORS = {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Headers": "Content-Type, solana-client"}
 
 
-def make_app(network: Network) -> web.Application:
+def make_app(network: Network, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
     """An application that serves a network: POST for requests, a WebSocket upgrade for subscriptions, GET /health.
 
     Methods may be added to ``app[METHODS]``.
     """
     app = web.Application(client_max_size=MAX_BODY_BYTES)
+    restrict(app, access)
     app[NETWORK] = network
     app[METHODS] = dict(dispatch.METHODS)
     connections: set[web.WebSocketResponse] = set()
@@ -41,14 +42,14 @@ async def _health(_request: web.Request) -> web.Response:
 
 
 async def _options(_request: web.Request) -> web.Response:
-    return web.Response(headers={**CORS, "Access-Control-Allow-Methods": "POST, OPTIONS"})
+    return web.Response()
 
 
 async def _post(request: web.Request) -> web.Response:
     body = await dispatch.answer(request.app[NETWORK], await request.read(), request.app[METHODS])
     if body is None:
-        return web.Response(status=204, headers=CORS)
-    return web.Response(body=body, content_type="application/json", headers=CORS)
+        return web.Response(status=204)
+    return web.Response(body=body, content_type="application/json")
 
 
 async def _websocket(request: web.Request) -> web.StreamResponse:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from localnet.access import LOOPBACK_ONLY, AccessRules, restrict
 from localnet.indexer.api.errors import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -23,29 +24,17 @@ _LARGEST_BODY = 10 * 1024 * 1024
 _LONGEST_BATCH = 100
 _COMPRESSED_FROM = 1024
 
-_CORS = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Methods": "POST, GET",
-    "Access-Control-Allow-Headers": "content-type",
-}
 
-
-def make_app(service: Service, faults: Faults | None = None) -> web.Application:
+def make_app(service: Service, faults: Faults | None = None, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
     """The application; whoever runs it closes the store and the clients of ``service``."""
-    app = web.Application(client_max_size=_LARGEST_BODY, middlewares=[_cors])
+    app = web.Application(client_max_size=_LARGEST_BODY)
+    restrict(app, access)
     handler = _Handler(service, faults or Faults())
     app.router.add_get("/liveness", handler.probe("liveness"))
     app.router.add_get("/readiness", handler.probe("readiness"))
     app.router.add_post("/{path:.*}", handler.post)
     app.router.add_options("/{path:.*}", _preflight)
     return app
-
-
-@web.middleware
-async def _cors(request: web.Request, handler: Any) -> web.StreamResponse:
-    response: web.StreamResponse = await handler(request)
-    response.headers.update(_CORS)
-    return response
 
 
 async def _preflight(_: web.Request) -> web.Response:
