@@ -55,7 +55,7 @@ reference-batch-keys: reference-fixtures ## Let the reference's own setup make t
 
 ##@ Build
 
-.PHONY: native native-tests native-cuda native-checked native-compilers images image-cuda regenerate regenerate-check lock
+.PHONY: native native-tests native-cuda native-checked native-compilers images image-cuda move-images regenerate regenerate-check lock
 native: .state/members ## Build the kernel and install the prover, editable
 	@prover/scripts/native dev
 
@@ -73,6 +73,9 @@ native-compilers: .state/members ## Build with gcc and clang, and for aarch64, w
 
 images: ## Build the container images (Docker)
 	@docker build --file prover/Dockerfile --tag zkc-prover . && docker build --file forester/Dockerfile --tag zkc-forester .
+
+move-images: ## Pin base images to the digests that their tags name now (Docker; shared/docs/base-images.md)
+	@shared/scripts/move-images
 
 image-cuda: ## Build the image of the prover for GPUs (Docker; gigabytes of compiler, minutes)
 	@docker build --file prover/Dockerfile.cuda --tag zkc-prover-cuda .
