@@ -32,7 +32,7 @@ setup: .state/members .state/localnet ## Make the environments from the locks an
 
 PROFILE ?= standalone
 up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester or localnet)
-	@docker compose --profile $(PROFILE) up --build --detach
+	@recreate=$$($(PYTHON_BIN) shared/scripts/compose_secrets.py $(PROFILE)); docker compose --profile $(PROFILE) up --build --detach $$recreate
 
 down: ## Stop what `up` started (PROFILE=)
 	@docker compose --profile $(PROFILE) down

@@ -36,7 +36,8 @@ Five options name no variable: `--cors-origin` sets `PROVER_HTTP__CORS_ORIGINS`,
 
 The reference's variables count as well:
 
-- `PROVER_API_KEY` as `PROVER_HTTP__API_KEY`, `REDIS_URL` as `PROVER_QUEUE__URL`;
+- `PROVER_API_KEY` as `PROVER_HTTP__API_KEY`, `REDIS_URL` as `PROVER_QUEUE__URL`; for mounted secrets,
+  `PROVER_API_KEY_FILE` and `REDIS_URL_FILE` name files with these values, and an empty file is not set;
 - `PROVER_MAX_CONCURRENCY` as `PROVER_PROVING__MAX_CONCURRENCY` and `PROVER_QUEUE__SLOTS`;
 - `PROVER_TOTAL_MEMORY_GB` as `PROVER_KEYS__TOTAL_MEMORY_GIB`, and half of it as `PROVER_PROVING__WORKING_MEMORY_BYTES`;
 - `QUEUE_MODE=true`, without an option about parts: jobs are proved, without the API unless `SERVER_MODE=true`.

@@ -7,6 +7,8 @@ import http.client
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,8 @@ from redis_server import free_port
 
 from forester.daemon.compose import STOP_S
 from forester.settings import Settings
-from forester.settings.sources import variable
+from forester.settings.model import is_in_files
+from forester.settings.sources import SECRETS_FOLDER, variable
 
 LAST_STAGE = stages(WORKSPACE / "forester" / "Dockerfile")[-1]
 
@@ -44,19 +47,29 @@ def test_compose__forester__has_a_prover_its_state_and_time_to_drain() -> None:
 def test_compose__forester__passes_variables_that_mean_something() -> None:
     known = {variable(name) for name in Settings.model_fields}
     passed = services("forester")["forester"]["environment"]
-    assert set(passed) <= known
-    assert {"RPC_URL", "INDEXER_URL", "PAYER", "DERIVATION_PUBKEY"} <= set(passed)
-    assert [name for name, value in passed.items() if value is not None] == ["PROVER_URL"]
+    assert set(passed) - {SECRETS_FOLDER} <= known
+    assert {name: value for name, value in passed.items() if value is not None} == {SECRETS_FOLDER: "/run/secrets"}
+
+
+def test_compose__forester__has_every_setting_that_may_grant_access_in_a_file() -> None:
+    service = services("forester")["forester"]
+    in_files = {variable(name).lower() for name in Settings.model_fields if is_in_files(name)}
+    assert set(service["secrets"]) <= in_files
+    assert {"rpc_url", "indexer_url", "payer", "derivation_pubkey", "prover_api_key"} <= set(service["secrets"])
+    assert not {name.lower() for name in service["environment"]} & in_files
 
 
 def variables_of(net: Localnet, folder: Path, port: int) -> dict[str, str]:
-    """The variables of the image, and those of a shell that were passed on."""
+    """The variables of the image, and those of compose, with secrets of a shell in files."""
     [image] = LAST_STAGE.all("ENV")
     fixed = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', image))
-    passed = services("forester")["forester"]["environment"]
-    shell = {name: net.environment[name] for name in passed if name in net.environment}
+    secrets = folder / "secrets"
+    script = WORKSPACE / "shared/scripts/compose_secrets.py"
+    shell = {"PATH": os.environ["PATH"]} | net.environment
+    subprocess.run([sys.executable, script, "forester", secrets], env=shell, check=True)
     journal = fixed["JOURNAL_PATH"].replace("/state", str(folder))
-    return environment({"PYTHONUNBUFFERED": fixed["PYTHONUNBUFFERED"], "JOURNAL_PATH": journal} | shell) | {
+    return environment({"PYTHONUNBUFFERED": fixed["PYTHONUNBUFFERED"], "JOURNAL_PATH": journal}) | {
+        SECRETS_FOLDER: str(secrets),
         "API_SERVER_PORT": fixed["API_SERVER_PORT"].replace("8080", str(port)),
         "PATH": os.environ["PATH"],
     }

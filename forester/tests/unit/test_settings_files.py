@@ -52,6 +52,14 @@ def payer_shown(loaded: Loaded) -> str:
     return repr(loaded.settings.payer)
 
 
+def test_folder_of_secrets__empty_file__is_a_setting_that_is_not_set(tmp_path: Path) -> None:
+    for name in ("payer", "derivation_pubkey", "fallback_rpc_url", "prover_api_key", "pagerduty_routing_key"):
+        (tmp_path / name).write_text("\n")
+    loaded = load({"FORESTER_SECRETS_DIR": str(tmp_path)})
+    assert loaded.settings == load({}).settings
+    assert set(loaded.origins.values()) == {"default"}
+
+
 def test_derivation__in_a_file_or_in_the_folder__is_read_like_a_secret(tmp_path: Path) -> None:
     file = tmp_path / "derivation_pubkey"
     file.write_text(f"{PUBKEY}\n")

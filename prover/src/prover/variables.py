@@ -1,12 +1,17 @@
-"""Environment variables with our prefix that mean nothing: which they are, and what was perhaps meant."""
+"""Environment variables: those with our prefix that mean nothing, and secrets in files that variables name."""
 
 import re
 from collections.abc import Iterator, Mapping, Set
 from difflib import get_close_matches
+from pathlib import Path
+
+from prover.errors import SettingsInvalid
 
 PREFIX = "PROVER_"
 REFERENCE_VARIABLES = ("PROVER_API_KEY", "PROVER_MAX_CONCURRENCY", "PROVER_TOTAL_MEMORY_GB")
 """Variables of the reference that share our prefix."""
+_IN_FILES = ("PROVER_API_KEY", "REDIS_URL")
+"""Variables of the reference whose value may be in a file that <VARIABLE>_FILE names."""
 
 _OF_FORESTERS = re.compile(
     r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
@@ -19,9 +24,35 @@ _LEAST_LIKENESS = 0.85
 """Of the names behind the prefix, which makes all names alike."""
 
 
+def with_secret_files(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment with the secrets that are in files; a variable comes before its file.
+
+    An empty file means the same as an empty variable. Raises SettingsInvalid that names the file, never its content.
+    """
+    found = dict(environment)
+    for name in _IN_FILES:
+        path = environment.get(_file_variable(name))
+        if path and not environment.get(name):
+            found[name] = _secret_in(Path(path), _file_variable(name))
+    return found
+
+
+def _file_variable(name: str) -> str:
+    return f"{name}_FILE"
+
+
+def _secret_in(path: Path, origin: str) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise SettingsInvalid(f"{origin}: cannot read {path}: {error.strerror}; correct the path or the mode") from None
+    except UnicodeDecodeError:
+        raise SettingsInvalid(f"{origin}: {path} is not a text file") from None
+
+
 def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[str]:
     """Give one sentence per variable that has our prefix and means nothing to anybody we know."""
-    names = {name.removeprefix(PREFIX) for name in {*known, *REFERENCE_VARIABLES}}
+    names = {name.removeprefix(PREFIX) for name in {*known, *REFERENCE_VARIABLES, *map(_file_variable, _IN_FILES)}}
     for variable, value in sorted(environment.items()):
         name = variable.upper()
         if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in names or _is_foreign(name, value):

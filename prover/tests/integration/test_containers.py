@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,12 +21,22 @@ from redis_server import free_port
 
 from prover.kernel.device import LIBRARY_NAME
 
+API_KEY = "a key that compose hands over"
 DOCKERFILES = ("prover/Dockerfile", "prover/Dockerfile.cuda", "forester/Dockerfile")
 COMPILERS = ("gcc", "g++", "clang", "libc6-dev", "build-essential", "cmake", "ninja")
 
 
 def final_stage(dockerfile: str) -> Stage:
     return stages(WORKSPACE / dockerfile)[-1]
+
+
+def write_secrets(profile: str, folder: Path, **variables: str) -> dict[str, str]:
+    """Write the secrets as `make up` does; returns what stands for their folder in containers."""
+    secrets = folder / "secrets"
+    script = WORKSPACE / "shared/scripts/compose_secrets.py"
+    kept = {name: value for name, value in os.environ.items() if name != "PROVER_API_KEY"}
+    subprocess.run([sys.executable, script, profile, secrets], env=kept | variables, check=True)
+    return {"/run/secrets": str(secrets)}
 
 
 def prover_places(keys_dir: Path, prepared_dir: Path) -> dict[str, str]:
@@ -119,7 +131,12 @@ def test_compose__provers__obey_the_key_that_the_forester_sends(profile: str) ->
     ours = [service for service in services(profile).values() if service["image"].startswith("zkc-")]
     assert ours
     for service in ours:
-        assert service["environment"]["PROVER_API_KEY"] is None  # the shell's
+        assert "prover_api_key" in service["secrets"]
+        folder = service["environment"].get("FORESTER_SECRETS_DIR", "/run/secrets")
+        assert (
+            service["environment"].get("PROVER_API_KEY_FILE", f"{folder}/prover_api_key")
+            == "/run/secrets/prover_api_key"
+        )
 
 
 @pytest.mark.parametrize("profile", ["standalone", "cuda", "queue", "forester"])
@@ -176,9 +193,10 @@ def test_prover_image__its_command_and_health_check__serve(reference_keys_dir: P
 
 def test_compose__standalone__becomes_healthy_and_proves(reference_keys_dir: Path, tmp_path: Path) -> None:
     [(name, service)] = services("standalone").items()
-    places = prover_places(reference_keys_dir, tmp_path)
+    places = prover_places(reference_keys_dir, tmp_path) | write_secrets("standalone", tmp_path, PROVER_API_KEY=API_KEY)
     with running_container(name, service, places, tmp_path) as container:
         container.become_healthy()
+        assert prove(places, wait=False, key="")["code"] == "unauthorized"
         assert "krs" in prove(places, wait=False)
         assert container.stop() == 0, container.log.read_text()
     assert list(tmp_path.glob("*.prepared"))
@@ -192,11 +210,15 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
     redis = dict(found["redis"])
     redis["command"] = [*redis["command"], "--port", port, "--bind", "127.0.0.1"]
     *check, ping = redis["healthcheck"]["test"]
-    redis["healthcheck"] = {"test": [*check, "-p", port, ping]}
+    redis["healthcheck"] = {"test": [*check, ping.replace("redis-cli", f"redis-cli -p {port}")]}
     with ExitStack() as running:
-        server = running.enter_context(running_container("redis", redis, {}, tmp_path))
+        to_redis = write_secrets("queue", tmp_path)
+        url = tmp_path / "secrets" / "redis_url"
+        url.chmod(0o600)
+        url.write_text(url.read_text().replace("redis:6379", f"127.0.0.1:{port}"))
+        server = running.enter_context(running_container("redis", redis, to_redis, tmp_path))
         server.become_healthy()
-        to_redis = {"redis:6379": f"127.0.0.1:{port}"}
+        assert redis_cli(port, "config", "get", "maxmemory").startswith("NOAUTH")
         api_places = prover_places(reference_keys_dir, tmp_path) | to_redis
         members = [running.enter_context(running_container("api", found["api"], api_places, tmp_path))]
         for number in range(found["worker"]["deploy"]["replicas"]):
@@ -205,6 +227,9 @@ def test_compose__queue__becomes_healthy_proves_and_stops(
         for member in members:
             member.become_healthy()
         assert "proof" in prove(api_places, wait=True)["result"]
+        password = (tmp_path / "secrets/redis_conf").read_text().split()[1]
+        redis_cli(port, "--pass", password, "config", "set", "maxmemory", "1mb")
+        assert prove(api_places, wait=True, kind="batch_update_32_10")["code"] == "queue_unavailable"
         for member in reversed(members):
             assert member.stop() == 0, member.log.read_text()
         assert server.stop() == 0, server.log.read_text()
@@ -231,6 +256,11 @@ def test_compose__localnet__becomes_healthy_from_an_environment_that_is_there(
         assert container.stop() == 0, container.log.read_text()
 
 
+def redis_cli(port: str, *words: str) -> str:
+    """What Redis answers to a command."""
+    return subprocess.run(["redis-cli", "-p", port, *words], capture_output=True, text=True, check=True).stdout
+
+
 def environment_of_container(localnet: Path, folder: Path) -> None:
     """What the container makes at its first start: here it is that of the workspace."""
     script = (localnet / "scripts" / "run-in-container").read_text()
@@ -243,18 +273,20 @@ def environment_of_container(localnet: Path, folder: Path) -> None:
     (folder / "venv").symlink_to(localnet / ".venv")
 
 
-def prove(places: Mapping[str, str], *, wait: bool) -> dict[str, Any]:
+def prove(
+    places: Mapping[str, str], *, wait: bool, key: str = API_KEY, kind: str = "v2_inclusion_32_1"
+) -> dict[str, Any]:
     """The answer to a request; with ``wait`` it goes through the queue, and the answer is that of its end."""
-    vector = next(vector for vector in request_vectors() if vector.circuit == "v2_inclusion_32_1")
+    vector = next(vector for vector in request_vectors() if vector.circuit == kind)
     connection = http.client.HTTPConnection(places["0.0.0.0:3001"], timeout=300)
     with contextlib.closing(connection):
 
         def ask(method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
-            connection.request(method, path, body, {"X-Async": "true"} if wait else {})
+            connection.request(method, path, body, {"X-API-Key": key} | ({"X-Async": "true"} if wait else {}))
             answer: dict[str, Any] = json.load(connection.getresponse())
             return answer
 
         answer = ask("POST", "/prove", vector.body)
-        while wait and answer["status"] in ("queued", "processing"):
+        while wait and answer.get("status") in ("queued", "processing"):
             answer = ask("GET", f"/prove/status?job_id={answer['job_id']}&wait=5")
         return answer

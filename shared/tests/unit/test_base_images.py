@@ -30,7 +30,7 @@ def base_images(workspace: Path) -> list[str]:
 
 def run_with_docker(workspace: Path, docker: str) -> subprocess.CompletedProcess[str]:
     """Run the script on copies of the files, with a shell script in place of docker."""
-    for name in (*DOCKERFILES, "compose.yaml", "shared/scripts/move-images"):
+    for name in (*map(str, DOCKERFILES), "compose.yaml", "shared/scripts/move-images"):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(WORKSPACE / name, workspace / name)
     program = workspace / "bin" / "docker"

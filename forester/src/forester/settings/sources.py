@@ -126,8 +126,9 @@ def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) ->
     if source.get(SECRETS_FOLDER):
         for spelled in names:
             place = Path(source[SECRETS_FOLDER]) / spelled.lower()
-            if place.is_file():
-                yield _read(place, SECRETS_FOLDER, key_pair), str(place)
+            # Empty files, like empty variables, are not set: compose cannot leave a secret out.
+            if place.is_file() and (text := _read(place, SECRETS_FOLDER, key_pair)):
+                yield text, str(place)
 
 
 def _require_folder(source: Mapping[str, str], origin: str) -> None:

@@ -20,6 +20,7 @@ from prover.cli.key_options import (
 )
 from prover.cli.queue_options import queue_options, queue_overrides
 from prover.settings import Settings, load_settings
+from prover.variables import with_secret_files
 
 _PRELOAD = ["none", "all", *MODES]
 
@@ -125,7 +126,7 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def start_settings(options: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
     """Return the settings that ``prover start`` has with these options; raises SettingsInvalid."""
-    return load_settings({**overrides_of(options, environment), **device_overrides(options)})
+    return load_settings({**overrides_of(options, with_secret_files(environment)), **device_overrides(options)})
 
 
 def overrides_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
