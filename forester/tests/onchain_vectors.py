@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_vectors import shared_vectors
 from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-VECTORS = Path(__file__).parent / "vectors" / "onchain"
 ACCOUNTS = WORKSPACE / "keys-cache" / "reference" / "0.28.3" / "accounts"
 
 FORESTER = Keypair.from_seed(bytes([0x15]) * 32)
@@ -21,7 +21,7 @@ FORESTER = Keypair.from_seed(bytes([0x15]) * 32)
 
 
 def recorded(name: str) -> Any:
-    return json.loads((VECTORS / f"{name}.json").read_text())
+    return shared_vectors(f"onchain/{name}")
 
 
 def recorded_instruction(entry: dict[str, Any]) -> Instruction:

@@ -1,12 +1,11 @@
 """The V2 pipeline from a recorded answer of an indexer to durable proofs, with the prover at some URL."""
 
 import asyncio
-import json
-from pathlib import Path
 
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from shared_vectors import shared_vectors
 
 from forester.chain.tree_metadata import TreeKind
 from forester.indexer.client import IndexerClient
@@ -20,7 +19,7 @@ from forester.pipeline_v2.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 
-RECORDED = json.loads((Path(__file__).parent / "vectors" / "indexer" / "queue_state.json").read_text())
+RECORDED = shared_vectors("indexer/queue_state")
 TREE = parse_hash(RECORDED["request"]["params"]["tree"])
 FINAL_ROOT = parse_hash(RECORDED["expectRecordedRoots"][-1])
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 VECTORS = Path(__file__).resolve().parent / "vectors"
+SHARED_VECTORS = VECTORS.parents[2] / "shared" / "tests" / "vectors"
+"""Vectors that the tests of several members read: circuits, indexer and onchain."""
 SCALAR_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 
 
@@ -45,8 +47,9 @@ class RequestVector:
 
 
 def load(name: str) -> Any:
-    """Return a vector file as JSON values."""
-    return json.loads((VECTORS / name).read_text())
+    """Return a vector file, our own or shared, as JSON values."""
+    own = VECTORS / name
+    return json.loads((own if own.exists() else SHARED_VECTORS / name).read_text())
 
 
 def number(text: str) -> int:
@@ -97,7 +100,7 @@ def request_vectors() -> tuple[RequestVector, ...]:
         request = json.loads(path.read_text())
         if "circuitType" in request and path.stem != "gen-test-params_26_1":
             vectors.append(_vector(f"prover/{path.stem}", request))
-    for path in sorted((VECTORS / "circuits").glob("request*.json")):
+    for path in sorted((SHARED_VECTORS / "circuits").glob("request*.json")):
         vectors += [
             _vector(f"circuits/{entry['name']}", entry["request"], witness_sha256=entry["witnessSha256"])
             for entry in json.loads(path.read_text())

@@ -1,9 +1,7 @@
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_vectors import shared_vectors
 from solders.pubkey import Pubkey
 
 from forester.epoch.phases import ProtocolTimes, SlotRange
@@ -15,7 +13,7 @@ from forester.epoch.schedule import (
     chosen_part,
 )
 
-VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "eligibility.json").read_text())
+VECTORS = shared_vectors("onchain/eligibility")
 TREE = bytes(Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU"))
 PHASES = ProtocolTimes(0, 10, 100, 200, 100).phases(3)
 

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,6 +14,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from shared_vectors import shared_vectors
 
 from forester import redaction
 from forester.errors import EndpointTimedOut, EndpointUnreachable, RateLimited
@@ -23,13 +23,12 @@ from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused
 from forester.indexer.types import Hash32, encode_base58, parse_hash
 from forester.limits.backoff import Backoff
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "indexer"
 QUICK = IndexerTimes(lag_poll_s=0.001, backoff=Backoff(0.001, 0.002))
 TREE = parse_hash("HLKs5NJ8FXkJg8BrzJt56adFYYuwg5etzDtBbQYTsixu")
 
 
 def vector(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text())
+    loaded: dict[str, Any] = shared_vectors(f"indexer/{name}")
     return loaded
 
 

@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,6 +12,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from shared_vectors import shared_vectors
 
 from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.limits.backoff import Backoff
@@ -23,7 +23,7 @@ from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFa
 from shared.circuit_id import CircuitKind
 from shared.proof_wire import BatchAppendRequest, BatchRequest, BatchUpdateRequest
 
-CASE = json.loads((Path(__file__).parents[1] / "vectors" / "proof_compression.json").read_text())["cases"][0]
+CASE = shared_vectors("indexer/proof_compression")["cases"][0]
 PROOF = CASE["proof"]
 QUICK = ProverTimes(
     polling_interval_s=0.001, max_wait_s=30, first_poll_s=0.001, backoff=Backoff(first_s=0.001, longest_s=0.002)

@@ -1,14 +1,12 @@
-import json
-from pathlib import Path
-
 import msgspec
 import pytest
+from shared_vectors import shared_vectors
 
 from forester.prover_client.compression import ProofUnusable, compress_proof
 from shared.field import BASE_MODULUS
 from shared.proof_wire import ProofJson
 
-CASES = json.loads((Path(__file__).parents[1] / "vectors" / "proof_compression.json").read_text())["cases"]
+CASES = shared_vectors("indexer/proof_compression")["cases"]
 
 
 def proof_of(case: dict[str, object]) -> ProofJson:

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from shared_vectors import shared_vectors
 from start_options import KEY, NEEDED, NOWHERE, Pauses, chosen, until
 
 from forester.api.monitoring import watching
@@ -25,8 +26,7 @@ from forester.observability.metrics import Metrics
 from forester.prover_client.client import ProverClient
 from shared.proof_wire import BatchAddressAppendRequest, BatchAppendRequest, BatchRequest, BatchUpdateRequest
 
-VECTORS = Path(__file__).parents[1] / "vectors"
-PROOF = json.loads((VECTORS / "proof_compression.json").read_text())["cases"][0]["proof"]
+PROOF = shared_vectors("indexer/proof_compression")["cases"][0]["proof"]
 JOB = "0b6a1f6e-7a4e-4f0c-9a39-0e6b7b6f2a11"
 REQUESTS: dict[str, BatchRequest] = {
     "append": BatchAppendRequest(height=32, batch_size=10),

@@ -1,6 +1,5 @@
 """Reading, staging, proving and keeping together, with an indexer and a prover of this file; over real sockets."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from shared_vectors import shared_vectors
 from v2_flow import FINAL_ROOT, TREE, head, run_pipeline
 
 from forester.journal.database import Journal
@@ -16,7 +16,7 @@ from forester.journal.proofs import ProofStore
 from forester.pipeline_v2.proof_cache import select_proofs
 from forester.prover_client.failures import ProofFailed
 
-PROOF = json.loads((Path(__file__).parents[1] / "vectors" / "proof_compression.json").read_text())["cases"][0]["proof"]
+PROOF = shared_vectors("indexer/proof_compression")["cases"][0]["proof"]
 
 
 @dataclass

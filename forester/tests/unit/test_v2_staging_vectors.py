@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from shared_vectors import shared_vectors
 
 from forester.indexer.types import (
     AddressQueue,
@@ -28,12 +28,9 @@ from shared.merkle_tree import MerkleTree
 from shared.poseidon import hash2
 from shared.witness_inputs import SpentAccount, chain
 
-VECTORS = Path(__file__).parents[1] / "vectors"
-GOLDEN = VECTORS.parents[2] / "shared" / "tests" / "vectors"
 
-
-def load(name: str, folder: Path = VECTORS / "indexer") -> Any:
-    return json.loads((folder / f"{name}.json").read_text())
+def load(name: str) -> Any:
+    return shared_vectors(f"indexer/{name}")
 
 
 def answer(recorded: dict[str, Any]) -> QueueElements:
@@ -254,7 +251,7 @@ def snapshot_nodes(writes: Sequence[tuple[int, str, Sequence[str]]]) -> tuple[No
 
 
 def golden(name: str) -> list[Any]:
-    cases: list[Any] = load(name, GOLDEN)
+    cases: list[Any] = shared_vectors(f"circuits/{name}")
     return cases
 
 

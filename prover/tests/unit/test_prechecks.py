@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_vectors import VECTORS, RequestVector, load, request_vectors
+from golden_vectors import SHARED_VECTORS, RequestVector, load, request_vectors
 
 from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08
 from prover.circuits.gadgets.poseidon_constants import PARTIAL_ROUNDS
@@ -70,7 +70,7 @@ def test_edge_case__of_the_vectors__has_the_verdict_and_the_constraint_of_the_re
 
 def test_vectors__of_circuits__are_all_judged_here() -> None:
     index = load("circuits/index.json")
-    assert sorted(path.name for path in (VECTORS / "circuits").iterdir()) == index["files"]
+    assert sorted(path.name for path in (SHARED_VECTORS / "circuits").iterdir()) == index["files"]
     requests = {golden.name.removeprefix("circuits/") for golden in request_vectors()}
     edges = {f"edge:{edge['name']}" for edge in load("circuits/edge_cases.json")}
     assert set(index["acceptance"]) <= requests | edges

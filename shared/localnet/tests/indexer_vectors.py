@@ -10,7 +10,7 @@ from typing import Any
 from localnet.base58 import decode
 from localnet.indexer.source import Group, Instruction, Transaction
 
-INDEXER_VECTORS = Path(__file__).with_name("vectors") / "indexer"
+INDEXER_VECTORS = Path(__file__).resolve().parents[2] / "tests" / "vectors" / "indexer"
 
 Recorded = dict[str, Any]
 

@@ -22,7 +22,7 @@ from shared.indexed_merkle_tree import (
 from shared.merkle_tree import MerkleTree, NodeUnknown, ProofWrong, StageUnknown, TreeFull, root_of
 from shared.poseidon import hash2, hash3
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
 VERSIONS = [1, 2]
 
 versions = st.sampled_from(VERSIONS)

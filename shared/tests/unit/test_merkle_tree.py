@@ -22,7 +22,7 @@ from shared.merkle_tree import (
 )
 from shared.poseidon import hash2
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
 
 leaves = st.integers(0, 5).map(lambda value: value.to_bytes(32, "big"))
 heights = st.integers(1, 4)

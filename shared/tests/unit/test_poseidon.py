@@ -19,7 +19,7 @@ from shared import poseidon
 from shared._native import ffi, lib
 
 SHARED = Path(__file__).resolve().parents[2]
-VECTORS = SHARED / "tests" / "vectors"
+VECTORS = SHARED / "tests" / "vectors" / "circuits"
 GENERATOR = SHARED / "native" / "tools" / "generate_poseidon_constants.py"
 R = 21888242871839275222246405745257275088548364400416034343698204186575808495617
 

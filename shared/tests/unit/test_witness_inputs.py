@@ -51,7 +51,7 @@ from shared.witness_inputs import (
     update_input_hash,
 )
 
-VECTORS = Path(__file__).resolve().parents[1] / "vectors"
+VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "circuits"
 
 
 def load(name: str) -> Any:

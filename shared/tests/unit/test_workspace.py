@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -54,6 +56,16 @@ def test_top_level__tracked_files__are_the_agreed_entries() -> None:
     found = {line.split("/")[0] for line in listing.stdout.splitlines()}
     assert found <= TOP_LEVEL
     assert {"prover", "forester", "shared", "keys-cache", "Makefile"} <= found
+
+
+def test_vectors__no_two__have_equal_content() -> None:
+    files_of: dict[str, list[str]] = {}
+    for path in WORKSPACE.glob("*/**/tests/vectors/**/*.json"):
+        if ".venv" not in path.parts:
+            value = json.dumps(json.loads(path.read_bytes()), sort_keys=True)
+            files_of.setdefault(hashlib.sha256(value.encode()).hexdigest(), []).append(str(path.relative_to(WORKSPACE)))
+    assert len(files_of) > 100
+    assert [files for files in files_of.values() if len(files) > 1] == [], "keep one, in shared/tests/vectors"
 
 
 @pytest.mark.parametrize("section", TARGETS)

@@ -17,7 +17,7 @@ from localnet.indexer.programs import HEIGHTS, ROOT_CAPACITIES, TreeType
 from localnet.indexer.trees import Tree
 from shared.indexed_merkle_tree import Element
 
-REQUESTS = Path(__file__).parents[4] / "tests" / "vectors"
+REQUESTS = Path(__file__).parents[4] / "tests" / "vectors" / "circuits"
 CASES = [
     case
     for path in sorted(REQUESTS.glob("requests_*_v[12].json"))
