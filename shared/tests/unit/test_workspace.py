@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -20,6 +21,8 @@ TOP_LEVEL = {
     *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "pyproject.toml", "requirements.lock"),
     *(".gitignore", ".dockerignore", ".ci", ".importlinter"),
 }
+OTHER_NAMES = {"Crypto": "pycryptodome", "dotenv": "python-dotenv", "shared": "zkc-shared"}
+"""Distributions that have another name than the module that is imported from them."""
 TARGETS = {
     "Start": "help setup up down demo localnet reference-fixtures",
     "Build": "native native-cuda native-checked images regenerate",
@@ -100,6 +103,23 @@ def test_locked_subset__member__covers_its_dependencies_and_no_tool(member: str)
     declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
     assert declared - {"zkc-shared"} <= names
     assert not names & {"pytest", "ruff", "mypy", "cmake", "uv"}
+
+
+@pytest.mark.parametrize("member", ["shared", "prover", "forester", "shared/localnet"])
+def test_dependencies__of_a_member__are_what_its_modules_import(member: str) -> None:
+    imported: set[str] = set()
+    for path in (WORKSPACE / member / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                imported.add(node.module.split(".")[0])
+    own = {path.name for path in (WORKSPACE / member / "src").iterdir()}
+    distributions = {OTHER_NAMES.get(name, name.replace("_", "-")) for name in imported - own - sys.stdlib_module_names}
+    project = tomllib.loads((WORKSPACE / member / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=\[; ]", text)[0] for text in project["dependencies"]}
+    # Compiled modules import cffi.
+    assert declared - {"cffi"} == distributions
 
 
 def test_compose__localnet__runs_from_the_workspace_read_only_and_from_no_image_of_ours() -> None:
