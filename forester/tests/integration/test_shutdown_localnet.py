@@ -56,7 +56,12 @@ class Gate:
             self.held -= 1
         async with (
             aiohttp.ClientSession() as session,
-            session.request(request.method, self.prover_url + request.path_qs, data=body) as answer,
+            session.request(
+                request.method,
+                self.prover_url + request.path_qs,
+                data=body,
+                headers={"Content-Type": request.content_type},
+            ) as answer,
         ):
             return web.Response(status=answer.status, body=await answer.read())
 
