@@ -78,6 +78,12 @@ class RateLimited(EndpointError):
         self.retry_after_s = retry_after_s
 
 
+class AnswersExceedMemory(EndpointError):
+    """Answers of a service that arrive at once are too large together."""
+
+    exit_code = 75
+
+
 class RequestRefused(EndpointError):
     """A service answered with an error.
 

@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
+from forester.limits.answers import AnswerMemory
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
 from shared.logs import get_logger
@@ -27,7 +28,7 @@ _QUEUE = "queue_length"
 _NAMES = (_PROCESSED, _RATE, _LAST_RUN, _BALANCE, _QUEUE)
 _QUERY = f'{{__name__=~"{"|".join(_NAMES)}"}}'
 
-_ANSWER_LIMIT_BYTES = 4 * 2**20
+_ANSWERS = AnswerMemory(each=4 * 2**20, total=8 * 2**20)
 _TIMEOUT_S = 15.0
 _EVERY_S = 10.0
 
@@ -140,9 +141,9 @@ class PrometheusSource:
             async with (
                 asyncio.timeout(_TIMEOUT_S),
                 session.get(self._url, params={"query": _QUERY}, allow_redirects=False) as response,
+                _ANSWERS.body(response, self._name, self._too_long) as body,
             ):
                 status = response.status
-                body = await self._read(response)
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not answer within {_TIMEOUT_S:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -156,14 +157,8 @@ class PrometheusSource:
             raise MalformedAnswer(text) from None
         self.latest, self.cached_at = values_of(found), int(time.time())
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        parts, length = [], 0
-        async for chunk in response.content.iter_any():
-            length += len(chunk)
-            if length > _ANSWER_LIMIT_BYTES:
-                raise MalformedAnswer(f"{self._name} sent more than {_ANSWER_LIMIT_BYTES} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
+    def _too_long(self, reason: str) -> MalformedAnswer:
+        return MalformedAnswer(f"{self._name} sent an answer {reason}")
 
 
 def _sample(series: _Series) -> Sample:

@@ -9,13 +9,17 @@ import aiohttp
 import msgspec
 
 from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
+from forester.limits.answers import AnswerMemory
 from forester.limits.backoff import read_retry_after
 from forester.redaction import mask
 
-ANSWER_LIMIT_BYTES = 512 * 2**20
-"""Longest answer that is read: all trees of a cluster are some 230 MB."""
+ANSWER_LIMIT_BYTES = 128 * 2**20
+"""Longest answer that is read: the largest account of Solana has 14 MiB in base64, and the registrations of all epochs,
+which only ``forester status --full`` reads, some 600 bytes each."""
 
-_CHUNK_BYTES = 1 << 20
+ANSWERS = AnswerMemory(each=ANSWER_LIMIT_BYTES, total=256 * 2**20)
+"""Memory for the answers of all nodes: 50 V1 trees can be read at once, each with its queue 5 MB as JSON."""
+
 _TOO_MANY_REQUESTS = (429, -32429)
 _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
@@ -49,8 +53,11 @@ class _Envelope(msgspec.Struct):
 class RpcEndpoint:
     """A node at a URL. ``name`` is what messages call it; the URL itself, which may hold a key, is never shown."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, *, name: str = "RPC node") -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, *, name: str = "RPC node", answers: AnswerMemory = ANSWERS
+    ) -> None:
         self._session = session
+        self._answers = answers
         self._url = url
         parts = urlsplit(url)
         self.name = f"{name} {parts.hostname}" + (f":{parts.port}" if parts.port else "")
@@ -58,7 +65,8 @@ class RpcEndpoint:
     async def call(self, method: str, params: list[Any], *, timeout_s: float) -> msgspec.Raw:
         """Return the undecoded result of a method.
 
-        Raises RateLimited, EndpointUnreachable, EndpointTimedOut, RequestRefused, its NodeRefused or MalformedAnswer.
+        Raises RateLimited, EndpointUnreachable, EndpointTimedOut, RequestRefused, its NodeRefused, MalformedAnswer or
+        AnswersExceedMemory.
         """
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         try:
@@ -67,10 +75,9 @@ class RpcEndpoint:
                 self._session.post(
                     self._url, data=body, headers={"Content-Type": "application/json"}, allow_redirects=False
                 ) as response,
+                self._answers.body(response, self.name, self._too_long) as answer,
             ):
-                answer = await self._read(response)
-                retry_after = response.headers.get("Retry-After")
-                status = response.status
+                return self._result(method, response.status, answer, response.headers.get("Retry-After"))
         except aiohttp.ConnectionTimeoutError:
             waited = (
                 f"no connection within {self._session.timeout.sock_connect:g} s (--rpc-pool-connection-timeout-secs)"
@@ -80,16 +87,9 @@ class RpcEndpoint:
             raise EndpointTimedOut(f"{self.name} did not answer {method} within {timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {_reason(error)}") from None
-        return self._result(method, status, answer, retry_after)
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        parts, length = [], 0
-        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-            length += len(chunk)
-            if length > ANSWER_LIMIT_BYTES:
-                raise MalformedAnswer(f"{self.name} sent more than {ANSWER_LIMIT_BYTES} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
+    def _too_long(self, reason: str) -> MalformedAnswer:
+        return MalformedAnswer(f"{self.name} sent an answer {reason}")
 
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:

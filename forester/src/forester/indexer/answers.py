@@ -2,7 +2,6 @@
 
 from typing import Any, TypeVar
 
-import aiohttp
 import msgspec
 
 from forester.indexer.failures import AnswerWrong, IndexerRefused
@@ -15,11 +14,13 @@ from forester.indexer.types import (
     TokenBalances,
     decode_base58,
 )
+from forester.limits.answers import AnswerMemory
 
 REQUEST_ID = "test-account"
 """Published clients send this id, and refuse answers with another."""
 
-_LONGEST_ANSWER = 256 << 20
+ANSWERS = AnswerMemory(each=64 * 2**20, total=256 * 2**20)
+"""Memory for the answers of all indexers: a page of five batches with its tree nodes has some 10 MB."""
 
 _T = TypeVar("_T")
 
@@ -41,17 +42,6 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind, dec_hook=decode_base58)
     for kind in (str, int, AccountProofs, AddressProofs, QueueElements, QueueInfo, TokenAccounts, TokenBalances)
 }
-
-
-async def read_at_most(method: str, response: aiohttp.ClientResponse) -> bytes:
-    """The body of a response; AnswerWrong if it is too long."""
-    parts, length = [], 0
-    async for part in response.content.iter_chunked(1 << 16):
-        length += len(part)
-        if length > _LONGEST_ANSWER:
-            raise AnswerWrong(method, "$", f"longer than {_LONGEST_ANSWER} bytes")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:

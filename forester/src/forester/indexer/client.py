@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import aiohttp
@@ -17,7 +18,7 @@ from yarl import URL
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, RateLimited, is_away
 from forester.indexer import validation
-from forester.indexer.answers import REQUEST_ID, read_answer, read_at_most
+from forester.indexer.answers import ANSWERS, REQUEST_ID, read_answer
 from forester.indexer.endpoints import SLOTS_APART, Endpoints
 from forester.indexer.failures import AnswerWrong, IndexerBehind, IndexerRefused, shortened
 from forester.indexer.types import (
@@ -294,10 +295,7 @@ class IndexerClient:
         if self._endpoints.second is None:  # otherwise failures soon lead to the second one
             await self._quiet.over()
         try:
-            text = await self._post(url, call)
-            # Pages hold tens of thousands of hashes: the loop goes on while they are read.
-            read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
-            answer = await read(read_answer, call.method, text, call.kind)
+            answer = await self._post(url, call)
             call.check(answer)
         except AnswerWrong:
             raise  # counted once another one answers the same rightly
@@ -316,7 +314,7 @@ class IndexerClient:
         if error.retry_after_s is not None:
             self._quiet.ask(error.retry_after_s)
 
-    async def _post(self, base: URL, call: _Call[Any]) -> bytes:
+    async def _post(self, base: URL, call: _Call[_T]) -> _T:
         url = under(base, call.method)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         timeout = aiohttp.ClientTimeout(total=call.limit_s, sock_connect=_CONNECT_S)
@@ -325,7 +323,12 @@ class IndexerClient:
                 url, data=call.body, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 _require_ok(base, call.method, response)
-                return await read_at_most(call.method, response)
+                async with ANSWERS.body(
+                    response, f"indexer {shown(base)}", partial(AnswerWrong, call.method, "$")
+                ) as text:
+                    # Pages hold tens of thousands of hashes: the loop goes on while they are read.
+                    read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
+                    return await read(read_answer, call.method, text, call.kind)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise EndpointUnreachable(f"indexer {shown(base)} is unreachable: {reason}") from error

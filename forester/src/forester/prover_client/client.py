@@ -17,6 +17,7 @@ import msgspec
 from yarl import URL
 
 from forester.errors import EndpointUnreachable, ProofTimedOut
+from forester.limits.answers import AnswerMemory
 from forester.limits.backoff import Backoff, read_retry_after
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.compression import CompressedProof, ProofUnusable, compress_proof
@@ -26,7 +27,7 @@ from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 from shared.proof_wire import ProofRequest, encode_request
 
-_LONGEST_ANSWER = 1 << 20
+_ANSWERS = AnswerMemory(each=2**20, total=64 * 2**20)
 _BUSY = (429, 503)
 _TOO_MANY_REQUESTS = 429
 _CONNECT_S = 5.0
@@ -195,19 +196,13 @@ class _Call:
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
-                body = await _read_at_most(response)
                 wait_s = read_retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-                return response.status, body, wait_s
+                async with _ANSWERS.body(response, f"prover {self.shown}", _too_long) as body:
+                    return response.status, body, wait_s
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = str(error) or type(error).__name__
             raise EndpointUnreachable(f"prover {self.shown} is unreachable: {reason}") from error
 
 
-async def _read_at_most(response: aiohttp.ClientResponse) -> bytes:
-    parts, length = [], 0
-    async for part in response.content.iter_chunked(1 << 16):
-        length += len(part)
-        if length > _LONGEST_ANSWER:
-            raise AnswerUnusable("an answer of the prover", "$", f"longer than {_LONGEST_ANSWER} bytes")
-        parts.append(part)
-    return b"".join(parts)
+def _too_long(reason: str) -> AnswerUnusable:
+    return AnswerUnusable("an answer of the prover", "$", reason)

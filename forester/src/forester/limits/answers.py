@@ -1,0 +1,51 @@
+"""Bodies of answers, counted as they arrive: a service that sends too much is refused before it fills the memory."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from forester.errors import AnswersExceedMemory, EndpointError
+
+_CHUNK_BYTES = 1 << 16
+
+
+class AnswerMemory:
+    """Memory for answers of one kind of service: ``each`` bytes for one, ``total`` bytes for all at once."""
+
+    def __init__(self, *, each: int, total: int) -> None:
+        self._each = each
+        self._total = total
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of the answers that are held now."""
+        return self._held
+
+    @asynccontextmanager
+    async def body(
+        self, response: aiohttp.ClientResponse, name: str, too_long: Callable[[str], EndpointError]
+    ) -> AsyncIterator[bytes]:
+        """Yield the body of a response of ``name``, whose bytes are counted until the block ends.
+
+        Raises what ``too_long`` makes of the reason if the answer is over its limit, AnswersExceedMemory if all answers
+        together are over theirs.
+        """
+        parts: list[bytes] = []
+        length = 0
+        try:
+            async for part in response.content.iter_chunked(_CHUNK_BYTES):
+                length += len(part)
+                self._held += len(part)
+                if length > self._each:
+                    raise too_long(f"longer than {self._each} bytes")
+                if self._held > self._total:
+                    text = f"{name}: answers that arrive at once are longer than {self._total} bytes; try again later"
+                    raise AnswersExceedMemory(text)
+                parts.append(part)
+            body = b"".join(parts)
+            parts.clear()
+            yield body
+        finally:
+            self._held -= length
