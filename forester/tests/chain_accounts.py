@@ -66,7 +66,8 @@ class TreeAccount:
             data = bytearray(704)
             data[:16] = BATCHED_TREE_DISCRIMINATOR + struct.pack("<Q", self.kind.value)
             data[16:232] = self._metadata(self.queue)
-            struct.pack_into("<QQIIQ", data, 232, 1, self.next_index, 32, 200, 2**32)
+            height = self.kind.height
+            struct.pack_into("<QQIIQ", data, 232, 1, self.next_index, height, 200, 2**height)
             data[264:512] = _batches(self.ready)
             struct.pack_into("<3Q", data, 680, 1, 1, 200)
             return bytes(data)

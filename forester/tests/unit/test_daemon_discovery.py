@@ -45,6 +45,7 @@ class Node(RpcClient):
         size: int | None = None,
         start: int = 0,
         length: int | None = None,
+        most: int | None = None,
     ) -> list[Account]:
         assert (program, start) == (ACCOUNT_COMPRESSION, 0)
         self.looked += 1

@@ -7,6 +7,7 @@ import enum
 import struct
 from dataclasses import dataclass
 
+from forester.chain import bounds
 from forester.chain.tree_metadata import (
     BATCHED_TREE_DISCRIMINATOR,
     OUTPUT_QUEUE_DISCRIMINATOR,
@@ -25,8 +26,8 @@ QUEUE_HEAD_BYTES = 552
 _WORD = 32
 _BATCH_BYTES = 96
 _BATCHES = 2
-_LARGEST_BATCH = 1 << 20
-_LARGEST_HISTORY = 1 << 16
+_TREE = "V2 tree"
+_QUEUE = "V2 output queue"
 _TREE_COUNTERS = struct.Struct("<QQIIQ")
 _QUEUE_COUNTERS = struct.Struct("<7Q")
 _BATCH = struct.Struct("<11QIBB2x")
@@ -147,20 +148,27 @@ def decode_batched_tree(data: bytes) -> BatchedTree:
     number = int.from_bytes(data[8:16], "little")
     if number not in (TreeKind.STATE_V2.value, TreeKind.ADDRESS_V2.value):
         raise MalformedAccount(f"a V2 tree of the unknown kind {number}")
+    kind = TreeKind(number)
     sequence_number, next_index, height, history, capacity = _TREE_COUNTERS.unpack_from(data, 232)
+    nullifier_next_index = int.from_bytes(data[544:552], "little")
+    bounds.check(_TREE, "height", height, kind.height, least=kind.height)
+    bounds.check_all(_TREE, 2**height, next_index=next_index, capacity=capacity)
+    counts = {"sequence_number": sequence_number, "nullifier_next_index": nullifier_next_index}
+    bounds.check_all(_TREE, bounds.LARGEST_COUNT, **counts)
+    bounds.check(_TREE, "root_history_capacity", history, bounds.LARGEST_RING)
     current, length, ring = struct.unpack_from("<3Q", data, 680)
-    if not 0 < ring <= _LARGEST_HISTORY or length > ring or current > ring:
-        raise MalformedAccount(f"a V2 tree with {length} roots at {current} of {ring}")
+    bounds.check(_TREE, "capacity of the root history", ring, bounds.LARGEST_RING, least=1)
+    bounds.check_all(_TREE, ring, **{"length of the root history": length, "current root index": current})
     return BatchedTree(
-        kind=TreeKind(number),
+        kind=kind,
         metadata=decode_metadata(data, 16),
         sequence_number=sequence_number,
         next_index=next_index,
         height=height,
         root_history_capacity=history,
         capacity=capacity,
-        queue=_queue(data, 264),
-        nullifier_next_index=int.from_bytes(data[544:552], "little"),
+        queue=_queue(_TREE, data, 264),
+        nullifier_next_index=nullifier_next_index,
         root_index=(current - 1) % ring,
     )
 
@@ -168,7 +176,9 @@ def decode_batched_tree(data: bytes) -> BatchedTree:
 def decode_output_queue(data: bytes) -> OutputQueue:
     """Decode the head of an output queue."""
     _require_head(data, OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_HEAD_BYTES, "V2 output queue")
-    return OutputQueue(decode_metadata(data, 8), _queue(data, 232), int.from_bytes(data[480:488], "little"))
+    capacity = int.from_bytes(data[480:488], "little")
+    bounds.check(_QUEUE, "tree_capacity", capacity, 2**TreeKind.STATE_V2.height)
+    return OutputQueue(decode_metadata(data, 8), _queue(_QUEUE, data, 232), capacity)
 
 
 def latest_root(tree: BatchedTree, data: bytes) -> Root:
@@ -192,22 +202,37 @@ def _require_head(data: bytes, discriminator: bytes, length: int, what: str) -> 
         raise MalformedAccount(f"not a {what}: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
 
 
-def _queue(data: bytes, offset: int) -> QueueBatches:
+def _queue(account: str, data: bytes, offset: int) -> QueueBatches:
     count, size, zkp_size, bloom, filling, pending, next_index = _QUEUE_COUNTERS.unpack_from(data, offset)
-    if count != _BATCHES or filling >= count or pending >= count:
-        raise MalformedAccount(f"a queue of {count} batches, filling {filling}, inserting {pending}")
-    if not 0 < zkp_size <= size <= _LARGEST_BATCH or size % zkp_size:
-        raise MalformedAccount(f"a queue with batches of {size} and zkp batches of {zkp_size} elements")
-    first, second = (_batch(data, offset + _QUEUE_COUNTERS.size + place * _BATCH_BYTES) for place in range(_BATCHES))
+    bounds.check(account, "num_batches", count, _BATCHES, least=_BATCHES)
+    indices = {"currently_processing_batch_index": filling, "pending_batch_index": pending}
+    bounds.check_all(account, _BATCHES - 1, **indices)
+    bounds.check(account, "batch_size", size, bounds.LARGEST_BATCH, least=1)
+    bounds.check(account, "zkp_batch_size", zkp_size, min(size, bounds.LARGEST_ZKP_BATCH), least=1)
+    if size % zkp_size:
+        raise bounds.refusal(account, f"batch_size is {size}, no multiple of zkp_batch_size {zkp_size}")
+    bounds.check(account, "bloom_filter_capacity", bloom, bounds.LARGEST_BLOOM_BITS)
+    bounds.check(account, "next_index of the queue", next_index, bounds.LARGEST_COUNT)
+    places = (offset + _QUEUE_COUNTERS.size + place * _BATCH_BYTES for place in range(_BATCHES))
+    first, second = (_batch(account, data, place, size, zkp_size) for place in places)
     return QueueBatches(size, zkp_size, bloom, filling, pending, next_index, (first, second))
 
 
-def _batch(data: bytes, offset: int) -> Batch:
+def _batch(account: str, data: bytes, offset: int, queue_size: int, queue_zkp_size: int) -> Batch:
+    """Decode a batch, which has the sizes of its queue."""
     fields = _BATCH.unpack_from(data, offset)
     open_elements, state, full, inserted, iterations, bloom, size, zkp_size, sequence, start, slot = fields[:11]
     root_index, slot_is_set, zeroed = fields[11:]
-    if state > BatchState.FULL.value or not 0 < zkp_size <= size or inserted > full:
-        raise MalformedAccount(f"a batch in state {state} with {inserted} of {full} zkp batches of {zkp_size} inserted")
+    bounds.check(account, "state of a batch", state, BatchState.FULL.value)
+    bounds.check(account, "batch_size of a batch", size, queue_size, least=queue_size)
+    bounds.check(account, "zkp_batch_size of a batch", zkp_size, queue_zkp_size, least=queue_zkp_size)
+    bounds.check(account, "num_inserted of a batch", open_elements, zkp_size)
+    bounds.check(account, "num_full_zkp_batches", full, size // zkp_size)
+    bounds.check(account, "num_inserted_zkp_batches", inserted, full)
+    bounds.check(account, "num_iters", iterations, bounds.MOST_BLOOM_ITERATIONS)
+    bounds.check(account, "bloom_filter_capacity of a batch", bloom, bounds.LARGEST_BLOOM_BITS)
+    counts = {"sequence_number of a batch": sequence, "start_index": start, "start_slot": slot}
+    bounds.check_all(account, bounds.LARGEST_COUNT, **counts)
     return Batch(
         *(open_elements, BatchState(state), full, inserted, iterations, bloom, size, zkp_size, sequence, start),
         *(slot if slot_is_set else None, root_index, bool(zeroed)),
@@ -220,7 +245,7 @@ def _hash_chains(data: bytes, offset: int) -> tuple[tuple[bytes, ...], tuple[byt
         if len(data) < offset + _STORE.size:
             raise MalformedAccount(f"{len(data)} bytes end before the hash chains at {offset}")
         length, capacity = _STORE.unpack_from(data, offset)
-        if length > capacity or capacity > _LARGEST_BATCH:
+        if length > capacity or capacity > bounds.LARGEST_BATCH:
             raise MalformedAccount(f"a store of {length} hash chains in {capacity} places")
         stores.append(tuple(_words(data, offset + _STORE.size, length)))
         offset += _STORE.size + _WORD * capacity

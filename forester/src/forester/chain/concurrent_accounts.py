@@ -4,6 +4,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from forester.chain import bounds
 from forester.chain.tree_metadata import (
     ADDRESS_TREE_V1_DISCRIMINATOR,
     QUEUE_V1_DISCRIMINATOR,
@@ -26,7 +27,7 @@ _COUNTERS = struct.Struct("<4Q")
 _RING = struct.Struct("<4Q")
 _PATH_NODE_BYTES = 33
 _INDEXED_CHANGELOG_AT = 1_364_288
-_LARGEST_QUEUE = 1 << 20
+_TREE = "V1 tree"
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,15 @@ def decode_tree(data: bytes) -> ConcurrentTree:
     height, canopy, next_index, sequence_number = _COUNTERS.unpack_from(data, 224)
     changelog_capacity, _, _, changelog_last = _RING.unpack_from(data, 304)
     root_capacity, _, _, root_last = _RING.unpack_from(data, 336)
-    if not 0 < height <= 64 or changelog_last >= changelog_capacity or root_last >= root_capacity:
-        raise MalformedAccount(f"a V1 tree of height {height}, changelog at {changelog_last}, roots at {root_last}")
+    kind = kinds[data[:8]]
+    bounds.check(_TREE, "height", height, kind.height, least=kind.height)
+    bounds.check(_TREE, "canopy_depth", canopy, height)
+    bounds.check(_TREE, "next_index", next_index, 2**height)
+    bounds.check(_TREE, "sequence_number", sequence_number, bounds.LARGEST_COUNT)
+    _check_ring(_TREE, "changelog", changelog_capacity, changelog_last)
+    _check_ring(_TREE, "roots", root_capacity, root_last)
     return ConcurrentTree(
-        *(kinds[data[:8]], decode_metadata(data, 8), height, canopy, next_index, sequence_number),
+        *(kind, decode_metadata(data, 8), height, canopy, next_index, sequence_number),
         *(changelog_capacity, changelog_last, root_capacity, root_last),
     )
 
@@ -99,7 +105,9 @@ def indexed_changelog_index(data: bytes) -> int:
     """Return the newest entry of the indexed changelog of a V1 address tree; needs the whole account."""
     if data[:8] != ADDRESS_TREE_V1_DISCRIMINATOR or len(data) < _INDEXED_CHANGELOG_AT + _RING.size:
         raise MalformedAccount(f"not a V1 address tree: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
-    return int(_RING.unpack_from(data, _INDEXED_CHANGELOG_AT)[3])
+    capacity, _, _, last = _RING.unpack_from(data, _INDEXED_CHANGELOG_AT)
+    _check_ring(_TREE, "indexed changelog", capacity, last)
+    return int(last)
 
 
 def decode_queue(data: bytes) -> HashSetQueue:
@@ -107,8 +115,8 @@ def decode_queue(data: bytes) -> HashSetQueue:
     if data[:8] != QUEUE_V1_DISCRIMINATOR or len(data) < QUEUE_HEAD_BYTES:
         raise MalformedAccount(f"not a V1 queue: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
     capacity, threshold = struct.unpack_from("<QQ", data, 232)
-    if not 0 < capacity <= _LARGEST_QUEUE:
-        raise MalformedAccount(f"a V1 queue of {capacity} cells")
+    bounds.check("V1 queue", "capacity", capacity, bounds.LARGEST_V1_QUEUE, least=1)
+    bounds.check("V1 queue", "sequence_threshold", threshold, bounds.LARGEST_COUNT)
     return HashSetQueue(decode_metadata(data, 8), capacity, threshold)
 
 
@@ -121,3 +129,8 @@ def pending_cells(data: bytes, start: int = 0) -> Iterator[QueueCell]:
     for index, (tag, _, value) in enumerate(_CELL.iter_unpack(memoryview(data)[QUEUE_HEAD_BYTES:end])):
         if tag == 0 and index >= start:
             yield QueueCell(index, value)
+
+
+def _check_ring(account: str, name: str, capacity: int, last: int) -> None:
+    bounds.check(account, f"capacity of the {name}", capacity, bounds.LARGEST_RING, least=1)
+    bounds.check(account, f"last index of the {name}", last, capacity - 1)

@@ -6,8 +6,12 @@ from typing import Any
 
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.chain.programs.coder import decode_account
 from forester.errors import MalformedAccount
+
+_EPOCH = "epoch account"
+_REGISTRATION = "registration account"
 
 
 @dataclass(frozen=True)
@@ -85,25 +89,40 @@ class RegisteredProgram:
 def decode_protocol_config(data: bytes) -> ProtocolConfigAccount:
     """Decode a ProtocolConfigPda; MalformedAccount if it is none, as for all decoders here."""
     fields = decode_account("ProtocolConfigPda", data)
-    return ProtocolConfigAccount(fields.authority, _config(fields.config))
+    return ProtocolConfigAccount(fields.authority, _config("protocol configuration", fields.config))
 
 
 def decode_forester(data: bytes) -> ForesterAccount:
     """Decode a ForesterPda."""
     fields = decode_account("ForesterPda", data)
     names = ("authority", "fee", "active_weight", "pending_weight", "current_epoch", "last_registered_epoch")
+    epochs = {name: getattr(fields, name) for name in names[-2:]}
+    bounds.check_all("forester account", bounds.LARGEST_COUNT, **epochs)
     return ForesterAccount(*(getattr(fields, name) for name in names))
 
 
 def decode_epoch(data: bytes) -> EpochAccount:
     """Decode an EpochPda."""
     fields = decode_account("EpochPda", data)
-    return EpochAccount(fields.epoch, _config(fields.protocol_config), fields.total_work, fields.registered_weight)
+    bounds.check(_EPOCH, "epoch", fields.epoch, bounds.LARGEST_COUNT)
+    config = _config(_EPOCH, fields.protocol_config)
+    return EpochAccount(fields.epoch, config, fields.total_work, fields.registered_weight)
 
 
 def decode_forester_epoch(data: bytes) -> ForesterEpochAccount:
     """Decode a ForesterEpochPda, which is padded."""
     fields = decode_account("ForesterEpochPda", data)
+    bounds.check_all(
+        _REGISTRATION,
+        bounds.LARGEST_COUNT,
+        epoch=fields.epoch,
+        epoch_active_phase_start_slot=fields.epoch_active_phase_start_slot,
+        finalize_counter=fields.finalize_counter,
+        work_counter=fields.work_counter,
+    )
+    if fields.total_epoch_weight is not None:
+        parts = fields.forester_index + fields.weight
+        bounds.check(_REGISTRATION, "forester_index + weight", parts, fields.total_epoch_weight)
     return ForesterEpochAccount(
         authority=fields.authority,
         fee=fields.fee,
@@ -114,7 +133,7 @@ def decode_forester_epoch(data: bytes) -> ForesterEpochAccount:
         forester_index=fields.forester_index,
         active_phase_start=fields.epoch_active_phase_start_slot,
         total_epoch_weight=fields.total_epoch_weight,
-        config=_config(fields.protocol_config),
+        config=_config(_REGISTRATION, fields.protocol_config),
         finalize_counter=fields.finalize_counter,
     )
 
@@ -131,5 +150,27 @@ def decode_registered_program(data: bytes) -> RegisteredProgram:
     return RegisteredProgram(Pubkey(program), Pubkey(group), Pubkey(signer))
 
 
-def _config(fields: Any) -> ProtocolConfig:
-    return ProtocolConfig(**{name: getattr(fields, name) for name in ProtocolConfig.__dataclass_fields__})
+def _config(account: str, fields: Any) -> ProtocolConfig:
+    config = ProtocolConfig(**{name: getattr(fields, name) for name in ProtocolConfig.__dataclass_fields__})
+    bounds.check_all(
+        account,
+        bounds.LARGEST_COUNT,
+        genesis_slot=config.genesis_slot,
+        finalize_counter_limit=config.finalize_counter_limit,
+    )
+    for name in ("slot_length", "active_phase_length"):
+        bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS, least=1)
+    active, overlap = config.active_phase_length, bounds.MOST_OVERLAPPING_EPOCHS
+    for name in ("registration_phase_length", "report_work_phase_length"):
+        bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS)
+    spanned = config.registration_phase_length + config.report_work_phase_length
+    if spanned > overlap * active:
+        phases = f"registration and report phase of {spanned} slots"
+        raise bounds.refusal(account, f"{phases}, over {overlap} active phases of active_phase_length {active}")
+    if active > config.slot_length * bounds.MOST_LIGHT_SLOTS:
+        lengths = f"active_phase_length is {active} with slot_length {config.slot_length}"
+        raise bounds.refusal(account, f"{lengths}, over {bounds.MOST_LIGHT_SLOTS} light slots")
+    fees = {"network_fee": config.network_fee, "address_network_fee": config.address_network_fee}
+    bounds.check_all(account, bounds.LARGEST_LAMPORTS, **fees)
+    bounds.check(account, "cpi_context_size", config.cpi_context_size, bounds.LARGEST_ACCOUNT_BYTES)
+    return config

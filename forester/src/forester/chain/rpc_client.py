@@ -4,13 +4,14 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.signature import Signature
 
+from forester.chain import bounds
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_pool import RpcPool
 from forester.errors import AccountMissing, MalformedAnswer, RequestRefused
@@ -19,6 +20,12 @@ ACCOUNTS_PER_CALL = 100
 STATUSES_PER_CALL = 256
 _PROGRAM_ACCOUNTS_TIMEOUT_S = 30.0
 _PREFLIGHT_FAILED = -32002
+
+LISTED_ACCOUNTS = 10_000
+"""Accounts that a listing may have: each tree gets a task, each registration a line of the status."""
+
+Slot = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_COUNT)]
+Lamports = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_LAMPORTS)]
 
 T = TypeVar("T")
 
@@ -52,7 +59,7 @@ class BlockHeight:
 class SignatureStatus(msgspec.Struct, rename="camel"):
     """What became of a transaction; ``err`` is None if it succeeded."""
 
-    slot: int
+    slot: Slot
     err: Any = None
     confirmation_status: str | None = None
 
@@ -76,7 +83,7 @@ class AddressSignature:
 class WireAccount(msgspec.Struct, rename="camel"):
     """An account as JSON spells it."""
 
-    lamports: int
+    lamports: Lamports
     owner: str
     data: tuple[str, str]
 
@@ -86,7 +93,7 @@ class _Value(msgspec.Struct, Generic[T]):
 
 
 class _Context(msgspec.Struct):
-    slot: int
+    slot: Slot
 
 
 class _ValueAt(msgspec.Struct, Generic[T]):
@@ -95,8 +102,8 @@ class _ValueAt(msgspec.Struct, Generic[T]):
 
 
 class _EpochInfo(msgspec.Struct, rename="camel"):
-    absolute_slot: int
-    block_height: int
+    absolute_slot: Slot
+    block_height: Slot
 
 
 class _Keyed(msgspec.Struct):
@@ -106,7 +113,7 @@ class _Keyed(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     signature: str
-    slot: int
+    slot: Slot
 
 
 class _LatestBlockhash(msgspec.Struct, rename="camel"):
@@ -119,7 +126,7 @@ class _FeeEstimate(msgspec.Struct, rename="camel"):
 
 
 class _PrioritizationFee(msgspec.Struct, rename="camel"):
-    slot: int
+    slot: Slot
     prioritization_fee: int
 
 
@@ -140,7 +147,7 @@ class RpcClient:
 
     async def slot(self, commitment: str | None = None) -> int:
         """Return the current slot."""
-        return await self._pool.call("getSlot", [{"commitment": commitment or self._commitment}], int)
+        return await self._pool.call("getSlot", [{"commitment": commitment or self._commitment}], Slot)
 
     async def block_height(self) -> BlockHeight:
         """Return the current block height with its slot."""
@@ -153,7 +160,7 @@ class RpcClient:
 
     async def balance(self, address: Pubkey) -> int:
         """Return the lamports of an account, 0 if there is none."""
-        answer = await self._pool.call("getBalance", [str(address), {"commitment": self._commitment}], _Value[int])
+        answer = await self._pool.call("getBalance", [str(address), {"commitment": self._commitment}], _Value[Lamports])
         return answer.value
 
     async def account(self, address: Pubkey, *, start: int = 0, length: int | None = None) -> Account | None:
@@ -193,8 +200,12 @@ class RpcClient:
         size: int | None = None,
         start: int = 0,
         length: int | None = None,
+        most: int | None = LISTED_ACCOUNTS,
     ) -> list[Account]:
-        """Return the accounts of a program that have given bytes at given offsets, and a given size."""
+        """Return the accounts of a program that have given bytes at given offsets, and a given size.
+
+        Raises MalformedAnswer if there are more than ``most``.
+        """
         filters = memcmp_filters(memcmp)
         if size is not None:
             filters.append({"dataSize": size})
@@ -204,6 +215,8 @@ class RpcClient:
             list[_Keyed],
             timeout_s=_PROGRAM_ACCOUNTS_TIMEOUT_S,
         )
+        if most is not None and len(answer) > most:
+            raise MalformedAnswer(f"getProgramAccounts of {program} returned {len(answer)} accounts, more than {most}")
         return [account_of(pubkey_of(item.pubkey), item.account) for item in answer]
 
     async def latest_blockhash(self) -> Blockhash:

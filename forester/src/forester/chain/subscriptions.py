@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from solders.pubkey import Pubkey
 
-from forester.chain.rpc_client import Account, WireAccount, account_of, memcmp_filters, pubkey_of
+from forester.chain.rpc_client import Account, Slot, WireAccount, account_of, memcmp_filters, pubkey_of
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
 from forester.limits.backoff import Backoff
 from shared.logs import get_logger
@@ -94,7 +94,7 @@ def program_accounts(
 
 
 class _Context(msgspec.Struct):
-    slot: int
+    slot: Slot
 
 
 class _AccountValue(msgspec.Struct):

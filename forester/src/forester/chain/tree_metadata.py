@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.errors import MalformedAccount
 
 BATCHED_TREE_DISCRIMINATOR = b"BatchMta"
@@ -17,7 +18,6 @@ QUEUE_V1_DISCRIMINATOR = bytes.fromhex("a4c86c3e573f7b41")
 METADATA_BYTES = 264
 """Length of the slice of a tree's account that ``decode_tree_metadata`` needs."""
 
-_NEVER = 2**64 - 1
 _METADATA = struct.Struct("<32s32s32s7Q32s32s")
 
 
@@ -33,6 +33,11 @@ class TreeKind(enum.Enum):
     def label(self) -> str:
         """Name as status, metrics and the indexer spell it."""
         return {1: "StateV1", 2: "AddressV1", 3: "StateV2", 4: "AddressV2"}[self.value]
+
+    @property
+    def height(self) -> int:
+        """Height that the programs give to trees of the kind."""
+        return {1: 26, 2: 26, 3: 32, 4: 40}[self.value]
 
     @property
     def is_batched(self) -> bool:
@@ -92,6 +97,13 @@ def decode_metadata(data: bytes, offset: int) -> Metadata:
         raise MalformedAccount(f"{len(data)} bytes are too few for the metadata of a tree or queue")
     owner, program_owner, forester, *numbers, associated, successor = _METADATA.unpack_from(data, offset)
     index, fee, threshold, network_fee, rolledover, close, additional = numbers
+    account = "metadata of a tree or queue"
+    bounds.check_all(account, bounds.LARGEST_LAMPORTS, rollover_fee=fee, network_fee=network_fee)
+    bounds.check(account, "additional_bytes", additional, bounds.LARGEST_ACCOUNT_BYTES)
+    if threshold != bounds.NEVER:
+        bounds.check(account, "rollover_threshold", threshold, 100)
+    if rolledover != bounds.NEVER:
+        bounds.check(account, "rolledover_slot", rolledover, bounds.LARGEST_COUNT)
     return Metadata(
         owner=Pubkey(owner),
         program_owner=Pubkey(program_owner),
@@ -100,7 +112,7 @@ def decode_metadata(data: bytes, offset: int) -> Metadata:
         rollover_fee=fee,
         rollover_threshold=threshold,
         network_fee=network_fee,
-        rolledover_slot=None if rolledover == _NEVER else rolledover,
+        rolledover_slot=None if rolledover == bounds.NEVER else rolledover,
         close_threshold=close,
         additional_bytes=additional,
         associated=Pubkey(associated),

@@ -1,7 +1,9 @@
 """Where the chain is in its epochs, as far as a status tells; no I/O."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import BeforeGenesis, EpochPhases, ProtocolTimes
@@ -98,12 +100,12 @@ def owners(
     """
     if total_weight < 1:
         return (None,) * light_slots
+    held = sorted((first, first + weight, position) for position, (first, weight) in enumerate(shares) if weight)
     parts = (chosen_part(key, epoch, light_slot, total_weight) for light_slot in range(light_slots))
-    return tuple(_holder(shares, part) for part in parts)
+    return tuple(_holder(held, part) for part in parts)
 
 
-def _holder(shares: tuple[tuple[int, int], ...], part: int) -> int | None:
-    for position, (first, weight) in enumerate(shares):
-        if first <= part < first + weight:
-            return position
-    return None
+def _holder(held: list[tuple[int, int, int]], part: int) -> int | None:
+    """Return the position of the share that a part belongs to; ``held`` has ranges of parts, in order."""
+    place = bisect_right(held, part, key=itemgetter(0)) - 1
+    return held[place][2] if place >= 0 and part < held[place][1] else None

@@ -112,7 +112,7 @@ async def _registrations(
     """Registrations by epoch, filtered by the node: their number grows with every epoch."""
     own = (0, account_discriminator("ForesterEpochPda"))
     if epochs is None:
-        parts = [await client.program_accounts(REGISTRY, memcmp=[own])]
+        parts = [await client.program_accounts(REGISTRY, memcmp=[own], most=None)]
     else:
         wanted = [[own, (_EPOCH_OFFSET, epoch.to_bytes(8, "little"))] for epoch in epochs]
         parts = list(await asyncio.gather(*(client.program_accounts(REGISTRY, memcmp=item) for item in wanted)))
