@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,9 +34,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             lines.append(f"{event}: {facts['told']}; {facts['hint']}")
 
     monkeypatch.setattr(key_files, "_log", Log())
-    key_files._tell.cache_clear()
+    key_files._warn.cache_clear()
     yield lines
-    key_files._tell.cache_clear()
+    key_files._warn.cache_clear()
 
 
 def load(environment: dict[str, str], dotenv: Path = Path("/nonexistent")) -> Loaded:
@@ -189,3 +192,58 @@ def test_folder_of_secrets__missing_or_a_file__is_an_error_that_names_the_variab
         with pytest.raises(SettingsInvalid, match=r"^FORESTER_SECRETS_DIR in \.env: cannot look into"):
             load({}, dotenv)
     assert load({"FORESTER_SECRETS_DIR": ""}).settings == Settings()
+
+
+def owned(monkeypatch: pytest.MonkeyPatch, *, owner: int, by: int, read_only: bool = False) -> None:
+    """Let key files belong to a user while another one runs the forester."""
+
+    def status(descriptor: int) -> SimpleNamespace:
+        return SimpleNamespace(st_mode=os.fstat(descriptor).st_mode, st_uid=owner)
+
+    system = SimpleNamespace(fstat=status, geteuid=lambda: by, path=os.path)
+    monkeypatch.setattr(key_files, "os", system)
+    monkeypatch.setattr(key_files, "_read_only", lambda _: read_only)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", [0o400, 0o440, 0o640])
+def test_key_file__of_another_user__is_refused_with_the_remedy(
+    way: str, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    owned(monkeypatch, owner=1234, by=10_001)
+    file = tmp_path / "payer"
+    expected = f"{way}: {file} belongs to the user 1234, who may change it; run: chown 10001 {file}"
+    with pytest.raises(SettingsInvalid, match=f"^{re.escape(expected)}$"):
+        payer_of(tmp_path, way, mode)
+    assert not told
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("owner", "mode"), [(0, 0o440), (0, 0o640), (0, 0o400), (10_001, 0o400), (10_001, 0o640)])
+def test_key_file__of_root_and_a_group_as_kubernetes_mounts_it_or_of_our_user__is_taken_in_silence(
+    way: str, owner: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    owned(monkeypatch, owner=owner, by=10_001)
+    assert payer_shown(payer_of(tmp_path, way, mode)) == f"SigningKey({KEY.pubkey()})"
+    assert not told
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_key_file__of_another_user_on_a_read_only_file_system__is_taken_and_told_once(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
+) -> None:
+    owned(monkeypatch, owner=1000, by=10_001, read_only=True)
+    for _ in range(2):
+        assert payer_shown(payer_of(tmp_path, way, 0o440)) == f"SigningKey({KEY.pubkey()})"
+    [line] = told
+    assert line.startswith(
+        f"key_file_readable: {tmp_path / 'payer'} belongs to the user 1000, not to 10001; chown 10001"
+    )
+
+
+def test_key_file__of_another_user_in_truth__is_refused(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        (tmp_path / "payer").touch()
+        os.chown(tmp_path / "payer", 1234, 1234)
+        with pytest.raises(SettingsInvalid, match="belongs to the user 1234"):
+            payer_of(tmp_path, "PAYER_FILE", 0o400)

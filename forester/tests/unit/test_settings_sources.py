@@ -73,7 +73,7 @@ def test_names__of_the_reference__are_kept() -> None:
 
 
 def test_secret_file__missing__is_named() -> None:
-    with pytest.raises(SettingsInvalid, match="PAYER_FILE: cannot read /nowhere/key: No such file"):
+    with pytest.raises(SettingsInvalid, match="PAYER_FILE: cannot read the file that it names: No such file"):
         load({"PAYER_FILE": "/nowhere/key"})
 
 
@@ -135,7 +135,9 @@ def test_dotenv__that_cannot_be_read__is_named(tmp_path: Path, monkeypatch: pyte
 
 
 def test_payer__file_in_no_known_home__is_named() -> None:
-    with pytest.raises(SettingsInvalid, match=r"^PAYER: ~nouser/key\.json is in no known home; give the whole path"):
+    with pytest.raises(
+        SettingsInvalid, match=r"^PAYER: the path of the key file begins with an unknown home; give the whole"
+    ):
         load({"PAYER": "~nouser/key.json"})
 
 
@@ -183,7 +185,7 @@ def test_signing_key__every_way_of_writing__is_the_same_key(tmp_path: Path) -> N
 def test_signing_key__nonsense__is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"bytes|cannot read") as raised:
         parse_signing_key(text)
-    assert len(text) < 4 or text not in str(raised.value) or text.startswith("/")
+    assert len(text) < 4 or text not in str(raised.value)
 
 
 def test_signing_key__shown_or_pickled__keeps_its_secret() -> None:

@@ -5,7 +5,11 @@ import click
 from forester.cli.command import Group
 from forester.environment import variables
 from forester.log_level import log_level
+from forester.memory_protection import protect_memory
 from forester.observability.logs import configure_logs
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 COMMANDS = {
     "start": ("forester.cli.start", "Register for epochs and move the trees that are ours."),
@@ -38,4 +42,7 @@ def cli(verbose: bool, quiet: bool) -> None:
     Options are read from the environment and from .env, too; `forester config show` tells what holds and why. Without
     -v and -q, FORESTER_LOG or RUST_LOG says how much is logged.
     """
+    refused = protect_memory()  # before .env is read, which may hold keys
     configure_logs(level="error" if quiet else "debug" if verbose else log_level(variables()))
+    if refused is not None:
+        _log.warning("memory_protection_failed", reason=refused, effect="other processes of the user may read keys")

@@ -1,4 +1,4 @@
-"""Files that hold a key pair: one that others may write is refused, one that everybody may read is refused or told."""
+"""Files that hold a key pair: their owner and their mode decide whether they are safe enough."""
 
 import functools
 import os
@@ -15,21 +15,40 @@ _MOUNTED = "for a mounted Kubernetes secret: defaultMode: 0400 with fsGroup"
 def read_key_file(path: Path, *, mounted: bool = False) -> str:
     """Return the text of a key file; ValueError with the remedy if others may do more with it than is safe.
 
-    ``mounted`` says that the setting is one for mounted secrets. Their modes are often 0444 or 0644 and cannot be
-    changed from inside, so that everybody may read them is told once; the same holds on a read-only file system.
+    The owner must be our user or root, and nobody else may write the file. Its group may read it: Kubernetes mounts
+    secrets of a pod with fsGroup as 0440 or 0640 of root and that group. ``mounted`` says that the setting is one for
+    mounted secrets. Their modes are often 0444 or 0644 and cannot be changed from inside, so that everybody may read
+    them is logged once; the same holds on a read-only file system, for another owner, too: it has written what is
+    mounted, and cannot change it through the mount.
     """
     with path.open() as file:
         # Of the file that is read, whatever its path leads to by now.
-        mode = os.fstat(file.fileno()).st_mode
-        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        status = os.fstat(file.fileno())
+        read_only = _read_only(file.fileno())
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ValueError(f"others may write {path}; run: chmod 600 {path} ({_MOUNTED})")
-        if mode & stat.S_IROTH:
-            if not mounted and not _read_only(file.fileno()):
+        if status.st_uid not in (0, os.geteuid()):
+            fault = f"{path} belongs to the user {status.st_uid}"
+            if not read_only:
+                raise ValueError(f"{fault}, who may change it; run: chown {os.geteuid()} {path}")
+            _warn(f"{fault}, not to {os.geteuid()}", f"chown {os.geteuid()}; {_MOUNTED}")
+        if status.st_mode & stat.S_IROTH:
+            if not mounted and not read_only:
                 raise ValueError(
                     f"everybody may read {path}; run: chmod 600 {path} ({_MOUNTED}, or name the file with PAYER_FILE)"
                 )
-            _tell(path)
+            _warn(f"everybody may read {path}", f"chmod 600; {_MOUNTED}")
         return file.read().strip()
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as messages name it: not its text where nothing is, as that may be a key given by mistake."""
+    return str(path) if file_exists(path) else "the file that it names"
+
+
+def file_exists(path: str | Path) -> bool:
+    """Return whether a file exists; False for what cannot be a path."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for names that are too long
 
 
 def _read_only(descriptor: int) -> bool:
@@ -37,6 +56,6 @@ def _read_only(descriptor: int) -> bool:
 
 
 @functools.cache
-def _tell(path: Path) -> None:
+def _warn(fault: str, hint: str) -> None:
     """Once per file: commands read settings for each of their checks."""
-    _log.warning("key_file_readable", told=f"everybody may read {path}", hint=f"chmod 600; {_MOUNTED}")
+    _log.warning("key_file_readable", told=fault, hint=hint)

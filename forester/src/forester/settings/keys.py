@@ -8,7 +8,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.redaction import remember_secret
-from forester.settings.key_files import read_key_file
+from forester.settings.key_files import file_exists, read_key_file, shown_path
 
 _KEY_BYTES = 64
 _PUBKEY_BYTES = 32
@@ -43,23 +43,25 @@ class SigningKey:
 def parse_signing_key(text: str) -> SigningKey:
     """Read a key pair: JSON array of 64 bytes, base58 of 64 bytes, or the path of a file that holds one of them.
 
-    Raises ValueError whose message has no part of the key.
+    Raises ValueError whose message has no part of the text, unless that is the path of an existing file.
     """
     text = text.strip()
-    if text.startswith("["):
-        raw = _byte_array(text, _KEY_BYTES)
-    elif "/" in text or text.endswith(".json"):
-        try:
-            place = Path(text).expanduser()
-        except RuntimeError:
-            raise ValueError(f"{text} is in no known home; give the whole path") from None
-        return parse_signing_key(_key_file(place))
-    else:
-        raw = _base58(text, _KEY_BYTES)
+    return parse_key_text(_key_file(text) if _is_path(text) else text)
+
+
+def parse_key_text(text: str) -> SigningKey:
+    """Read a key pair that is no path: JSON array or base58 of 64 bytes. Raises ValueError without any part of it."""
+    text = text.strip()
+    raw = _byte_array(text, _KEY_BYTES) if text.startswith("[") else _base58(text, _KEY_BYTES)
     keypair = Keypair.from_seed(raw[:_PUBKEY_BYTES])
     if bytes(keypair.pubkey()) != raw[_PUBKEY_BYTES:]:
         raise ValueError("bytes 32 to 63 are not the public key of bytes 0 to 31")
     return SigningKey(keypair)
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is a path; keys in base64 have slashes, too."""
+    return text.startswith(("/", "~", ".")) or file_exists(text)
 
 
 def parse_pubkey(text: str) -> Pubkey:
@@ -99,12 +101,13 @@ def _base58(text: str, length: int) -> bytes:
     return raw
 
 
-def _key_file(path: Path) -> str:
+def _key_file(text: str) -> str:
     try:
-        text = read_key_file(path)
+        path = Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("the path of the key file begins with an unknown home; give the whole path") from None
+    try:
+        return read_key_file(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise ValueError(f"cannot read {path}: {reason}") from None
-    if not text.startswith("[") and "/" in text:
-        raise ValueError(f"{path} holds a path, not a key")
-    return text
+        raise ValueError(f"cannot read {shown_path(path)}: {reason}") from None

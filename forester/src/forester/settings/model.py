@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 from solders.pubkey import Pubkey
 
-from forester.settings.keys import SigningKey, parse_pubkey, parse_signing_key
+from forester.settings.keys import SigningKey, parse_key_text, parse_pubkey, parse_signing_key
 
 ProcessorMode = Literal["v1", "v2", "all"]
 
@@ -43,6 +43,9 @@ def _url(*schemes: str) -> AfterValidator:
 
 
 def _signing_key(value: object) -> object:
+    """Read a key pair; a SecretStr is the content of a file, which is never a path again."""
+    if isinstance(value, SecretStr):
+        return parse_key_text(value.get_secret_value())
     return parse_signing_key(value) if isinstance(value, str) else value
 
 

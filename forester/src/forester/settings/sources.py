@@ -21,10 +21,12 @@ from forester.environment import DOTENV
 from forester.errors import SettingsInvalid
 from forester.log_level import LOG_LEVEL
 from forester.redaction import remember_secret, remember_url
-from forester.settings.key_files import read_key_file
+from forester.settings.key_files import read_key_file, shown_path
 from forester.settings.model import Settings, is_in_files, is_key_pair
 
 Value = TypeVar("Value")
+Candidate = tuple[str | SecretStr, str]
+"""A value with where it came from; a SecretStr is the content of a key file, which is never a path."""
 
 PREFIX = "FORESTER_"
 SECRETS_FOLDER = "FORESTER_SECRETS_DIR"
@@ -108,7 +110,7 @@ def _dotenv_invalid(path: Path, fault: str) -> SettingsInvalid:
     return SettingsInvalid(f".env: {fault}; correct {path}, or move it away")
 
 
-def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[str, str]) -> Iterator[Candidate]:
     names = (f"{PREFIX}{variable(name)}", variable(name))
     for source, where in ((environment, ""), (from_file, " in .env")):
         for spelled in names:
@@ -118,7 +120,7 @@ def _candidates(name: str, environment: Mapping[str, str], from_file: Mapping[st
             yield from _files(names, source, is_key_pair(name))
 
 
-def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) -> Iterator[tuple[str, str]]:
+def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) -> Iterator[Candidate]:
     for spelled in names:
         if source.get(f"{spelled}_FILE"):
             place = Path(source[f"{spelled}_FILE"])
@@ -145,11 +147,11 @@ def _require_folder(source: Mapping[str, str], origin: str) -> None:
         ) from None
 
 
-def _read(path: Path, origin: str, key_pair: bool) -> str:
+def _read(path: Path, origin: str, key_pair: bool) -> str | SecretStr:
     try:
-        return read_key_file(path, mounted=True) if key_pair else path.read_text().strip()
+        return SecretStr(read_key_file(path, mounted=True)) if key_pair else path.read_text().strip()
     except OSError as error:
-        raise SettingsInvalid(f"{origin}: cannot read {path}: {error.strerror}") from None
+        raise SettingsInvalid(f"{origin}: cannot read {shown_path(path)}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SettingsInvalid(f"{origin}: {path} is not a text file") from None
     except ValueError as error:
