@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +19,7 @@ from shared_vectors import shared_vectors
 from forester.errors import EndpointError, EndpointUnreachable, ProofTimedOut
 from forester.limits.backoff import Backoff
 from forester.prover_client import client as client_module
-from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
+from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes, idempotency_key
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.prover_client.failures import AnswerUnusable, JobNotFound, ProofFailed, ProverRefused
 from shared.circuit_id import CircuitKind
@@ -131,7 +133,7 @@ async def test_prove__both_forms_of_results__are_understood(start: Start, result
     assert later.asked[-1].path == f"/prove/status?job_id={JOB}&wait=0.001"
 
 
-async def test_prove__request__carries_key_digest_and_queue_members(start: Start) -> None:
+async def test_prove__request__carries_key_and_queue_members(start: Start) -> None:
     prover = await start([(200, PROOF)])
     await prove(prover.url, key="sekret", tree_id="tree", batch_index=7)
     asked = prover.asked[0]
@@ -139,10 +141,32 @@ async def test_prove__request__carries_key_digest_and_queue_members(start: Start
     assert (asked.method, asked.path) == ("POST", "/prove")
     assert (body["circuitType"], body["treeId"], body["batchIndex"], body["batchSize"]) == ("append", "tree", 7, 10)
     assert asked.headers["X-API-Key"] == "sekret"
-    assert asked.headers["Idempotency-Key"] == hashlib.sha256(asked.body).hexdigest()
     await prove(prover.url)
     assert "X-API-Key" not in prover.asked[1].headers
     assert "treeId" not in json.loads(prover.asked[1].body)
+
+
+async def test_idempotency_key__of_a_batch__is_kept_by_retries_and_no_digest_of_the_body(
+    start: Start,
+) -> None:
+    prover = await start([(503, "busy"), (502, ""), (200, PROOF), (200, PROOF)])
+    for batch_index in (1, 1, 2):
+        await prove(prover.url, batch_index=batch_index)
+    first, *retries, other = [asked.headers["Idempotency-Key"] for asked in prover.asked]
+    assert retries == [first] * 3
+    assert other != first
+    digests = {hashlib.sha256(asked.body).hexdigest() for asked in prover.asked}
+    assert not digests & {first, other}
+
+
+def test_idempotency_key__of_the_same_batch_in_another_process__is_another() -> None:
+    script = "from forester.prover_client.client import idempotency_key; print(idempotency_key(b'batch'))"
+    found = {
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+        for _ in range(2)
+    }
+    assert len(found | {idempotency_key(b"batch")}) == 3
+    assert idempotency_key(b"batch") == idempotency_key(b"batch")
 
 
 async def test_prove__url_for_one_circuit__is_asked_for_that_one_alone(start: Start) -> None:

@@ -1,13 +1,16 @@
 """Proofs from a prover: submit, wait, read; every wait ends with the deadline of the call.
 
 Source: prover-service.md 2.16 and forester.md 5.8, with the differences of forester.md 10.4: submissions are tried
-again by HTTP status, and Retry-After is honoured. Requests carry an Idempotency-Key, the digest of their body, so that
-a repetition after a lost connection meets the proof that is being made.
+again by HTTP status, and Retry-After is honoured. Requests carry an Idempotency-Key, so that a repetition after a lost
+connection meets the proof that is being made. It is a digest of the body under a secret of the process: another client
+that knows the batch cannot occupy it. A restart does not depend on it: the journal keeps finished proofs, and a prover
+with a queue finds a job that is under way by its body.
 """
 
 import asyncio
-import hashlib
+import hmac
 import random
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +35,7 @@ _BUSY = (429, 503)
 _TOO_MANY_REQUESTS = 429
 _CONNECT_S = 5.0
 _POLL_S = 10.0
+_PROCESS_SECRET = secrets.token_bytes(32)
 _log = get_logger(__name__)
 
 
@@ -111,6 +115,11 @@ def encode_body(request: ProofRequest, tree_id: str | None, batch_index: int | N
     return body[:-1] + b"," + msgspec.json.encode(extra)[1:] if extra else body
 
 
+def idempotency_key(body: bytes) -> str:
+    """Return the Idempotency-Key of a body, which is the same for each repetition by this process alone."""
+    return hmac.new(_PROCESS_SECRET, body, "sha256").hexdigest()
+
+
 class _Call:
     """One request on its way."""
 
@@ -122,7 +131,7 @@ class _Call:
         self._session = client._session
         self._times = client._times
         self._body = body
-        self._headers = {**client._headers, "Idempotency-Key": hashlib.sha256(body).hexdigest()}
+        self._headers = {**client._headers, "Idempotency-Key": idempotency_key(body)}
 
     async def result(self) -> Proved:
         """Submit, and poll if need be; a job that the prover has lost is submitted once more."""
