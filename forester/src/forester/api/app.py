@@ -23,7 +23,7 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 MOST_CONNECTIONS = 128
-"""Few enough to leave the process the descriptors that its work needs."""
+"""Few enough to leave the process the descriptors that its work needs; one more ends the oldest of them."""
 
 _IDLE_S = 30.0
 """For a first header, for the next request of a connection."""
@@ -33,18 +33,6 @@ _LINGER_S = 2.0
 _LAST_WORDS_S = 2.0
 _SERVER = "forester"
 _METHODS = "GET, HEAD, OPTIONS"
-_FULL_BODY = b'{"error":"too many connections are open"}'
-_FULL = b"\r\n".join(
-    (
-        b"HTTP/1.1 503 Service Unavailable",
-        b"Connection: close",
-        b"Retry-After: 1",
-        b"Content-Type: application/json",
-        b"Content-Length: %d" % len(_FULL_BODY),
-        b"",
-        _FULL_BODY,
-    )
-)
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -106,7 +94,12 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server
     )
 
     def accept() -> asyncio.Protocol:
-        return connection() if len(handlers.connections) < MOST_CONNECTIONS else _Full()
+        """Make room at the limit: clients that hold connections must not keep probes from being answered."""
+        transports = [item.transport for item in handlers.connections]
+        served = [transport for transport in transports if transport is not None and not transport.is_closing()]
+        if len(served) >= MOST_CONNECTIONS:
+            served[0].abort()
+        return connection()
 
     try:
         return await loop.create_server(accept, host, port)
@@ -137,15 +130,6 @@ class _Connection(web.RequestHandler):
         response.headers["Server"] = _SERVER
         response.force_close()
         return response
-
-
-class _Full(asyncio.Protocol):
-    """Answers that there are too many connections, and closes this one."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
-        transport.write(_FULL)
-        transport.close()
 
 
 @web.middleware

@@ -23,6 +23,7 @@ from forester.network_status.state import NetworkState
 from forester.network_status.symptoms import show_progress, symptom_of
 from forester.observability.health import TASK_QUIET_S, HealthBoard
 from forester.observability.metrics import Metrics
+from forester.observability.probes import Probes
 from forester.observability.progress import ProgressWatch
 from forester.observability.push_gateway import push_periodically
 from forester.settings import Settings, given
@@ -54,7 +55,9 @@ class Watcher:
         snapshots = SnapshotKeeper(reading(client, payer), metrics, board, every_s=every_s)
         snapshots.subscribe(FitnessWatch(board, payer=payer, derivation=derivation).show)
         snapshots.subscribe(self._show_progress)
-        self.state = Monitoring(metrics, board, snapshots)
+        self.probes = Probes()
+        self.probes.follow(board)
+        self.state = Monitoring(metrics, board, snapshots, self.probes)
         self.address: tuple[str, int] | None = None
         """Where the API listens; None where the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
@@ -97,9 +100,11 @@ async def watching(
             asyncio.create_task(_kept_up(name, work, board), name=f"monitoring {name}")
             for name, work in watcher.tasks.items()
         ]
+        watcher.probes.watch(lambda: [task.get_name() for task in tasks if task.done()])
         try:
             yield watcher
         finally:
+            watcher.probes.draining = True
             if watcher.pager is not None:
                 await watcher.pager.drain(LAST_ALERTS_S)
             for task in tasks:

@@ -12,6 +12,7 @@ from forester.api.metrics_json import PrometheusSource, metrics_object
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
+from forester.observability.probes import Probes
 from shared.metrics import new_registry
 
 _RETRY_AFTER_S = 5
@@ -24,6 +25,7 @@ class Monitoring:
     metrics: Metrics
     board: HealthBoard
     snapshots: SnapshotKeeper
+    probes: Probes = field(default_factory=Probes)
     prometheus: PrometheusSource | None = None
     process: CollectorRegistry = field(default_factory=new_registry)
     """Metrics of the process and the interpreter."""
@@ -34,6 +36,8 @@ MONITORING = web.AppKey("monitoring", Monitoring)
 INDEX = """\
 Monitoring of a forester. All paths answer GET and HEAD.
 
+/livez         200 {"status":"alive"}, or 503: restart the process
+/readyz        200 {"status":"ready"} once the start has succeeded, or 503 with what it waits for
 /health        200 {"status":"ok"}, or 503 with the reasons
 /status        epochs, foresters, trees and queues as JSON; 503 until they have been read
 /metrics       metrics in the text format of Prometheus
@@ -44,6 +48,25 @@ Monitoring of a forester. All paths answer GET and HEAD.
 async def index(_: web.Request) -> web.Response:
     """Name the paths."""
     return web.Response(text=INDEX)
+
+
+async def livez(request: web.Request) -> web.Response:
+    """Whether a restart would help: only if tasks have died. A blocked event loop gives no answer at all."""
+    dead = request.app[MONITORING].probes.dead_tasks
+    if not dead:
+        return as_json({"status": "alive"})
+    return as_json({"status": "dead", "tasks": list(dead)}, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """Whether the start has succeeded and no stop was asked for."""
+    probes = request.app[MONITORING].probes
+    if probes.draining:
+        return as_json({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
+    if probes.missing:
+        content = {"status": "starting", "waiting_for": list(probes.missing)}
+        return as_json(content, HTTPStatus.SERVICE_UNAVAILABLE)
+    return as_json({"status": "ready"})
 
 
 async def health(request: web.Request) -> web.Response:
@@ -102,4 +125,12 @@ def _one_line(text: str) -> str:
     return "".join(letter if " " <= letter <= "~" else " " for letter in text[:300]).strip()
 
 
-ROUTES = {"/": index, "/health": health, "/status": status, "/metrics": metrics, "/metrics/json": metrics_json}
+ROUTES = {
+    "/": index,
+    "/livez": livez,
+    "/readyz": readyz,
+    "/health": health,
+    "/status": status,
+    "/metrics": metrics,
+    "/metrics/json": metrics_json,
+}

@@ -22,6 +22,7 @@ from forester.environment import variables
 from forester.errors import SettingsInvalid
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
+from forester.observability.probes import Probes
 from forester.settings import Settings, given, load_settings, require
 from forester.settings.reference_only import REFERENCE_ONLY, told_variables
 from forester.settings.sources import unknown_variables
@@ -80,18 +81,20 @@ async def _run(settings: Settings) -> None:
         watching(settings, metrics, board, services.rpc) as watcher,
     ):
         _log.info("starting", payer=str(given(settings.payer).pubkey), journal=str(journal_path(settings)))
-        await first_of(_checked(settings), shutdown.wait())
-        daemon = Daemon(services, board, watcher.worked)
+        await first_of(_checked(settings, watcher.probes), shutdown.wait())
+        daemon = Daemon(services, board, watcher.worked, watcher.probes)
         watcher.choose(lambda tree: tree.address in daemon.trees)
         await daemon.run(shutdown)
     _log.info("stopped")
 
 
-async def _checked(settings: Settings) -> None:
+async def _checked(settings: Settings, probes: Probes) -> None:
     """Tell what is not as it should be. SettingsInvalid for what no patience mends; services may come up later."""
     for item in await run_start_checks(settings):
         if item.success:
             _log.info("start_check", check=item.name, found=item.message)
+            if item.name == "indexer":
+                probes.reach(item.name)
         elif item.hopeless:
             raise SettingsInvalid(f"{item.name}: {item.message}")
         else:

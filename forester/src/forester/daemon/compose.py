@@ -24,6 +24,7 @@ from forester.epoch.turn import Round, Turn
 from forester.errors import ChainWentBack
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard
+from forester.observability.probes import Probes
 from forester.rollover.rollovers import Rollovers
 from forester.settings import given
 from shared.logs import get_logger
@@ -41,12 +42,20 @@ Worked = Callable[[TreeMetadata, Round], None]
 class Daemon:
     """One forester. ``run`` returns when it has drained."""
 
-    def __init__(self, services: Services, board: HealthBoard, worked: Worked = lambda *_: None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        board: HealthBoard,
+        worked: Worked = lambda *_: None,
+        probes: Probes | None = None,
+    ) -> None:
         settings = services.settings
         self._services = services
         self._board = board
         self._worked = worked
         self._supervisor = Supervisor(services.metrics.registry, failed=board.task_failed)
+        self._probes = probes or Probes()
+        self._probes.watch(lambda: self._supervisor.dead)
         self._clock = SlotClock(silence_s=settings.slot_update_interval_seconds)
         self._shares = LiveShares(self._plan_changed)
         payer = given(settings.payer).pubkey
@@ -83,8 +92,11 @@ class Daemon:
         self._start_clock()
         await first_of(self._clock.reach(0), shutdown.wait())
         if not shutdown.requested:
+            self._probes.reach("node")
             self._start_work()
+            self._probes.reach("tasks")
             await first_of(shutdown.wait(), self._clock.went_back.wait())
+        self._probes.draining = True
         drained = await self._supervisor.stop(STOP_S)
         _log.info("drained", complete=drained)
         if self._clock.went_back.is_set() and not shutdown.requested:

@@ -1,6 +1,7 @@
 """Tasks that are started again when they fail, and end together within a bounded time.
 
-A failure never reaches another task. Who wants to end well looks at ``stopping``; who does not is cancelled.
+A failure never reaches another task. Who wants to end well looks at ``stopping``; who does not is cancelled. A task
+that a bug has cancelled is dead: nothing starts it again but a restart of the process.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class Supervisor:
         self._backoff = backoff
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._draining: set[str] = set()
+        self._dead: set[str] = set()
         self.stopping = asyncio.Event()
         self.restarts = Counter(
             "forester_task_restarts_total",
@@ -50,6 +52,11 @@ class Supervisor:
     def names(self) -> frozenset[str]:
         """Names of the tasks that run."""
         return frozenset(self._tasks)
+
+    @property
+    def dead(self) -> frozenset[str]:
+        """Names of the tasks that have died."""
+        return frozenset(self._dead)
 
     def start(self, kind: str, work: Work, *, name: str | None = None, drains: bool = False) -> None:
         """Run ``work`` until it returns; ValueError if a task of this name runs, nothing at all while stopping.
@@ -65,7 +72,7 @@ class Supervisor:
         self._tasks[name] = task
         if drains:
             self._draining.add(name)
-        task.add_done_callback(lambda _: self._forget(name))
+        task.add_done_callback(self._forget)
 
     async def stop(self, within_s: float) -> bool:
         """Ask all tasks to end, cancel those that have not after ``within_s`` seconds; whether none had to be."""
@@ -83,9 +90,13 @@ class Supervisor:
             await asyncio.wait(late | others)
         return not late
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        name = task.get_name()
         del self._tasks[name]
         self._draining.discard(name)
+        if (task.cancelled() or task.exception() is not None) and not self.stopping.is_set():
+            self._dead.add(name)
+            _log.error("task_died", task=name, exc_info=None if task.cancelled() else task.exception())
 
     async def _supervise(self, kind: str, name: str, work: Work) -> None:
         failures = 0
