@@ -10,13 +10,14 @@ import pytest
 from chain_accounts import GROUP, TreeAccount, address
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTERED_PROGRAM
 from forester.chain.registry_accounts import REGISTERED_PROGRAM_DISCRIMINATOR
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import METADATA_BYTES, TreeKind
 from forester.daemon.discovery import Discovery, TreeFilter, Trees, find_trees
 from forester.daemon.watch import watched, while_offered
-from forester.errors import EndpointUnreachable, RequestRefused
+from forester.errors import EndpointUnreachable, MalformedAnswer, RequestRefused
 
 STATE = TreeAccount(TreeKind.STATE_V2, 1)
 ADDRESSES = TreeAccount(TreeKind.ADDRESS_V2, 2)
@@ -187,3 +188,9 @@ async def test_while_offered__node_refuses_subscriptions__is_asked_again_and_cra
 
     with pytest.raises(EndpointUnreachable):
         await while_offered(broken, again_s=0.001)
+
+
+async def test_find_trees__more_than_any_cluster_has__is_a_malformed_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_TREES", len(await find_trees(Node(), TreeFilter())) - 1)
+    with pytest.raises(MalformedAnswer, match="choose trees with --tree-id, or use another node"):
+        await find_trees(Node(), TreeFilter())

@@ -8,7 +8,7 @@ Weights, indices of rollovers and thresholds of closing are free: they are compa
 from forester.errors import MalformedAccount
 
 LARGEST_COUNT = 2**48
-"""Slots, epochs, sequence numbers and elements: a chain with five slots a second reaches it in two million years."""
+"""Slots, epochs, sequence numbers, elements: a chain with five slots a second reaches it in two million years."""
 
 LARGEST_LAMPORTS = 10**18
 """More lamports than exist: 600 million SOL are 6 * 10^17."""
@@ -17,13 +17,16 @@ LARGEST_ACCOUNT_BYTES = 10 * 2**20
 """Solana's limit for the data of an account."""
 
 LONGEST_PHASE_SLOTS = 2**24
-"""Phases of an epoch last 78 days; published configurations have up to 432,000 slots, which is two days."""
+"""Slots of a phase, 78 days; the reference's configuration of mainnet has 432,000 slots, two days."""
 
-MOST_LIGHT_SLOTS = 2**16
-"""Light slots of an active phase, each hashed for every tree; published configurations have up to 43,200."""
+MOST_LIGHT_SLOTS = 2**15
+"""Light slots of an active phase, each hashed for every tree; the reference's configuration of mainnet has 8,640."""
+
+MOST_TREES = 1000
+"""Trees that are served or shown; each gets a task and a schedule. Clusters have some ten."""
 
 MOST_OVERLAPPING_EPOCHS = 16
-"""Active phases that registration and report of one epoch span, so 18 epochs are live at once; published: one."""
+"""Active phases that registration and report of an epoch span, so that 18 epochs are live at once; on mainnet, one."""
 
 LARGEST_RING = 2**16
 """Entries of a root history or a changelog; published trees have up to 2,400, and instructions name one in 16 bits."""

@@ -22,7 +22,7 @@ _PROGRAM_ACCOUNTS_TIMEOUT_S = 30.0
 _PREFLIGHT_FAILED = -32002
 
 LISTED_ACCOUNTS = 10_000
-"""Accounts that a listing may have: each tree gets a task, each registration a line of the status."""
+"""Accounts that a listing may have: trees of all groups, registrations of an epoch."""
 
 Slot = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_COUNT)]
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_LAMPORTS)]

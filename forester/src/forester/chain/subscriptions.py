@@ -182,32 +182,24 @@ class _Node:
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointUnreachable(f"{self._name} cannot be reached: {error}") from None
         async with socket:
-            ids, early = await self._subscribe(socket)
+            ids = await self._subscribe(socket)
             yield None
-            for message in early:
-                event = self._event(message, ids)
-                if event is not None:
-                    yield event
             while True:
                 event = self._event(await self._receive(socket, self._idle_s), ids)
                 if event is not None:
                     yield event
 
-    async def _subscribe(
-        self, socket: aiohttp.ClientWebSocketResponse
-    ) -> tuple[dict[int, Subscription], list[_Message]]:
-        """Ids of the node → subscriptions, and notifications that came before the last answer."""
+    async def _subscribe(self, socket: aiohttp.ClientWebSocketResponse) -> dict[int, Subscription]:
+        """Ids of the node → subscriptions; notifications before the last answer are dropped, as a gap follows."""
         for number, item in enumerate(self._subscriptions):
             request = {"jsonrpc": "2.0", "id": number, "method": item.method, "params": list(item.params)}
             await self._send(socket, msgspec.json.encode(request).decode())
         ids: dict[int, Subscription] = {}
-        early: list[_Message] = []
         try:
             async with asyncio.timeout(_CONNECT_S):
                 while len(ids) < len(self._subscriptions):
                     message = await self._receive(socket, None)
                     if message.params is not None:
-                        early.append(message)
                         continue
                     if message.id is None or not 0 <= message.id < len(self._subscriptions):
                         raise MalformedAnswer(f"{self._name} answered a request that was not made")
@@ -217,7 +209,7 @@ class _Node:
                     ids[message.result] = wanted
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not subscribe within {_CONNECT_S:g} s") from None
-        return ids, early
+        return ids
 
     async def _send(self, socket: aiohttp.ClientWebSocketResponse, text: str) -> None:
         try:

@@ -11,6 +11,7 @@ from typing import Self
 
 from solders.pubkey import Pubkey
 
+from forester.chain import bounds
 from forester.chain.batched_accounts import (
     QUEUE_HEAD_BYTES,
     TREE_HEAD_BYTES,
@@ -30,7 +31,7 @@ from forester.chain.tree_metadata import (
     TreeMetadata,
     decode_tree_metadata,
 )
-from forester.errors import MalformedAccount
+from forester.errors import MalformedAccount, MalformedAnswer
 from forester.settings import Settings
 from forester.settings.model import ProcessorMode
 from shared.logs import get_logger
@@ -82,6 +83,9 @@ async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMet
             continue
         if wanted.chooses(tree, group):
             trees[tree.address] = tree
+    if len(trees) > bounds.MOST_TREES:
+        text = f"{len(trees)} trees of the group, more than {bounds.MOST_TREES}"
+        raise MalformedAnswer(f"the RPC node returned {text}; choose trees with --tree-id, or use another node")
     return trees
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from solders.pubkey import Pubkey
 
-from forester.chain import batched_accounts, concurrent_accounts
+from forester.chain import batched_accounts, bounds, concurrent_accounts
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY, epoch_address
 from forester.chain.programs.coder import account_discriminator
 from forester.chain.registry_accounts import (
@@ -23,7 +23,7 @@ from forester.chain.tree_metadata import (
     TreeMetadata,
     decode_tree_metadata,
 )
-from forester.errors import AccountMissing
+from forester.errors import AccountMissing, MalformedAnswer
 from forester.network_status.epochs import EpochView, protocol_times
 from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.state import NetworkState, TreeState
@@ -75,7 +75,11 @@ async def _find_trees(client: RpcClient) -> list[Account]:
         )
     )
     accounts = [account for part in found for account in part]
-    return [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
+    trees = [item for item in accounts if decode_tree_metadata(item.address, item.data).metadata.network_fee > 0]
+    if len(trees) > bounds.MOST_TREES:
+        text = f"the RPC node returned {len(trees)} trees, more than {bounds.MOST_TREES}; use another node"
+        raise MalformedAnswer(text)
+    return trees
 
 
 async def _trees(client: RpcClient, counts: QueueCounts) -> tuple[TreeState, ...]:
