@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from solders.keypair import Keypair
 
+from forester import redaction
 from forester.errors import SettingsInvalid
 from forester.observability.health import HealthBoard
 from forester.settings import load_settings
@@ -38,10 +40,19 @@ ENCODINGS: tuple[Callable[[bytes], str], ...] = (
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _secrets_of_these_tests() -> Iterator[None]:
+    """Forget the keys of these tests: a process remembers a limited number of secrets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_remembered", {})
+        yield
+
+
 @st.composite
 def keys(draw: st.DrawFn) -> str:
     """A key that is whole, cut at its end or at its beginning, in any encoding."""
-    raw = draw(st.binary(min_size=64, max_size=64))
+    # Not the bytes that are drawn: keys of zeros have parts in common with all kinds of texts.
+    raw = hashlib.sha512(draw(st.binary(max_size=8))).digest()
     text = draw(st.sampled_from(ENCODINGS))(raw)
     cut = draw(st.integers(0, len(text) - 20))
     return draw(st.sampled_from([text, text[: len(text) - cut], text[cut:]]))

@@ -151,7 +151,7 @@ def decode_batched_tree(data: bytes) -> BatchedTree:
     kind = TreeKind(number)
     sequence_number, next_index, height, history, capacity = _TREE_COUNTERS.unpack_from(data, 232)
     nullifier_next_index = int.from_bytes(data[544:552], "little")
-    bounds.check(_TREE, "height", height, kind.height, least=kind.height)
+    bounds.check(_TREE, "height", height, kind.height, least=1)
     bounds.check_all(_TREE, 2**height, next_index=next_index, capacity=capacity)
     counts = {"sequence_number": sequence_number, "nullifier_next_index": nullifier_next_index}
     bounds.check_all(_TREE, bounds.LARGEST_COUNT, **counts)

@@ -75,7 +75,7 @@ def decode_tree(data: bytes) -> ConcurrentTree:
     changelog_capacity, _, _, changelog_last = _RING.unpack_from(data, 304)
     root_capacity, _, _, root_last = _RING.unpack_from(data, 336)
     kind = kinds[data[:8]]
-    bounds.check(_TREE, "height", height, kind.height, least=kind.height)
+    bounds.check(_TREE, "height", height, kind.height, least=1)
     bounds.check(_TREE, "canopy_depth", canopy, height)
     bounds.check(_TREE, "next_index", next_index, 2**height)
     bounds.check(_TREE, "sequence_number", sequence_number, bounds.LARGEST_COUNT)

@@ -36,7 +36,7 @@ class TreeKind(enum.Enum):
 
     @property
     def height(self) -> int:
-        """Height that the programs give to trees of the kind."""
+        """Height that the programs give to trees of the kind; trees of tests are lower."""
         return {1: 26, 2: 26, 3: 32, 4: 40}[self.value]
 
     @property
