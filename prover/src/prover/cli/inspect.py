@@ -9,13 +9,14 @@ import click
 
 from prover.cli.command import Command
 from prover.cli.options import EXISTING_FILE, output_option, threads_option
-from prover.cli.verifying_key import is_proving_key, load_verifying_key
+from prover.cli.verifying_key import is_proving_key
 from prover.cli.work import load_key, run_cancellable
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.gnark_format import describe
 from prover.keys.provenance import record_of
 from prover.keys.trusted_setup import INSECURE
+from prover.keys.verifying_keys import load_verifying_key
 
 _WARNINGS = {
     True: "INSECURE: made from a seed; anybody who knows it can forge proofs",

@@ -11,13 +11,17 @@ from aiohttp import web
 from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
 from prover.http.queue_answers import job_response
 from prover.http.state import FACTS, STATE, queue_of
+from prover.proving.result_check import UNVERIFIED_REMEDY, Verdict, check_result
 from prover.queue.jobs import JobStatus
+from shared.logs import get_logger
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
 LONGEST_WAIT_S = 60.0
 """A longer ``wait`` is cut to this; the client asks again."""
+
+_log = get_logger(__name__)
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _DASHED = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -29,14 +33,14 @@ async def status(request: web.Request) -> web.Response:
     """Tell the state of a job, with ``wait`` when it changes or after so many seconds."""
     queue, job_id, seconds = queue_of(request), _job_id(request), _wait_s(request)
     if not seconds:
-        return _told(request, job_id, await queue.status(job_id))
-    return _told(request, job_id, await _changed(queue, job_id, seconds, request.app[STATE].stopping))
+        return await _answer(request, job_id, await queue.status(job_id))
+    return await _answer(request, job_id, await _changed(queue, job_id, seconds, request.app[STATE].stopping))
 
 
 async def cancel(request: web.Request) -> web.Response:
     """Cancel a job and tell its state; one that has ended stays as it is."""
     queue, job_id = queue_of(request), _job_id(request)
-    return _told(request, job_id, await queue.cancel(job_id))
+    return await _answer(request, job_id, await queue.cancel(job_id))
 
 
 async def _changed(queue: JobStore, job_id: str, seconds: float, end: asyncio.Event) -> JobStatus | None:
@@ -72,12 +76,30 @@ def _wait_s(request: web.Request) -> float:
     return min(float(given), LONGEST_WAIT_S)
 
 
-def _told(request: web.Request, job_id: str, job: JobStatus | None) -> web.Response:
-    if job is None:
+async def _answer(request: web.Request, job_id: str, job: JobStatus | None) -> web.Response:
+    """Answer with a job; raises JobNotFound, also for one whose result does not hold: the client sends it again."""
+    if job is None or not await _result_holds(request, job):
         raise _missing(job_id)
     facts: dict[str, object] = {"circuit_type": job.circuit_type, "job_id": job_id, "state": job.state.value}
     request[FACTS] = facts
     return job_response(job)
+
+
+async def _result_holds(request: web.Request, job: JobStatus) -> bool:
+    """Verify the proof of a finished job, and remove a job with a false one.
+
+    Without a verifying key here the proof is passed on as its worker verified it, which is logged and counted.
+    """
+    if job.proof is None:
+        return True
+    state = request.app[STATE]
+    verdict, reason = await asyncio.to_thread(check_result, state.keys.verifying, job.statement, job.proof)
+    state.metrics.stored_results.labels(verdict.value).inc()
+    if verdict is Verdict.REJECTED:
+        await queue_of(request).remove(job.job_id, f"its result is not a proof of its request: {reason}")
+    elif verdict is Verdict.UNVERIFIED:
+        _log.warning("result_unverified", job_id=job.job_id, reason=reason, remedy=UNVERIFIED_REMEDY)
+    return verdict is not Verdict.REJECTED
 
 
 def _missing(job_id: str) -> JobNotFound:

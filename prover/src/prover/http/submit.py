@@ -12,6 +12,7 @@ from prover.http.body import Examined, examine, read_body
 from prover.http.queue_answers import QueuedJob, respond
 from prover.http.state import FACTS, STATE, queue_of
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.proving.statement import read_public_inputs
 from prover.queue.jobs import Submission, Submitted
 from prover.queue.lanes import Lane
 from shared.circuit_id import CircuitKind
@@ -76,6 +77,7 @@ def submission_of(examined: Examined) -> Submission:
         body=examined.text,
         tree_id=envelope.tree_id or "",
         batch_index=max(-1, min(envelope.batch_index, _LARGEST_INDEX)),
+        public_inputs=read_public_inputs(examined.text, envelope) or b"",
     )
 
 

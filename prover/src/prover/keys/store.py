@@ -35,6 +35,7 @@ from prover.keys.memory import gibibytes
 from prover.keys.preparation import PreparedKeys
 from prover.keys.prepared import Digests
 from prover.keys.residency import Residency, Slot
+from prover.keys.verifying_keys import VerifyingKeys
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -79,6 +80,8 @@ class KeyStore:
         which this store closes, has forms of keys that are mapped in place of loaded; ``accepted_digests`` tells what
         a file may be.
         """
+        self.verifying = VerifyingKeys(directory, engine)
+        """The verifying keys of the folder, which need no loaded key."""
         self._directory = directory
         self._engine = engine
         self._metrics = metrics

@@ -19,6 +19,8 @@ PROCESSOR = "cpu"
 DEVICE_FAILURES = ("out_of_memory", "lost", "wrong_proof", "unavailable", "too_large", "unsupported")
 """Why a proof was not made on a GPU that was asked to; the last two are refusals that last."""
 
+STORED_RESULTS = ("verified", "rejected", "unverified")
+REMOVALS = ("job", "wake_up")
 SWEEPS = ("stuck", "old_requests", "failed", "results")
 
 _FAST = (0.005, 0.01, 0.025, 0.05)
@@ -275,6 +277,22 @@ class Metrics:
         self.worker_restarts = Counter(
             "prover_queue_worker_restarts_total", "Workers begun again after a failure.", lane, registry=registry
         )
+        self.stored_results = Counter(
+            "prover_stored_results_total",
+            "Proofs from Redis that a client asked for, by what their verification found.",
+            ("outcome",),
+            registry=registry,
+        )
+        self.queue_removals = Counter(
+            "prover_queue_removals_total",
+            "Jobs and wake-ups removed from Redis because no instance can have written them.",
+            ("kind",),
+            registry=registry,
+        )
+        for outcome in STORED_RESULTS:
+            self.stored_results.labels(outcome)
+        for kind in REMOVALS:
+            self.queue_removals.labels(kind)
         for kind in CIRCUIT_TYPES:
             self.queue_depth.labels(kind)
         for kind in BATCH_TYPES:

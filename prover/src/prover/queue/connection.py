@@ -11,11 +11,12 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
 from arq.connections import ArqRedis
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import SSLConnection, parse_url
+from redis.asyncio.connection import DefaultParser, SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import InvalidResponse
 
 from prover.errors import SettingsInvalid
 from prover.queue import wake_ups
@@ -29,6 +30,10 @@ QUERY_WORDS = ("db", *TLS_WORDS)
 
 _HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 _WRONG_SCHEME = f"it must begin with {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as redis://host:6379/0 does"
+
+
+_LONGEST_ANSWER = 2**25
+"""Bytes; a claim with the longest body that is stored has half of it."""
 
 
 class AddressInvalid(ValueError):
@@ -78,6 +83,27 @@ class Address:
         return cls(redacted(urlunsplit(parts)), options, sentinels, unquote(master))
 
 
+class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class that redis-py chooses
+    """Reader of answers that refuses long ones: whoever writes to Redis decides how long its values are."""
+
+    _read_bytes = 0
+
+    async def read_response(self, disable_decoding: bool = False) -> Any:
+        self._read_bytes = 0
+        return await super().read_response(disable_decoding)
+
+    async def read_from_socket(self) -> bool:
+        """Read on; raises InvalidResponse, which closes the connection, for an answer that is too long."""
+        piece = await self._stream.read(self._read_size)
+        if not piece:
+            raise RedisConnectionError("the server closed the connection")
+        self._read_bytes += len(piece)
+        if self._read_bytes > _LONGEST_ANSWER:
+            raise InvalidResponse(f"an answer has more than {_LONGEST_ANSWER} bytes")
+        self._reader.feed(piece)
+        return True
+
+
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
     """Connections to the master that Sentinels name; who finds all of them taken waits for one, as with one server."""
 
@@ -111,6 +137,7 @@ class RedisConnection:
             # A server that restarted closed its connections: the second try makes a new one.
             "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
             "retry_on_error": [RedisConnectionError],
+            "parser_class": _BoundedParser,
             **address.options,
         }
         if "path" not in options:

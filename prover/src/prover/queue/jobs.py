@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from prover.proving.statement import Statement
 from prover.queue.lanes import Lane
 
 
@@ -36,6 +37,13 @@ class Submission:
     """``treeId`` of the body; empty is none."""
     batch_index: int = -1
     """``batchIndex`` of the body; negative is none."""
+    public_inputs: bytes = b""
+    """Public inputs of the body, 32 bytes each; empty where they cannot be read. Its job has no proof then."""
+
+    @property
+    def statement(self) -> Statement:
+        """What a proof of this request proves."""
+        return Statement(self.circuit, self.public_inputs)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ class JobStatus:
     completed_at: float | None = None
     cancelling: bool = False
     """Whether somebody asked to cancel the job while it is being proved."""
+    statement: Statement | None = None
+    """What the proof must prove; None where the record does not agree with the id, and for a request without one."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,8 @@ class EventKind(enum.Enum):
     """Its worker gave no sign of life; the job waits again, or is quarantined, which is reported too."""
     QUARANTINED = "quarantined"
     """Failed because it used up its attempts."""
+    REMOVED = "removed"
+    """Its record or its result is one that no instance can have written."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Between what scripts read and write and what the rest of the program sees."""
+"""Between what scripts read and write and what the rest of the program sees.
+
+Whoever reaches Redis can write anything there: a record is read as untrusted input, and one that no instance can have
+written is RecordMalformed.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,20 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from prover.proving.statement import Statement
+from prover.queue.job_ids import NONCE_BYTES, job_id_of
 from prover.queue.jobs import Claim, JobState, JobStatus, LaneStats, QueueStats, Submission
 from prover.queue.lanes import Lane
-from prover.queue.scripts import Counts, LaneCounts, Taken
+from prover.queue.scripts import Counts, LaneCounts, Placed, Taken
 from shared.circuit_id import CircuitKind
 
 UNKNOWN_TYPE: Final = "unknown"
+_TYPES: Final = frozenset({*(kind.value for kind in CircuitKind), UNKNOWN_TYPE})
 LONGEST_TYPE: Final = 64
 LONGEST_TREE: Final = 128
 LONGEST_ERROR: Final = 4096
+LONGEST_VALUE: Final = 2**15
+"""Bytes of one field of a record; an error has at most four per character."""
 NO_TREE: Final = "-"
 LAST: Final = "~"
 """Sorts behind every batch index."""
@@ -36,7 +45,19 @@ STATUS_FIELDS: Final = (
     "duration",
     "attempt",
     "cancel",
+    "nonce",
+    "proves",
+    "inputs",
 )
+
+_NUMBER: Final = re.compile(r"[0-9]{1,14}", re.ASCII)
+"""Fourteen digits of milliseconds end in the year 5138, which dates can still show."""
+_INDEX: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_HEX: Final = re.compile(r"([0-9a-f]{2})*", re.ASCII)
+
+
+class RecordMalformed(ValueError):
+    """A record in Redis that no instance can have written; the text repeats none of it."""
 
 
 def placement(submission: Submission) -> dict[str, Any]:
@@ -64,40 +85,62 @@ def bounded(error: str) -> str:
 
 
 def status(job_id: str, values: Sequence[bytes | None]) -> JobStatus | None:
-    """The status from the values of STATUS_FIELDS; None when there is no job."""
+    """Return the status from the values of STATUS_FIELDS; None when there is no job. Raises RecordMalformed."""
+    if any(value is not None and len(value) > LONGEST_VALUE for value in values):
+        raise RecordMalformed("a value is longer than any that is stored")
     raw = dict(zip(STATUS_FIELDS, values, strict=True))
-    texts = {name: value.decode() for name, value in raw.items() if value is not None and name != "proof"}
-    if "state" not in texts:
+    if raw["state"] is None:
         return None
+    try:
+        return _status(job_id, raw)
+    except RecordMalformed:
+        raise
+    except (KeyError, ValueError) as error:  # a member is missing, no text, or none of an enumeration
+        raise RecordMalformed(f"a member is not what is stored there ({type(error).__name__})") from None
+
+
+def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
+    texts = {name: value.decode() for name, value in raw.items() if value is not None and name != "proof"}
     state = JobState(texts["state"])
+    proof = raw["proof"] if state is JobState.COMPLETED else None
+    if state is JobState.COMPLETED and proof is None:
+        raise RecordMalformed("a completed job has no proof")
     ended = _seconds(texts.get("ended"))
     return JobStatus(
         job_id=job_id,
         state=state,
-        circuit_type=texts["type"],
+        circuit_type=_cut(texts["type"], LONGEST_TYPE),
         lane=Lane(texts["lane"]),
-        created_at=int(texts["created"]) / 1000,
+        created_at=_number(texts["created"]) / 1000,
         started_at=_seconds(texts.get("started")),
-        error=texts.get("error"),
+        error=bounded(texts["error"]) if "error" in texts else None,
         failed_at=ended if state is JobState.FAILED else None,
-        proof=raw["proof"],
-        duration_ms=int(texts["duration"]) if "duration" in texts else None,
-        attempt=int(texts["attempt"]),
+        proof=proof,
+        duration_ms=_number(texts["duration"]) if "duration" in texts else None,
+        attempt=_number(texts["attempt"]),
         completed_at=ended if state is JobState.COMPLETED else None,
         cancelling=state is JobState.PROCESSING and "cancel" in texts,
+        statement=_statement(job_id, texts.get("nonce", ""), texts.get("proves", ""), texts.get("inputs", "")),
     )
 
 
+def is_job_of(placed: Placed, submission: Submission) -> bool:
+    """Whether the id of a job that was there stands for what a submission proves."""
+    return _stands_for(placed.id, placed.nonce, submission.statement)
+
+
 def claim(taken: Taken, lane: Lane, body: bytes) -> Claim:
-    """The claim that a script granted."""
+    """Return the claim that a script granted; raises RecordMalformed."""
+    if not _INDEX.fullmatch(taken.index) or not CIRCUIT_NAME.fullmatch(taken.circuit):
+        raise RecordMalformed("its place in line is none")
     return Claim(
         job_id=taken.id,
         fence=taken.fence,
         lane=lane,
-        circuit_type=taken.type,
+        circuit_type=_cut(taken.type, LONGEST_TYPE),
         circuit=taken.circuit,
         body=body,
-        tree_id=taken.tree,
+        tree_id=_cut(taken.tree, LONGEST_TREE),
         batch_index=int(taken.index),
         attempt=taken.attempt,
         submitted_at=taken.created / 1000,
@@ -116,7 +159,7 @@ def stats(counts: Counts) -> QueueStats:
 
 
 def _lane_stats(counts: LaneCounts) -> LaneStats:
-    names, numbers = counts.types[::2], counts.types[1::2]
+    types = zip(counts.types[::2], counts.types[1::2], strict=False)
     return LaneStats(
         waiting=counts.waiting,
         waiting_without_tree=counts.without_tree,
@@ -125,7 +168,7 @@ def _lane_stats(counts: LaneCounts) -> LaneStats:
         processing=counts.processing,
         stuck=counts.stuck,
         oldest_waiting_s=counts.oldest / 1000,
-        waiting_by_type={name: int(number) for name, number in zip(names, numbers, strict=True)},
+        waiting_by_type={name: int(number) for name, number in types if name in _TYPES and _NUMBER.fullmatch(number)},
         payload_bytes=counts.bytes,
         wake_ups=counts.wake_ups,
     )
@@ -137,4 +180,24 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _seconds(milliseconds: str | None) -> float | None:
-    return None if milliseconds is None else int(milliseconds) / 1000
+    return None if milliseconds is None else _number(milliseconds) / 1000
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise RecordMalformed("a number is none")
+    return int(text)
+
+
+def _statement(job_id: str, nonce: str, circuit: str, inputs: str) -> Statement | None:
+    """Return what a record says that its job proves, if the id stands for just that."""
+    if not circuit or not inputs or not CIRCUIT_NAME.fullmatch(circuit) or not _HEX.fullmatch(inputs):
+        return None
+    statement = Statement(circuit, bytes.fromhex(inputs))
+    return statement if _stands_for(job_id, nonce, statement) else None
+
+
+def _stands_for(job_id: str, nonce: str, statement: Statement) -> bool:
+    if len(nonce) != 2 * NONCE_BYTES or not _HEX.fullmatch(nonce):
+        return False
+    return job_id_of(bytes.fromhex(nonce), statement) == job_id

@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable
-from prover.queue.jobs import EventKind
+from prover.queue.jobs import Beat, EventKind
+from prover.queue.lanes import Lane
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -24,7 +25,7 @@ class Happening(msgspec.Struct, frozen=True):
 
     kind: EventKind
     id: str
-    lane: str
+    lane: Lane
     type: str
     detail: str
     waited: int
@@ -37,10 +38,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Placed(Reply, frozen=True):
-    """Answer of submit: ``new``, ``duplicate`` or ``full``."""
+    """Answer of submit: ``new``, ``duplicate`` or ``full``; ``nonce`` is that of the job which is there, in hex."""
 
     answer: str
     id: str
+    nonce: str = ""
 
 
 class Taken(Reply, frozen=True):
@@ -74,7 +76,7 @@ class Changed(Reply, frozen=True):
 class Beats(Reply, frozen=True):
     """Answer of heartbeat."""
 
-    beats: list[str]
+    beats: list[Beat]
 
 
 class LaneCounts(msgspec.Struct, frozen=True):
@@ -118,8 +120,12 @@ class Scripts:
 
     @staticmethod
     def read(answer: bytes, kind: type[Answer]) -> Answer:
-        """What a script answered."""
-        return msgspec.msgpack.decode(answer, type=kind)
+        """Return what a script answered; raises QueueUnavailable for what no script of ours answers."""
+        try:
+            return msgspec.msgpack.decode(answer, type=kind)
+        except (ValueError, TypeError) as error:
+            _log.warning("queue_answer_malformed", answer=kind.__name__, error=str(error))
+            raise QueueUnavailable from error
 
     async def call(self, name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
         """Run a script; raises QueueUnavailable. A script that the server does not know is loaded first."""

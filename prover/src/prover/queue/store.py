@@ -7,13 +7,13 @@ import hashlib
 import math
 import secrets
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from prover.errors import QueueFull
 from prover.queue import records, wake_ups
 from prover.queue.connection import RedisConnection
+from prover.queue.job_ids import job_id_of, new_nonce
 from prover.queue.jobs import (
     Beat,
     Claim,
@@ -41,11 +41,17 @@ from prover.queue.scripts import (
     command,
 )
 from prover.queue.watch import Watch
+from shared.logs import get_logger
 
 FULL_RETRY_S: Final = 10
 LONGEST_ID: Final = 64
+_LONGEST_BODY: Final = 2**24
+"""No instance stores a longer one; a job with one counts as a job without a body."""
 LOOK_AGAIN_S: Final = 2.0
 """How long ``wait`` relies on being told; messages get lost when Redis restarts."""
+
+
+_log = get_logger(__name__)
 
 
 def _ignore(event: JobEvent) -> None:
@@ -88,8 +94,11 @@ class JobStore:
         Raises QueueFull when the lane is at its bound of jobs or bytes.
         """
         lane = Lane.of(submission.circuit_type)
+        nonce = new_nonce()
         arguments = {
-            "id": str(uuid.uuid4()),
+            "id": job_id_of(nonce, submission.statement),
+            "nonce": nonce.hex(),
+            "inputs": submission.public_inputs.hex(),
             "digest": hashlib.sha256(submission.body).hexdigest(),
             "lane": lane.value,
             "lane_jobs": self.limits.lane_jobs,
@@ -97,6 +106,11 @@ class JobStore:
             **records.placement(submission),
         }
         placed = await self._run("submit", Placed, arguments, submission.body)
+        if placed.answer == "duplicate" and not records.is_job_of(placed, submission):
+            _log.warning(
+                "duplicate_rejected", job_id=placed.id[:LONGEST_ID], detail="its id does not stand for this body"
+            )
+            placed = await self._run("submit", Placed, arguments | {"fresh": True}, submission.body)
         if placed.answer == "full":
             raise QueueFull(
                 f"the queue {lane.queue_name} is full; send the request again later", retry_after_s=FULL_RETRY_S
@@ -104,11 +118,18 @@ class JobStore:
         return Submitted(placed.id, placed.answer == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:
-        """One read of a small hash; None for an id that is unknown or was removed."""
+        """One read of a small hash; None for an id that is unknown or was removed.
+
+        A record that no instance can have written is removed.
+        """
         if len(job_id) > LONGEST_ID:
             return None
         values = await command(self._redis, "HMGET", self.keys.job(job_id), *records.STATUS_FIELDS)
-        return records.status(job_id, values)
+        try:
+            return records.status(job_id, values)
+        except records.RecordMalformed as error:
+            await self.remove(job_id, str(error))
+            return None
 
     async def wait(self, job_id: str, seconds: float) -> JobStatus | None:
         """Like ``status``, once the state differs from that at the call, is final, or the time is over."""
@@ -149,13 +170,17 @@ class JobStore:
             "owner": owner,
             "call": secrets.token_hex(8),
             "circuits": None if circuits is None else sorted(circuits),
+            "longest_body": _LONGEST_BODY,
         }
         while True:
             answer, body = await self._scripts.call("claim", self._with_times(arguments))
             taken = self._scripts.read(answer, Taken)
             self._tell(taken.events)
             if taken.answer == "job":
-                return records.claim(taken, lane, body)
+                try:
+                    return records.claim(taken, lane, body)
+                except records.RecordMalformed as error:
+                    await self.remove(taken.id, str(error))
             if taken.answer == "none":
                 return None
 
@@ -166,7 +191,7 @@ class JobStore:
         """
         named = [{"id": claim.job_id, "fence": claim.fence} for claim in claims]
         answer = await self._run("heartbeat", Beats, {"claims": named})
-        return [Beat(beat) for beat in answer.beats]
+        return answer.beats
 
     async def finish(self, claim: Claim, proof: bytes, duration_ms: int) -> bool:
         """Complete a job; False when the lease was lost, and nothing happened."""
@@ -189,6 +214,11 @@ class JobStore:
         """
         arguments = {**_named(claim), "count_attempt": count_attempt, "reason": records.bounded(reason)}
         return (await self._run("requeue", Done, arguments)).done
+
+    async def remove(self, job_id: str, reason: str) -> None:
+        """Remove a job whose record or result no instance can have written; an equal body is a new job."""
+        await self._run("remove", Reply, {"id": job_id})
+        self._observe(JobEvent(EventKind.REMOVED, job_id[:LONGEST_ID], Lane.of(None), detail=reason))
 
     async def stats(self) -> QueueStats:
         """Real counts, by reads that do not grow with the number of jobs."""
@@ -238,9 +268,9 @@ class JobStore:
             waited_s = happening.waited / 1000 if happening.waited >= 0 else None
             self._observe(
                 JobEvent(
-                    EventKind(happening.kind),
+                    happening.kind,
                     happening.id,
-                    Lane(happening.lane),
+                    happening.lane,
                     happening.type,
                     happening.detail,
                     waited_s,

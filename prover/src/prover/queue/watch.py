@@ -65,7 +65,9 @@ class Watch:
                 if message is None:
                     continue
                 # Once subscribed, whatever was missed before is looked up.
-                told = [message["data"].decode()] if message["type"] == "message" else list(self._waiting)
+                told = (
+                    [message["data"].decode(errors="replace")] if message["type"] == "message" else list(self._waiting)
+                )
                 for job_id in told:
                     for event in self._waiting.get(job_id, ()):
                         event.set()

@@ -74,7 +74,8 @@ class QueueInstance:
         )
         names = claimable(selection)
         for lane in lanes:
-            listener = LaneListener(lane, self._store, self._owner, names, places, self._attempts.make)
+            removed = self._metrics.queue_removals.labels("wake_up").inc
+            listener = LaneListener(lane, self._store, self._owner, names, places, self._attempts.make, removed)
             listen = partial(listener.listen, self._connection, slots, self._settings.poll_s)
             restarted = self._metrics.worker_restarts.labels(lane.queue_name).inc
             self._listeners.append(listener)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
 from arq.worker import Retry, Worker, func
+from redis.exceptions import ResponseError
 
 from prover.errors import QueueUnavailable
 from prover.queue import wake_ups
@@ -21,6 +22,9 @@ from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 from prover.worker.places import Places
 from prover.worker.supervisor import end_tasks
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 _CLAIM_TIMEOUT_S = 10
 """A wake-up whose worker died is usable again ten seconds after this."""
@@ -28,15 +32,17 @@ _HEALTH_PERIOD_S = 60
 _UNAVAILABLE_PAUSE_S = 1.0
 _WITHOUT_LIMIT = 2**31
 
-logging.getLogger("arq").setLevel(logging.WARNING)  # it tells of every wake-up
+logging.getLogger("arq").setLevel(logging.CRITICAL)  # it tells of every wake-up, with a traceback of malformed ones
 
 
 class LaneWorker(Worker):
     """arq's worker, without results and without the keys of arq that would lie in other slots of a cluster."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, on_removed: Callable[[int], None], **options: Any) -> None:
+        """Take arq's arguments; ``on_removed`` is called with the number of malformed wake-ups that were removed."""
         super().__init__(*arguments, **options)
         self._place_changed = asyncio.Event()
+        self._on_removed = on_removed
 
     def allow(self, *, picking: bool) -> None:
         """Say whether wake-ups are wanted; if so, they are looked for at once."""
@@ -51,7 +57,12 @@ class LaneWorker(Worker):
         """
         while True:
             self._place_changed.clear()
-            await self._poll_iteration()
+            try:
+                await self._poll_iteration()
+            except ResponseError as error:
+                if not _is_foreign(error):
+                    raise
+                await self._remove_foreign_queue()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.poll_delay_s):
                     await self._place_changed.wait()
@@ -68,12 +79,45 @@ class LaneWorker(Worker):
     ) -> None:
         """Remove a wake-up, or let it go back to the queue at once when it is not ``finish``ed."""
         if finish:
-            await self.finish_failed_job(job_id, None)
+            await self._remove(job_id)
         else:
             await self.pool.delete(in_progress_key_prefix + job_id)
 
+    async def start_jobs(self, job_ids: list[bytes]) -> None:
+        """Begin the wake-ups of a list, once those that no script wrote are removed: arq stumbles over their names."""
+        foreign = [name for name in job_ids if not wake_ups.is_name(name, self.queue_name)]
+        if job_ids:
+            # The scripts give positive scores; arq would pass over others for ever, or crash.
+            removed = await self.pool.zremrangebyscore(self.queue_name, "-inf", 0)
+            if foreign:
+                removed += await self.pool.zrem(self.queue_name, *foreign)
+            self._note_removed(removed)
+        await super().start_jobs([name for name in job_ids if name not in foreign])
+
+    async def run_job(self, job_id: str, score: int) -> None:
+        """Do what a wake-up asks for; remove one whose keys are of a type that arq does not write."""
+        try:
+            await super().run_job(job_id, score)
+        except ResponseError as error:
+            if not _is_foreign(error):
+                raise
+            await self.finish_failed_job(job_id, None)
+
     async def finish_failed_job(self, job_id: str, result_data: bytes | None) -> None:  # noqa: ARG002
-        """Remove a wake-up."""
+        """Remove a wake-up that cannot be read."""
+        await self._remove(job_id)
+        self._note_removed(1)
+
+    async def _remove_foreign_queue(self) -> None:
+        """Remove what has the name of the queue and is none; the next sweep makes wake-ups for the waiting jobs."""
+        if await self.pool.type(self.queue_name) not in (b"zset", b"none"):
+            self._note_removed(await self.pool.delete(self.queue_name))
+
+    def _note_removed(self, count: int) -> None:
+        if count:
+            self._on_removed(count)
+
+    async def _remove(self, job_id: str) -> None:
         async with self.pool.pipeline(transaction=True) as pipe:
             pipe.delete(*(prefix + job_id for prefix in (retry_key_prefix, in_progress_key_prefix, job_key_prefix)))
             pipe.zrem(self.queue_name, job_id)
@@ -95,14 +139,19 @@ class LaneListener:
         circuits: frozenset[str] | None,
         places: Places,
         begin: Callable[[Claim], Coroutine[Any, Any, None]],
+        on_removed: Callable[[int], None],
     ) -> None:
-        """``begin`` makes an attempt at a job; ``circuits`` are the names of those that may be claimed."""
+        """``begin`` makes an attempt at a job; ``circuits`` are the names of those that may be claimed.
+
+        ``on_removed`` is called with the number of malformed wake-ups that were removed.
+        """
         self.lane = lane
         self._store = store
         self._owner = owner
         self._circuits = circuits
         self._places = places
         self._begin = begin
+        self._on_removed = on_removed
         self._worker: LaneWorker | None = None
         self._leaving = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -112,6 +161,7 @@ class LaneListener:
         """Listen until cancelled; raises what Redis does."""
         self._worker = worker = LaneWorker(
             [func(cast("Any", self._wake), name=wake_ups.FUNCTION)],
+            on_removed=self._note_removed,
             queue_name=connection.keys.wake_queue(self.lane),
             redis_pool=connection.redis,
             handle_signals=False,
@@ -178,6 +228,15 @@ class LaneListener:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _note_removed(self, count: int) -> None:
+        self._on_removed(count)
+        _log.warning("wake_ups_removed", queue=self.lane.queue_name, entries=count, detail="no instance wrote them")
+
     def _allow(self) -> None:
         if self._worker is not None:
             self._worker.allow(picking=not self._leaving and self._places.is_free(self.lane))
+
+
+def _is_foreign(error: ResponseError) -> bool:
+    """Whether a command met a value of a type that neither arq nor the scripts write."""
+    return "WRONGTYPE" in str(error) or "not an integer" in str(error)

@@ -17,6 +17,12 @@ _FAILURES = (EventKind.FAILED, EventKind.CANCELLED, EventKind.EXPIRED, EventKind
 _SUBMISSIONS = {EventKind.SUBMITTED: "new", EventKind.DEDUPLICATED: "duplicate", EventKind.REFUSED: "refused"}
 
 
+_REMOVED_REMEDY = (
+    "find out who else writes to Redis, and whether all instances have the same keys and release; the client is told "
+    "to send its request again"
+)
+
+
 class QueueMonitor:
     """Keeps the gauges of the queue up to date."""
 
@@ -72,7 +78,10 @@ def count_event(metrics: Metrics, event: JobEvent) -> None:
         metrics.jobs_processed.labels("completed").inc()
     elif event.kind in _FAILURES:
         metrics.jobs_processed.labels("failed").inc()
-    if event.kind is EventKind.EXPIRED:
+    if event.kind is EventKind.REMOVED:
+        metrics.queue_removals.labels("job").inc()
+        _log.error("job_removed", job_id=event.job_id, reason=event.detail, remedy=_REMOVED_REMEDY)
+    elif event.kind is EventKind.EXPIRED:
         metrics.expired_jobs.labels(event.lane.queue_name).inc()
     elif event.kind is EventKind.QUARANTINED:
         metrics.quarantined_jobs.inc()

@@ -39,6 +39,10 @@ local function replace_wake_ups()
     for _ = 1, math.min(missing, 16) do add_wake_up(lane) end
 end
 
+local function body_of(id)
+    return call('STRLEN', body_key(id)) <= args.longest_body and call('GET', body_key(id))
+end
+
 local function granted(id, job, body)
     local answer = reply({
         answer = 'job', id = id, fence = job.fence, type = job.type, circuit = job.circuit, tree = job.tree,
@@ -66,7 +70,7 @@ end
 local fence, claimed = string.match(call('GET', answered) or '', '^(%d+)|(.*)$')
 if claimed then
     local job = held(claimed, tonumber(fence))
-    if job then return granted(claimed, job, call('GET', body_key(claimed))) end
+    if job then return granted(claimed, job, body_of(claimed) or '') end
 end
 
 for _ = 1, 200 do
@@ -77,7 +81,8 @@ for _ = 1, 200 do
     end
     local id = chosen.id
     local job = read(id)
-    local body = job and call('GET', body_key(id))
+    if job and not (job.queued and job.size and job.created and job.attempt and job.fence) then job = nil end
+    local body = job and body_of(id)
     if not job then
         local group, circuit, rank = string.match(chosen.member, '^([^|]*)|([^|]*)|([^|]*|[^|]*)|')
         dequeue(id, {lane = lane, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)

@@ -12,7 +12,7 @@ for position, lane in ipairs(LANES) do
         stuck = call('ZCOUNT', lane_key(lane, 'running'), '-inf', now - args.stuck_ms),
         oldest = oldest and math.max(now - tonumber(oldest), 0) or 0,
         types = call('HGETALL', lane_key(lane, 'types')),
-        bytes = tonumber(call('GET', lane_key(lane, 'bytes')) or 0),
+        bytes = tonumber(call('GET', lane_key(lane, 'bytes'))) or 0,
         wake_ups = call('ZCARD', root .. lane)
     }
 end

@@ -1,12 +1,14 @@
 -- Finds the job of an equal body, or makes one: its digest, its hash, its body, its place in line and a wake-up.
--- ARGV[2] is the body.
+-- ARGV[2] is the body. `fresh` makes a job whatever the digest leads to.
 local lane = args.lane
 local id = call('GET', digest_key(args.digest))
+if args.fresh and id ~= args.id then id = nil end
 if id and call('EXISTS', job_key(id)) == 1 then
     if id ~= args.id then
         tell('deduplicated', id, {lane = lane, type = args.type})
     end
-    return reply({answer = id == args.id and 'new' or 'duplicate', id = id})
+    local nonce = call('HGET', job_key(id), 'nonce')
+    return reply({answer = id == args.id and 'new' or 'duplicate', id = id, nonce = nonce or ''})
 end
 
 local size = #ARGV[2]
@@ -27,7 +29,8 @@ call('INCRBY', lane_key(lane, 'bytes'), size)
 call(
     'HSET', job_key(args.id), 'state', 'queued', 'lane', lane, 'type', args.type, 'label', args.label, 'circuit',
     args.circuit, 'tree', args.tree, 'index', args.index, 'group', args.group, 'rank', job.rank, 'digest', args.digest,
-    'size', size, 'created', now, 'queued', now, 'attempt', 0, 'fence', 0
+    'size', size, 'created', now, 'queued', now, 'attempt', 0, 'fence', 0, 'nonce', args.nonce, 'proves', args.circuit,
+    'inputs', args.inputs
 )
 enqueue(args.id, job)
 add_wake_up(lane)
