@@ -1,0 +1,278 @@
+"""What a process that writes to Redis can make an API answer: no proof but one of the request, whatever it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from golden_vectors import RequestVector, vector_named
+from in_process_service import Client, Serve, circuit, open_store, queue_on, sample, state_of, working
+from queue_inspection import KEYS
+from redis_server import RedisServer
+
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.keys.store import KeyStore
+from prover.proving.proof_making import prove_with_key
+from prover.proving.request import read_envelope, read_task
+from prover.queue.job_ids import job_id_of
+from prover.queue.lanes import Lane
+from prover.queue.store import JobStore
+
+ASKED = vector_named("prover/v2_inclusion_32_1")
+OTHER = vector_named("prover/v2_inclusion_32_2")
+SAME_CIRCUIT = vector_named("prover/gen-test-params_32_1")
+ASYNC = {"X-Async": "true"}
+COORDINATE = "0x" + "0" * 63 + "1"
+INVENTED = json.dumps({"ar": [COORDINATE] * 2, "bs": [[COORDINATE] * 2] * 2, "krs": [COORDINATE] * 2}).encode()
+
+
+def proof_of(keys: KeyStore, vector: RequestVector) -> bytes:
+    """A true proof of a request, as a worker stores it."""
+    task = read_task(vector.body, read_envelope(vector.body), PUBLISHED_CIRCUITS)
+    return prove_with_key(keys.get(circuit(vector.circuit), CancelFlag()), task, CancelFlag()).body
+
+
+async def queue(client: Client, vector: RequestVector = ASKED) -> str:
+    response = await client.post("/prove", data=vector.body, headers=ASYNC)
+    answer = await response.json()
+    assert response.status == 202, answer
+    return str(answer["job_id"])
+
+
+async def answer_of(client: Client, job_id: str) -> tuple[int, dict[str, Any]]:
+    response = await client.get("/prove/status", params={"job_id": job_id})
+    return response.status, await response.json()
+
+
+async def finish(store: JobStore, proof: bytes) -> None:
+    claim = await store.claim(Lane.UPDATE, "worker", None)
+    assert claim is not None
+    assert await store.finish(claim, proof, 1)
+
+
+def results(client: Client, outcome: str) -> float | None:
+    return sample(state_of(client), "prover_stored_results_total", outcome=outcome)
+
+
+async def test_result__that_proves_its_request__is_answered(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id, proof = await queue(client), await asyncio.to_thread(proof_of, published_keys, ASKED)
+    await finish(job_store, proof)
+    status, answer = await answer_of(client, job_id)
+    assert (status, answer["result"]["proof"]) == (200, json.loads(proof))
+    assert results(client, "verified") == 1
+
+
+@pytest.mark.parametrize("legacy", ["prover/v1_inclusion_26_2", "prover/v1_non-inclusion_26_1"])
+async def test_result__of_several_public_inputs__is_answered(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, legacy: str
+) -> None:
+    client, vector = await serve(published_keys, job_store), vector_named(legacy)
+    job_id = await queue(client, vector)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, vector))
+    assert (await answer_of(client, job_id))[0] == 200
+    assert results(client, "verified") == 1
+
+
+@pytest.mark.parametrize("false", ["invented", "of another request", "of another circuit", "no proof", "empty"])
+async def test_result__that_somebody_wrote_to_redis__is_never_answered_and_the_next_one_is_true(
+    serve: Serve, published_keys: KeyStore, redis_database: RedisServer, false: str
+) -> None:
+    forged = {
+        "invented": lambda: INVENTED,
+        "of another request": lambda: proof_of(published_keys, SAME_CIRCUIT),
+        "of another circuit": lambda: proof_of(published_keys, OTHER),
+        "no proof": lambda: b'{"ar": ["0x1"]}',
+        "empty": lambda: b"",
+    }[false]
+    async with queue_on(redis_database.url) as (connection, store):
+        client = await serve(published_keys, store)
+        job_id = await queue(client)
+        await finish(store, await asyncio.to_thread(proof_of, published_keys, ASKED))
+        with redis_database.client() as attacker:
+            attacker.hset(KEYS.job(job_id), "proof", await asyncio.to_thread(forged))
+        status, answer = await answer_of(client, job_id)
+        assert (status, answer["code"]) == (404, "job_not_found")
+        assert results(client, "rejected") == 1
+        async with working(connection, store, state_of(client)):
+            again = await queue(client)
+            assert again != job_id
+            response = await client.get("/prove/status", params={"job_id": again, "wait": "60"})
+            while (await response.json())["status"] != "completed":
+                response = await client.get("/prove/status", params={"job_id": again, "wait": "60"})
+    assert results(client, "verified") == 1
+
+
+async def test_statement__exchanged_with_its_proof__is_refused_by_the_id(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    """The proof is true and the record consistent, but the client asked for something else under this id."""
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, SAME_CIRCUIT))
+    other = await queue(client, SAME_CIRCUIT)
+    with redis_database.client() as attacker:
+        names = ("nonce", "proves", "inputs")
+        for name, value in zip(names, attacker.hmget(KEYS.job(other), names), strict=True):
+            attacker.hset(KEYS.job(job_id), name, value or b"")
+    assert (await answer_of(client, job_id))[0] == 404
+    assert results(client, "rejected") == 1
+
+
+async def test_statement__that_is_missing__is_refused(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, ASKED))
+    with redis_database.client() as attacker:
+        attacker.hdel(KEYS.job(job_id), "nonce", "proves", "inputs")
+    assert (await answer_of(client, job_id))[0] == 404
+
+
+async def test_body__exchanged_in_redis__yields_no_proof_of_it(
+    serve: Serve, published_keys: KeyStore, redis_database: RedisServer
+) -> None:
+    async with queue_on(redis_database.url) as (connection, store):
+        client = await serve(published_keys, store)
+        job_id = await queue(client)
+        with redis_database.client() as attacker:
+            attacker.set(f"{KEYS.prefix}body:{job_id}", SAME_CIRCUIT.body)
+        async with working(connection, store, state_of(client)):
+            await store.wait(job_id, 60)  # begun, or ended
+            while (status := await store.status(job_id)) is not None and not status.state.is_final:
+                await store.wait(job_id, 60)
+            assert (await answer_of(client, job_id))[0] == 404
+
+
+async def test_duplicate__that_is_another_request__is_not_given_to_the_client(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    other, digest = await queue(client, SAME_CIRCUIT), await queue(client)
+    with redis_database.client() as attacker:
+        name = f"{KEYS.prefix}digest:{(attacker.hget(KEYS.job(digest), 'digest') or b'').decode()}"
+        attacker.set(name, other)
+    job_id = await queue(client)
+    assert job_id not in (other, digest)
+    assert await queue(client) == job_id  # which the next equal body finds
+    assert (await answer_of(client, other))[0] == 202  # and the other client keeps its job
+
+
+async def test_proof__in_the_record_of_a_waiting_job__is_not_answered(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    with redis_database.client() as attacker:
+        attacker.hset(KEYS.job(job_id), "proof", INVENTED)
+    status, answer = await answer_of(client, job_id)
+    assert (status, answer["status"], "result" in answer) == (202, "queued", False)
+
+
+async def test_api__without_a_key__passes_results_on_and_counts_them(
+    serve: Serve, engine: Engine, job_store: JobStore, tmp_path: Path
+) -> None:
+    client = await serve(open_store(tmp_path, engine), job_store)
+    job_id = await queue(client)
+    await finish(job_store, INVENTED)
+    assert (await answer_of(client, job_id))[0] == 200
+    assert (results(client, "unverified"), results(client, "verified")) == (1, 0)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["export-vk", "setup"])
+async def test_api__with_a_verifying_key_alone__verifies_results(
+    serve: Serve, engine: Engine, published_keys: KeyStore, job_store: JobStore, tmp_path: Path, *, text: bool
+) -> None:
+    written = published_keys.get(circuit(ASKED.circuit), CancelFlag()).verifying_key.write()
+    data = f"[{' '.join(map(str, written))}]".encode() if text else written
+    (tmp_path / f"{ASKED.circuit}.vkey").write_bytes(data)
+    client = await serve(open_store(tmp_path, engine), job_store)
+    job_id = await queue(client)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, ASKED))
+    assert (await answer_of(client, job_id))[0] == 200
+    with_false = await queue(client, SAME_CIRCUIT)
+    await finish(job_store, INVENTED)
+    assert (await answer_of(client, with_false))[0] == 404
+    assert [results(client, outcome) for outcome in ("verified", "rejected", "unverified")] == [1, 1, 0]
+
+
+def _mutations(random: random.Random) -> Callable[[redis.Redis, str], None]:
+    """One random change of the record of a job."""
+    values: list[bytes | str | int] = [
+        b"\xff\xfe",
+        "",
+        "-1",
+        "nan",
+        "9" * 30,
+        "completed",
+        "failed",
+        "processing",
+        b"\x00" * 40_000,
+        random.randbytes(20),
+        2**63,
+    ]
+    fields = ("state", "lane", "type", "created", "started", "ended", "error", "proof", "duration", "attempt", "nonce")
+
+    def change(client: redis.Redis, job_id: str) -> None:
+        key = KEYS.job(job_id)
+        if random.random() < 0.2:
+            client.hdel(key, random.choice(fields))
+        for name in random.sample(fields, random.randint(1, 4)):
+            client.hset(key, name, random.choice(values))
+
+    return change
+
+
+async def test_record__of_any_content__is_answered_as_a_state_or_as_unknown(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    seed = int(os.environ.get("ZKC_SEED", "0")) or random.SystemRandom().randrange(2**32)
+    change = _mutations(random.Random(seed))
+    with redis_database.client() as attacker:
+        for _ in range(150):
+            job_id = await queue(client)
+            change(attacker, job_id)
+            status, answer = await answer_of(client, job_id)
+            assert status in (200, 202, 404), (seed, answer)
+            assert status != 200, (seed, answer)
+            assert len(json.dumps(answer)) < 20_000, seed
+            attacker.delete(KEYS.job(job_id))
+
+
+async def test_value__of_many_megabytes__is_not_read(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, redis_database: RedisServer
+) -> None:
+    client = await serve(published_keys, job_store)
+    job_id = await queue(client)
+    with redis_database.client() as attacker:
+        attacker.setrange("large", 2**26, "x")
+        attacker.hset(KEYS.job(job_id), "error", attacker.get("large") or b"")
+    status, answer = await answer_of(client, job_id)
+    assert (status, answer["code"]) == (503, "queue_unavailable")
+    assert (await answer_of(client, await queue(client, SAME_CIRCUIT)))[0] == 202  # others are answered
+
+
+def test_id__of_a_job__differs_for_each_part_of_what_it_stands_for() -> None:
+    from prover.proving.statement import Statement
+
+    nonce, statement = bytes(16), Statement("v2_inclusion_32_1", bytes(32))
+    ids = {
+        job_id_of(nonce, statement),
+        job_id_of(b"\1" * 16, statement),
+        job_id_of(nonce, Statement("v2_inclusion_32_2", bytes(32))),
+        job_id_of(nonce, Statement("v2_inclusion_32_1", b"\1" * 32)),
+    }
+    assert len(ids) == 4
