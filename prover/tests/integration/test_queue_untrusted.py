@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 from golden_vectors import RequestVector, vector_named
 from in_process_service import Client, Serve, circuit, open_store, queue_on, sample, state_of, working
 from queue_inspection import KEYS
 from redis_server import RedisServer
 
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.catalogue import PUBLISHED_CIRCUITS
 from prover.keys.store import KeyStore
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
@@ -57,6 +57,13 @@ async def finish(store: JobStore, proof: bytes) -> None:
     claim = await store.claim(Lane.UPDATE, "worker", None)
     assert claim is not None
     assert await store.finish(claim, proof, 1)
+
+
+@contextlib.contextmanager
+def attacker_of(server: RedisServer) -> Iterator[Any]:
+    """A client of Redis, without the types of redis-py, which know no bytes."""
+    with server.client() as client:
+        yield client
 
 
 def results(client: Client, outcome: str) -> float | None:
@@ -100,7 +107,7 @@ async def test_result__that_somebody_wrote_to_redis__is_never_answered_and_the_n
         client = await serve(published_keys, store)
         job_id = await queue(client)
         await finish(store, await asyncio.to_thread(proof_of, published_keys, ASKED))
-        with redis_database.client() as attacker:
+        with attacker_of(redis_database) as attacker:
             attacker.hset(KEYS.job(job_id), "proof", await asyncio.to_thread(forged))
         status, answer = await answer_of(client, job_id)
         assert (status, answer["code"]) == (404, "job_not_found")
@@ -122,7 +129,7 @@ async def test_statement__exchanged_with_its_proof__is_refused_by_the_id(
     job_id = await queue(client)
     await finish(job_store, await asyncio.to_thread(proof_of, published_keys, SAME_CIRCUIT))
     other = await queue(client, SAME_CIRCUIT)
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         names = ("nonce", "proves", "inputs")
         for name, value in zip(names, attacker.hmget(KEYS.job(other), names), strict=True):
             attacker.hset(KEYS.job(job_id), name, value or b"")
@@ -136,7 +143,7 @@ async def test_statement__that_is_missing__is_refused(
     client = await serve(published_keys, job_store)
     job_id = await queue(client)
     await finish(job_store, await asyncio.to_thread(proof_of, published_keys, ASKED))
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         attacker.hdel(KEYS.job(job_id), "nonce", "proves", "inputs")
     assert (await answer_of(client, job_id))[0] == 404
 
@@ -147,7 +154,7 @@ async def test_body__exchanged_in_redis__yields_no_proof_of_it(
     async with queue_on(redis_database.url) as (connection, store):
         client = await serve(published_keys, store)
         job_id = await queue(client)
-        with redis_database.client() as attacker:
+        with attacker_of(redis_database) as attacker:
             attacker.set(f"{KEYS.prefix}body:{job_id}", SAME_CIRCUIT.body)
         async with working(connection, store, state_of(client)):
             await store.wait(job_id, 60)  # begun, or ended
@@ -161,7 +168,7 @@ async def test_duplicate__that_is_another_request__is_not_given_to_the_client(
 ) -> None:
     client = await serve(published_keys, job_store)
     other, digest = await queue(client, SAME_CIRCUIT), await queue(client)
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         name = f"{KEYS.prefix}digest:{(attacker.hget(KEYS.job(digest), 'digest') or b'').decode()}"
         attacker.set(name, other)
     job_id = await queue(client)
@@ -175,7 +182,7 @@ async def test_proof__in_the_record_of_a_waiting_job__is_not_answered(
 ) -> None:
     client = await serve(published_keys, job_store)
     job_id = await queue(client)
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         attacker.hset(KEYS.job(job_id), "proof", INVENTED)
     status, answer = await answer_of(client, job_id)
     assert (status, answer["status"], "result" in answer) == (202, "queued", False)
@@ -208,7 +215,7 @@ async def test_api__with_a_verifying_key_alone__verifies_results(
     assert [results(client, outcome) for outcome in ("verified", "rejected", "unverified")] == [1, 1, 0]
 
 
-def _mutations(random: random.Random) -> Callable[[redis.Redis, str], None]:
+def _mutations(random: random.Random) -> Callable[[Any, str], None]:
     """One random change of the record of a job."""
     values: list[bytes | str | int] = [
         b"\xff\xfe",
@@ -225,7 +232,7 @@ def _mutations(random: random.Random) -> Callable[[redis.Redis, str], None]:
     ]
     fields = ("state", "lane", "type", "created", "started", "ended", "error", "proof", "duration", "attempt", "nonce")
 
-    def change(client: redis.Redis, job_id: str) -> None:
+    def change(client: Any, job_id: str) -> None:
         key = KEYS.job(job_id)
         if random.random() < 0.2:
             client.hdel(key, random.choice(fields))
@@ -241,7 +248,7 @@ async def test_record__of_any_content__is_answered_as_a_state_or_as_unknown(
     client = await serve(published_keys, job_store)
     seed = int(os.environ.get("ZKC_SEED", "0")) or random.SystemRandom().randrange(2**32)
     change = _mutations(random.Random(seed))
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         for _ in range(150):
             job_id = await queue(client)
             change(attacker, job_id)
@@ -257,7 +264,7 @@ async def test_value__of_many_megabytes__is_not_read(
 ) -> None:
     client = await serve(published_keys, job_store)
     job_id = await queue(client)
-    with redis_database.client() as attacker:
+    with attacker_of(redis_database) as attacker:
         attacker.setrange("large", 2**26, "x")
         attacker.hset(KEYS.job(job_id), "error", attacker.get("large") or b"")
     status, answer = await answer_of(client, job_id)

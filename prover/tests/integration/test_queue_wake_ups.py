@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import redis
 from queue_instances import StartNode, nodes_on, until
 from redis_server import RedisServer
 
@@ -53,7 +52,7 @@ async def start(redis_database: RedisServer) -> AsyncIterator[StartNode]:
         yield start
 
 
-def plant(client: redis.Redis, number: int, content: bytes | None = None) -> str:
+def plant(client: Any, number: int, content: bytes | None = None) -> str:
     """A wake-up with a name as the scripts give it; returns the name."""
     name = f"{QUEUE}:{10**9 + number}"
     if content is not None:
@@ -87,7 +86,7 @@ async def test_wake_ups__with_names_and_scores_of_nobody__are_removed(
     start: StartNode, redis_database: RedisServer
 ) -> None:
     with redis_database.client() as client:
-        names: dict[bytes | str, float] = {b"\xff\xfe": 1, "": 2, "x" * 10_000: 3, f"{QUEUE}:1x": 4, "arq:job:x": 5}
+        names: dict[Any, float] = {b"\xff\xfe": 1, "": 2, "x" * 10_000: 3, f"{QUEUE}:1x": 4, "arq:job:x": 5}
         names |= {f"{QUEUE}:{10**6 + number}": 0 for number in range(300)}
         names |= {f"{QUEUE}:1000999": float("-inf"), f"{QUEUE}:1000998": -5}
         client.zadd(QUEUE, names)

@@ -10,6 +10,7 @@ from prover.cli.work import load_key, run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.atomic_file import atomic_file
 
 
 @click.command(
@@ -38,7 +39,11 @@ def export_vk(key: Path, output: Path, threads: int) -> None:
     data = run_cancellable(work)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(data)
+        if output.exists() and not output.is_file():  # a device, or a pipe
+            output.write_bytes(data)
+        else:
+            with atomic_file(output, force=True) as file:
+                file.write(data)
     except OSError as error:
         raise SettingsInvalid(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"{len(data)} bytes written to {output}")

@@ -79,10 +79,15 @@ def remains(folder: Path) -> list[Path]:
 
 def _is_in_use(file: Path) -> bool:
     try:
-        with file.open("rb") as opened:
-            fcntl.flock(opened.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
     return False
 
 
@@ -93,7 +98,7 @@ def _of(path: Path) -> list[Path]:
 def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mmap.mmap | None:
     """Map what an earlier run left, if it holds; else it is removed. Raises OSError."""
     try:
-        descriptor = os.open(own, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(own, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:

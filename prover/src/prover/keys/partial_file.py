@@ -7,20 +7,32 @@ Not every file system keeps that promise. Where it has no locks, the file gets a
 it. Where locks hold on one machine alone, processes of two machines may write into one file. So bytes are never cut off
 in place, what is published is compared with what was written, and a process that finds wrong bytes of its own in a file
 that another one has published removes it.
+
+Another user who may write to the folder may have planted something under the name: a link would lead the bytes out of
+the folder. What is no regular file of this user with one name is left alone, and the file gets a name of its own.
 """
 
+import errno
 import hashlib
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from prover.keys.atomic_file import sync_folder
 from prover.keys.checksums import ExpectedFile
 from prover.keys.file_lock import try_lock
+from prover.keys.folder_trust import objection
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
 
 _STEP_BYTES = 2**22
 _DIGEST_DIGITS = 16
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A pipe that somebody planted would be waited for without O_NONBLOCK; it changes nothing about files."""
+_REFUSED = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM)
+"""What opening says of a link, a folder, a pipe or socket, and of another user's file."""
 
 
 class PartialFileDisplaced(Exception):
@@ -46,9 +58,13 @@ class PartialFile:
     def acquire(self) -> bool:
         """Open and lock the file, made if need be; False while another process holds it.
 
-        Where the file system has no locks, a file of its own is made.
+        Where the file system has no locks, or something else has the name, a file of its own is made.
         """
-        descriptor = os.open(self._path, _OPEN, 0o666)
+        descriptor = self._open_shared()
+        if descriptor is None:
+            self._path, self._descriptor = self._new_file()
+            self._is_own = True
+            return True
         is_ours = False
         try:
             taken = try_lock(descriptor)
@@ -83,7 +99,7 @@ class PartialFile:
     def left_over_bytes(self) -> int:
         """Bytes on disk that an earlier download left."""
         try:
-            return self._path.stat().st_size
+            return self._path.lstat().st_size
         except FileNotFoundError:
             return 0
 
@@ -169,6 +185,22 @@ class PartialFile:
             raise ValueError("the file is not open")
         return self._descriptor
 
+    def _open_shared(self) -> int | None:
+        """Open the file that processes of this user share, made if need be; None where something else has its name."""
+        try:
+            descriptor = os.open(self._path, _OPEN, 0o666)
+        except OSError as error:
+            if error.errno not in _REFUSED or not os.path.lexists(self._path):
+                raise
+            reason: str | None = f"it cannot be opened: {error.strerror}"
+        else:
+            reason = _objection(os.fstat(descriptor))
+            if reason is None:
+                return descriptor
+            os.close(descriptor)
+        _log.warning("partial_file_refused", file=str(self._path), reason=reason, remedy="remove it")
+        return None
+
     def _own_path(self) -> Path:
         return self._path.with_name(f"{self._shared_name}.{secrets.token_hex(8)}")
 
@@ -212,9 +244,18 @@ class PartialFile:
         return True
 
 
+def _objection(file: os.stat_result) -> str | None:
+    """Say why what has the name of a partial file is not to be written to; None if it is one."""
+    if not stat.S_ISREG(file.st_mode):
+        return "it is no regular file"
+    if file.st_nlink > 1:
+        return "it has other names, too"
+    return objection(file)
+
+
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 

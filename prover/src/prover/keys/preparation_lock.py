@@ -49,7 +49,7 @@ def _taken(descriptor: int, cancel: CancelFlag, *, waits: bool) -> bool | None:
 def _opened_beside(path: Path) -> Iterator[int | None]:
     """Open the file for the lock, which stays: who removed it would leave two locks. None if there can be none."""
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path.with_name(f".{path.name}.lock"), flags, 0o660)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ELOOP, errno.EPERM):
@@ -71,7 +71,7 @@ def _remove_remains(path: Path) -> None:
 
 def _is_abandoned(left: Path) -> bool:
     """Whether nobody writes to a file any more: who does has a lock on it (atomic_file). Raises OSError."""
-    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(left, os.O_RDWR | flags)
     except PermissionError:  # it was whole, and closed to everybody, when its writer died

@@ -235,7 +235,7 @@ def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, o
 
     Raises OSError or KeyUnavailable.
     """
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_without_waiting) as file:
         if source is not None:
             _require_believed(file.fileno(), source)
         stat = os.fstat(file.fileno())
@@ -247,6 +247,11 @@ def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, o
     finally:
         with contextlib.suppress(BufferError):  # a key owns it now
             data.close()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, and a pipe that somebody planted in its place without waiting for who writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _require_believed(descriptor: int, source: Path) -> None:

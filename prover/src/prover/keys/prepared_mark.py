@@ -24,8 +24,12 @@ _COARSE_S = 2
 def is_marked(path: Path, form: os.stat_result, source: os.stat_result) -> bool:
     """Whether ``path``, a prepared file as ``form`` has it, was found to be of ``source``."""
     with contextlib.suppress(OSError):
-        note = _note_of(path)
-        return objection(note.stat(), form.st_uid) is None and note.read_bytes() == _text(form, source)
+        descriptor = os.open(_note_of(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            text = _text(form, source)
+            return objection(os.fstat(descriptor), form.st_uid) is None and os.read(descriptor, len(text) + 1) == text
+        finally:
+            os.close(descriptor)
     return False
 
 

@@ -1,0 +1,125 @@
+"""What another user who may write to a folder of keys plants there: nothing is written outside, and nobody waits."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from prover.cli.main import cli
+from prover.keys import fold_checkpoint, preparation_lock
+from prover.keys.atomic_file import atomic_file
+from prover.keys.checksums import ExpectedFile
+from prover.keys.partial_file import PartialFile
+from prover.keys.prepared_mark import is_marked
+
+DATA = b"the key"
+EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())
+SHARED = f".{EXPECTED.name}.{EXPECTED.sha256[:16]}.partial"
+SECRET = b"what is outside"
+
+Plant = Callable[[Path, Path], object]
+
+
+def _open_to_all(path: Path) -> int:
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+    os.write(descriptor, SECRET)
+    os.fchmod(descriptor, 0o666)
+    return descriptor
+
+
+PLANTS: dict[str, Plant] = {
+    "link": lambda path, outside: path.symlink_to(outside),
+    "link to nothing": lambda path, outside: path.symlink_to(outside.with_name("new")),
+    "hard link": lambda path, outside: path.hardlink_to(outside),
+    "pipe": lambda path, _: os.mkfifo(path),
+    "folder": lambda path, _: path.mkdir(),
+    "file that all may write": lambda path, _: os.close(_open_to_all(path)),
+}
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    path = tmp_path / "outside"
+    path.write_bytes(SECRET)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "keys"
+    path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_download__with_something_planted_under_its_name__writes_nothing_there(
+    folder: Path, outside: Path, plant: Plant
+) -> None:
+    plant(folder / SHARED, outside)
+    partial = PartialFile(folder, EXPECTED)
+    try:
+        assert partial.acquire()
+        assert not partial.is_kept
+        partial.resume()
+        assert partial.size == 0
+        partial.restart()
+        partial.write(DATA)
+        partial.publish()
+    finally:
+        partial.close()
+    assert outside.read_bytes() == SECRET
+    assert not outside.with_name("new").exists()
+    target = folder / EXPECTED.name
+    assert (target.is_symlink(), target.read_bytes()) == (False, DATA)
+
+
+def test_download__of_a_file_that_was_begun_by_this_user__goes_on(folder: Path) -> None:
+    (folder / SHARED).write_bytes(DATA[:3])
+    partial = PartialFile(folder, EXPECTED)
+    try:
+        assert partial.acquire()
+        partial.resume()
+        assert (partial.is_kept, partial.size) == (True, 3)
+    finally:
+        partial.close()
+
+
+def test_output__at_a_planted_link__replaces_the_link(folder: Path, outside: Path) -> None:
+    path = folder / "output.key"
+    path.symlink_to(outside)
+    with atomic_file(path, force=True) as file:
+        file.write(DATA)
+    assert (outside.read_bytes(), path.is_symlink(), path.read_bytes()) == (SECRET, False, DATA)
+
+
+def test_export_vk__to_a_planted_link__replaces_the_link(source: Path, folder: Path, outside: Path) -> None:
+    path = folder / "output.vkey"
+    path.symlink_to(outside)
+    result = CliRunner().invoke(cli, ["export-vk", "--key", str(source), "--output", str(path)])
+    assert result.exit_code == 0, result.output
+    assert (outside.read_bytes(), path.is_symlink()) == (SECRET, False)
+    piped = CliRunner().invoke(cli, ["export-vk", "--key", str(source), "--output", os.devnull])
+    assert piped.exit_code == 0, piped.output
+
+
+@pytest.mark.parametrize("plant", [PLANTS[name] for name in ("link", "pipe", "folder")])
+def test_note_of_a_prepared_key__that_is_planted__is_not_believed(folder: Path, outside: Path, plant: Plant) -> None:
+    form = folder / "a.prepared"
+    form.write_bytes(b"x")
+    plant(folder / f".{form.name}.mark", outside)
+    assert not is_marked(form, form.stat(), form.stat())
+
+
+@pytest.mark.parametrize("plant", [PLANTS[name] for name in ("link", "pipe", "folder")])
+def test_remains_of_work__that_are_planted__are_not_waited_for(folder: Path, outside: Path, plant: Plant) -> None:
+    plant(folder / f".key.prepared.{'0' * 16}.fold", outside)
+    fold_checkpoint.remains(folder)
+    planted = folder / ".key.prepared.0123.partial"
+    plant(planted, outside)
+    preparation_lock._remove_remains(folder / "key.prepared")
+    assert outside.read_bytes() == SECRET
