@@ -153,6 +153,38 @@ async def test_events__subscription_refused__ends_with_the_reason() -> None:
             await asyncio.wait_for(first(1, url, [subscriptions.slots()]), timeout=60)
 
 
+async def test_events__handshake_answered_with_a_redirect__do_not_follow_it() -> None:
+    redirected = asyncio.Event()
+
+    async def redirect(_: web.Request) -> web.Response:
+        redirected.set()
+        return web.Response(status=302, headers={"Location": elsewhere})
+
+    connected = asyncio.Event()
+
+    async def script(socket: web.WebSocketResponse) -> None:
+        connected.set()
+        await slots_from(1)(socket)
+
+    app = web.Application()
+    app.router.add_get("/", redirect)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with node(script) as elsewhere:
+            url = f"ws://127.0.0.1:{runner.addresses[0][1]}/"
+            waiting = asyncio.create_task(first(1, url, [subscriptions.slots()]))
+            await asyncio.wait_for(redirected.wait(), 60)
+            await asyncio.wait([waiting], timeout=0.3)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+    finally:
+        await runner.cleanup()
+    assert not connected.is_set()
+    assert waiting.cancelled()
+
+
 async def test_events__handshake_refused_at_first__begin_when_it_is_accepted() -> None:
     async with node(slots_from(1, then_close=False), refusals=3) as url:
         (event,) = await asyncio.wait_for(first(1, url, [subscriptions.slots()]), timeout=60)

@@ -12,6 +12,7 @@ from redis_server import StartRedis
 from prover.cli.machine_checks import Status
 from prover.cli.main import cli
 from prover.cli.queue_checks import judge
+from prover.queue.connection import Address
 from prover.worker.redis_facts import RedisFacts
 
 
@@ -46,6 +47,16 @@ def test_check__of_a_redis_that_is_away__fails(redis_start: StartRedis, tmp_path
     code, (redis,) = check(tmp_path, "--redis-url", server.url)
     assert (code, redis["status"]) == (1, "failure")
     assert f"127.0.0.1:{server.port}/0 does not answer" in redis["detail"]
+
+
+def test_check__of_a_redis_that_lets_others_in__warns() -> None:
+    weaknesses = Address.read("rediss://redis-host?ssl_cert_reqs=none").weaknesses
+    check = judge("rediss://redis-host", RedisFacts("7.0", 0.5, appends=True, eviction=None), weaknesses)
+    assert check.status is Status.WARNING
+    assert "no password" in check.detail
+    assert "certificate" in check.detail
+    assert check.hint is not None
+    assert "ssl_cert_reqs" in check.hint
 
 
 def test_check__without_a_queue__asks_nobody(tmp_path: Path) -> None:

@@ -96,6 +96,34 @@ def test_address__in_all_its_forms__means_what_it_says() -> None:
         assert SECRET not in repr(address)
 
 
+@pytest.mark.parametrize(
+    ("url", "weaknesses"),
+    [
+        ("redis://redis-host:6379", ["no password"]),
+        ("redis://:secret@redis-host", []),
+        ("redis://127.0.0.1", []),
+        ("redis://localhost/1", []),
+        ("redis://[::1]:6379", []),
+        ("unix:///run/redis.sock", []),
+        ("redis+sentinel://one,two/master", ["no password"]),
+        ("redis+sentinel://localhost/master", []),
+        ("rediss://redis-host?ssl_certfile=a&ssl_keyfile=b", []),
+        ("rediss://:secret@redis-host", []),
+        ("rediss://:secret@redis-host?ssl_cert_reqs=required", []),
+        ("rediss://:secret@redis-host?ssl_cert_reqs=none", ["certificate"]),
+        ("rediss://:secret@redis-host?ssl_cert_reqs=optional", ["certificate"]),
+        ("rediss://:secret@redis-host?ssl_check_hostname=false", ["certificate"]),
+        ("rediss+sentinel://:secret@one/master?ssl_cert_reqs=none", ["certificate"]),
+        ("rediss://redis-host?ssl_cert_reqs=none", ["no password", "certificate"]),
+    ],
+)
+def test_address__that_leaves_a_way_in__is_told(url: str, weaknesses: list[str]) -> None:
+    found = Address.read(url).weaknesses
+    assert len(found) == len(weaknesses)
+    assert all(word in weakness.detail for word, weakness in zip(weaknesses, found, strict=True))
+    assert "secret" not in str(found)
+
+
 async def test_connection__with_a_password__reaches_a_server_that_asks_for_it(redis_start: StartRedis) -> None:
     server = redis_start(password=SECRET)
     await ping(server.url)

@@ -158,6 +158,11 @@ async def events(
             await asyncio.sleep(wait_s)
 
 
+async def _refuse_redirect(_: object, __: object, redirect: aiohttp.TraceRequestRedirectParams) -> None:
+    redirect.response.close()
+    raise aiohttp.ClientError(f"it answers {redirect.response.status}, and redirects are not followed")
+
+
 class _Node:
     def __init__(
         self, session: aiohttp.ClientSession, url: str, subscriptions: tuple[Subscription, ...], idle_s: float
@@ -170,13 +175,23 @@ class _Node:
         slots_wanted = any(item.method == "slotSubscribe" for item in subscriptions)
         self._idle_s = idle_s if slots_wanted else None
 
+    async def _connect(self) -> aiohttp.ClientWebSocketResponse:
+        """Connect to this very address: aiohttp follows redirects unless a hook of the session refuses them."""
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_redirect.append(_refuse_redirect)
+        connector = self._session.connector
+        async with aiohttp.ClientSession(
+            connector=connector, connector_owner=False, trace_configs=[tracing]
+        ) as session:
+            return await session.ws_connect(
+                self._url, timeout=_CLOSING, heartbeat=_HEARTBEAT_S, max_msg_size=MESSAGE_LIMIT_BYTES
+            )
+
     async def connection(self) -> AsyncGenerator[SlotSeen | AccountChanged | None, None]:
         """Connect and subscribe; yield None when everything is subscribed, then notifications until the end."""
         try:
             async with asyncio.timeout(_CONNECT_S):
-                socket = await self._session.ws_connect(
-                    self._url, timeout=_CLOSING, heartbeat=_HEARTBEAT_S, max_msg_size=MESSAGE_LIMIT_BYTES
-                )
+                socket = await self._connect()
         except TimeoutError:
             raise EndpointTimedOut(f"{self._name} did not answer within {_CONNECT_S:g} s") from None
         except (aiohttp.ClientError, OSError) as error:

@@ -1,10 +1,11 @@
 """Whether the Redis of the job queue can be reached and keeps what it is given."""
 
 import asyncio
+from collections.abc import Sequence
 
 from prover.cli.machine_checks import Check, Status
 from prover.errors import QueueUnavailable
-from prover.queue.connection import RedisConnection
+from prover.queue.connection import RedisConnection, Weakness
 from prover.worker.redis_facts import KEEPS_EVERYTHING, RedisFacts, redis_facts
 
 _NAME = "Redis"
@@ -19,13 +20,13 @@ def check_redis(url: str) -> Check:
     except QueueUnavailable as error:
         hint = "start it, or correct --redis-url; the prover starts without it and goes on trying"
         return Check(_NAME, Status.FAILURE, f"{connection.address} does not answer: {error.detail}", hint)
-    return judge(connection.address, facts)
+    return judge(connection.address, facts, connection.weaknesses)
 
 
-def judge(address: str, facts: RedisFacts) -> Check:
-    """Say what of a Redis may lose jobs."""
+def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) -> Check:
+    """Say what of a Redis may lose jobs or let others in."""
     detail = f"{address} answers in {facts.answer_ms:.1f} ms, version {facts.version}"
-    dangers, hints = [], []
+    dangers, hints = [weakness.detail for weakness in weaknesses], [weakness.remedy for weakness in weaknesses]
     if facts.appends is False:
         dangers.append("no append-only file")
         hints.append("set appendonly yes, or its restart loses jobs")

@@ -6,6 +6,7 @@ from typing import Self
 
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
+from prover.proving.result_check import UNVERIFIED_REMEDY
 from prover.queue.connection import RedisConnection
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
@@ -17,6 +18,8 @@ from shared.metrics import MetricsServer
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)
+
+_UNVERIFIED = "results of their jobs are passed on as workers left them in Redis"
 
 
 class QueuePart:
@@ -40,6 +43,10 @@ class QueuePart:
         """Begin; Redis need not be there yet."""
         queue, proving, keys = self._settings.queue, self._settings.proving, self._settings.keys
         _log.info("queue", redis=self._connection.address, workers=queue.workers, api=queue.http)
+        for weakness in self._connection.weaknesses:
+            _log.warning("redis_unprotected", detail=weakness.detail, remedy=weakness.remedy)
+        if queue.http and (missing := _unverifiable(state)):
+            _log.warning("verifying_keys_missing", circuits=missing, detail=_UNVERIFIED, remedy=UNVERIFIED_REMEDY)
         self._instance.start()
         if queue.workers:
             # Requests that somebody waits for have a place of their own.
@@ -58,6 +65,12 @@ class QueuePart:
         await self._instance.close()
         await self.store.close()
         await self._connection.close()
+
+
+def _unverifiable(state: ServerState) -> list[str]:
+    """Return the batch circuits whose results this instance cannot verify."""
+    circuits = [circuit for circuit in state.selection.published() if circuit.kind.is_batch]
+    return [circuit.name for circuit in circuits if not state.keys.verifying.has(circuit)]
 
 
 async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown) -> None:

@@ -30,6 +30,7 @@ from prover.keys.download_transfer import (
     TransferInterrupted,
     WrongContent,
     explained_network,
+    keeps_encryption,
     no_room,
     require_proxies,
     require_status,
@@ -38,6 +39,7 @@ from prover.keys.download_transfer import (
 from prover.keys.key_files import Fingerprint, find_key, fingerprint_of
 from prover.keys.partial_file import PartialFile, PartialFileDisplaced
 from prover.keys.provenance import sha256_of_file
+from prover.loopback import is_loopback
 from prover.versions import own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
@@ -55,6 +57,8 @@ _MOST_DISPLACEMENTS = 5
 _NOTABLE_PROGRESS_BYTES = 2**24
 """An attempt that brought as much is not counted as failed."""
 _LONGEST_LIST_BYTES = 2**20
+_UNENCRYPTED = "over http:// the CHECKSUM list is only as good as the network: a key can be changed with its digest"
+_UNENCRYPTED_REMEDY = "use https://, or pin the digests with --manifest"
 
 
 @dataclass(frozen=True)
@@ -171,8 +175,15 @@ class _Download:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"zkc-prover/{own_version()}"}
         # aiohttp's own context may be without certificates (prover.cli.command).
         connector = aiohttp.TCPConnector(ssl=await asyncio.to_thread(ssl.create_default_context))
+        if pinned is None and self._base.scheme == "http" and not is_loopback(self._base.host or ""):
+            _log.warning("download_unencrypted", source=self._shown, detail=_UNENCRYPTED, remedy=_UNENCRYPTED_REMEDY)
         async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, headers=headers, trust_env=True, auto_decompress=False
+            connector=connector,
+            timeout=timeout,
+            headers=headers,
+            trust_env=True,
+            auto_decompress=False,
+            trace_configs=[keeps_encryption()],
         ) as session:
             known = await self._published(session, circuits) if pinned is None else pinned
             files = [file for circuit in circuits if (file := _listed(circuit, known)) is not None]
@@ -272,7 +283,7 @@ class _Download:
         if file.size is not None:
             return file.size
         async with self._turns:
-            with suppress(aiohttp.ClientError, TimeoutError):
+            with suppress(aiohttp.ClientError, TimeoutError, TransferFailed):
                 async with (
                     asyncio.timeout(_HEAD_S),
                     session.head(self._base / file.name, allow_redirects=True) as response,

@@ -83,6 +83,28 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
     raise TransferFailed(answer, "check --download-url")
 
 
+def keeps_encryption() -> aiohttp.TraceConfig:
+    """Return a hook of a session that raises TransferFailed for a redirect from https to anything else."""
+
+    async def refuse(_: object, __: object, redirect: aiohttp.TraceRequestRedirectParams) -> None:
+        response = redirect.response
+        target = response.headers.get("Location", response.headers.get("URI", ""))
+        try:
+            is_kept = response.url.scheme != "https" or response.url.join(URL(target)).scheme == "https"
+        except ValueError:
+            is_kept = False
+        if not is_kept:
+            response.close()
+            raise TransferFailed(
+                "the server redirects from https to an unencrypted address",
+                "check --download-url; give the unencrypted address itself if you trust the network",
+            )
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(refuse)
+    return tracing
+
+
 def require_proxies() -> None:
     """Raise TransferFailed for the address of a proxy that cannot be read; it may hold a password and is not shown."""
     proxies = getproxies()

@@ -19,6 +19,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse
 
 from prover.errors import SettingsInvalid
+from prover.loopback import is_loopback
 from prover.queue import wake_ups
 from prover.queue.keys import Keys
 
@@ -34,6 +35,26 @@ _WRONG_SCHEME = f"it must begin with {', '.join(f'{scheme}://' for scheme in SCH
 
 _LONGEST_ANSWER = 2**25
 """Bytes; a claim with the longest body that is stored has half of it."""
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """A way in that an address leaves open, and what closes it."""
+
+    detail: str
+    remedy: str
+
+
+_NO_PASSWORD = Weakness(
+    "it has no password and is not on this machine",
+    "give Redis a password and write it into the address, or use a client certificate: who reaches Redis can delete "
+    "and fail jobs",
+)
+_NOT_VERIFIED = Weakness(
+    "the certificate or the host name of the server is not checked",
+    "remove ssl_cert_reqs and ssl_check_hostname from the address and name the authority with ssl_ca_certs: another "
+    "server can pass for Redis",
+)
 
 
 class AddressInvalid(ValueError):
@@ -61,6 +82,17 @@ class Address:
         except ValueError as error:
             reason = str(error) if isinstance(error, AddressInvalid) else "it is malformed"
             raise SettingsInvalid(f"the Redis address {redacted(url)} cannot be used: {reason}") from None
+
+    @property
+    def weaknesses(self) -> list[Weakness]:
+        """Ways in that the address leaves open."""
+        options = self.options
+        hosts = [host for host, _ in self.sentinels] or [str(options.get("host", "localhost"))]
+        is_here = "path" in options or all(map(is_loopback, hosts))
+        is_known = options.get("password") or options.get("ssl_certfile")
+        uses_tls = options.get("ssl") or options.get("connection_class") is SSLConnection
+        is_verified = options.get("ssl_cert_reqs") in (None, "required") and options.get("ssl_check_hostname", True)
+        return [_NO_PASSWORD] * (not is_here and not is_known) + [_NOT_VERIFIED] * bool(uses_tls and not is_verified)
 
     @classmethod
     def _server(cls, parts: SplitResult) -> Self:
@@ -161,6 +193,11 @@ class RedisConnection:
     def address(self) -> str:
         """The address for logs, without credentials."""
         return self._address.redacted
+
+    @property
+    def weaknesses(self) -> list[Weakness]:
+        """Ways in that the address leaves open."""
+        return self._address.weaknesses
 
     @property
     def redis(self) -> ArqRedis:
