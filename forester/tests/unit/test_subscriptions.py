@@ -158,7 +158,7 @@ async def test_events__handshake_answered_with_a_redirect__do_not_follow_it() ->
 
     async def redirect(_: web.Request) -> web.Response:
         redirected.set()
-        return web.Response(status=302, headers={"Location": elsewhere})
+        return web.Response(status=302, headers={"Location": elsewhere.replace("ws:", "http:")})
 
     connected = asyncio.Event()
 

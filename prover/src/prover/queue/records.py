@@ -151,7 +151,7 @@ def claim(taken: Taken, lane: Lane, body: bytes) -> Claim:
 def stats(counts: Counts) -> QueueStats:
     """The statistics from the script's counts."""
     return QueueStats(
-        lanes={Lane(lane.lane): _lane_stats(lane) for lane in counts.lanes},
+        lanes={lane.lane: _lane_stats(lane) for lane in counts.lanes},
         failed=counts.failed,
         results=counts.results,
         timestamp=counts.now / 1000,

@@ -82,7 +82,7 @@ class Beats(Reply, frozen=True):
 class LaneCounts(msgspec.Struct, frozen=True):
     """Counts of a lane; ``types`` has names and numbers by turns, ``oldest`` is milliseconds."""
 
-    lane: str
+    lane: Lane
     waiting: int
     without_tree: int
     trees: int
