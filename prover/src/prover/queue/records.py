@@ -125,8 +125,8 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
 
 
 def is_job_of(placed: Placed, submission: Submission) -> bool:
-    """Whether the id of a job that was there stands for what a submission proves."""
-    return _stands_for(placed.id, placed.nonce, submission.statement)
+    """Whether the id of a job that was there stands for what a submission proves, if it has a proof at all."""
+    return not submission.public_inputs or _stands_for(placed.id, placed.nonce, submission.statement)
 
 
 def claim(taken: Taken, lane: Lane, body: bytes) -> Claim:
