@@ -28,11 +28,13 @@ from forester.epoch.turn import Turn
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
+from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.confirm import Confirmations, Fate, Pace
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
+from forester.transactions.spending import SpendingBudget
 
 EPOCH = 2
 _T = TypeVar("_T")
@@ -113,7 +115,9 @@ class Kit:
 
 
 @asynccontextmanager
-async def forester_on(net: Localnet, folder: Path, key: Keypair | None = None) -> AsyncIterator[Kit]:
+async def forester_on(
+    net: Localnet, folder: Path, key: Keypair | None = None, *, budget_lamports: int = 200 * 10**9
+) -> AsyncIterator[Kit]:
     """A forester with a journal in ``folder``; entered again it is one that was restarted."""
     key = key or net.keys["forester"]
     payer, metrics = SigningKey(key), Metrics()
@@ -125,6 +129,7 @@ async def forester_on(net: Localnet, folder: Path, key: Keypair | None = None) -
         confirmations = await stack.enter_async_context(Confirmations(rpc, pace=Pace(0.05, 1.0)))
         sender = Sender(
             *(rpc, confirmations, SignatureStore(journal), PriorityFee(Settings(), rpc), payer),
+            budget=SpendingBudget(SpendingStore(journal), budget_lamports),
             cu_limit=1_000_000,
             metrics=metrics,
         )

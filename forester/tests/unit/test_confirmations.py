@@ -38,6 +38,7 @@ class Chain:
     breaks: Exception = field(default_factory=lambda: EndpointUnreachable("no answer"))
     refuse: Exception | None = None
     hangs: bool = False
+    second_source: RpcClient | None = None
 
     async def send_transaction(self, data: bytes, *, skip_preflight: bool) -> Signature:
         assert skip_preflight

@@ -76,6 +76,17 @@ async def test_daemon__at_work__watches_who_else_signs_with_its_key(
             await running
 
 
+@pytest.mark.parametrize(("words", "lamports"), [({}, None), ({"rollover_max_sol": 0.25}, 250_000_000)])
+async def test_rollover_max_sol__of_the_settings__caps_one_rollover(
+    tmp_path: Path, words: dict[str, float], lamports: int | None
+) -> None:
+    chosen = settings(tmp_path).model_copy(update={**words, "rent_lamports_per_byte_year": 7000})
+    async with open_services(chosen, Metrics()) as services:
+        rollovers = Daemon(services, HealthBoard())._rollovers
+        assert rollovers._maximum_lamports == lamports
+        assert rollovers._rent_lamports_per_byte_year == 7000
+
+
 async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_says_so(tmp_path: Path) -> None:
     node = Network(answers={"getSlot": 10**7})
     async with asyncio.timeout(60), serving(node):

@@ -62,8 +62,9 @@ async def test_signatures__sent_settled_and_expired__are_remembered_meanwhile(jo
         await store.add(transaction)
     assert await store.pending() == sent
     await store.settle("signature 2")
-    assert await store.expire(100) == 0, "it can still land at its last height"
-    assert await store.expire(101) == 1
+    assert await store.expire(100, age_s=-1) == 0, "it can still land at its last height"
+    assert await store.expire(10**9, age_s=600) == 0, "it is younger than any blockhash lives, whatever the height"
+    assert await store.expire(101, age_s=-1) == 1
     assert await store.pending() == [sent[2]]
 
 

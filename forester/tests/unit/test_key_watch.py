@@ -29,6 +29,7 @@ from forester.checks.key_use import GRACE_SLOTS, KeyUse, works_with
 from forester.checks.key_watch import CONDITION, QUIET_S, USELESS_LOOKS, KeyWatch
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
+from forester.journal.spending import SpendingStore
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
@@ -37,6 +38,7 @@ from forester.transactions.confirm import Confirmations, Pace
 from forester.transactions.own import OwnSignatures
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
+from forester.transactions.spending import SpendingBudget
 
 US, OTHER = KEY.pubkey(), Keypair.from_seed(bytes([6]) * 32)
 BEGAN = 1000
@@ -191,7 +193,10 @@ async def bench(folder: Path, chain: Chain) -> AsyncIterator[Bench]:
         Confirmations(rpc := RpcClient(pool), pace=Pace(0.01, 1.0)) as flight,
     ):
         store, fees = SignatureStore(journal), PriorityFee(Settings(), rpc)
-        yield Bench(Sender(rpc, flight, store, fees, SigningKey(KEY), cu_limit=10_000, metrics=Metrics()), rpc, chain)
+        budget = SpendingBudget(SpendingStore(journal), 10**9)
+        payer = SigningKey(KEY)
+        sender = Sender(rpc, flight, store, fees, payer, budget=budget, cu_limit=10_000, metrics=Metrics())
+        yield Bench(sender, rpc, chain)
 
 
 async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.settings import Settings
 from forester.transactions.priority_fee import (
-    CEILING_MICROLAMPORTS,
     FALLBACK_MICROLAMPORTS,
     KEPT_S,
     PriorityFee,
@@ -37,7 +36,8 @@ async def test_price__off_or_fixed__asks_nobody() -> None:
     [
         (result({"priorityFeeEstimate": 1234.2}), 1235),
         (result({"priorityFeeEstimate": 0}), 0),
-        (result({"priorityFeeEstimate": 1e30}), CEILING_MICROLAMPORTS),
+        (result({"priorityFeeEstimate": 1_000_001}), 1_000_000),
+        (result({"priorityFeeEstimate": 1e30}), 1_000_000),
         (result({"priorityFeeEstimate": -1}), FALLBACK_MICROLAMPORTS),
         (result({}), FALLBACK_MICROLAMPORTS),
         (result("nonsense"), FALLBACK_MICROLAMPORTS),
@@ -64,4 +64,4 @@ async def test_price__asked_again__is_kept_for_a_while() -> None:
 
 @pytest.mark.parametrize("estimate", [None, float("nan"), float("inf"), -0.5])
 def test_usable_price__of_nonsense__is_the_fallback(estimate: float | None) -> None:
-    assert usable_price(estimate) == FALLBACK_MICROLAMPORTS
+    assert usable_price(estimate, 10**6) == FALLBACK_MICROLAMPORTS

@@ -15,6 +15,7 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, SYSTEM
+from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
 from forester.epoch.phases import SlotRange
@@ -22,9 +23,15 @@ from forester.epoch.turn import Turn
 from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, TransactionRefused
 from forester.journal.database import Journal
 from forester.journal.rollovers import RolloverStore
-from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
+from forester.rollover.failures import (
+    RolloverImpossible,
+    RolloverNotFunded,
+    RolloverTooExpensive,
+    RolloverUnsettled,
+)
 from forester.rollover.rollovers import NOT_AGAIN_REFUSED_S, NOT_AGAIN_S, Rollovers
-from forester.rollover.successor import new_keys
+from forester.rollover.spending_cap import MAX_CPI_CONTEXT_BYTES, cap_of, require_sizes
+from forester.rollover.successor import Sizes, new_keys
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 
@@ -59,6 +66,7 @@ class World:
     slot: int = 10
     clock: float = 0.0
     payer: Pubkey = PAYER
+    maximum_lamports: int | None = None
     reads: int = 0
 
     def _step(self) -> None:
@@ -162,7 +170,7 @@ class World:
 
     def rollovers(self, journal: Journal) -> Rollovers:
         parts = (cast(RpcClient, self), cast(Sender, self), RolloverStore(journal))
-        return Rollovers(*parts, derivation=PAYER, clock=lambda: self.clock)
+        return Rollovers(*parts, derivation=PAYER, maximum_lamports=self.maximum_lamports, clock=lambda: self.clock)
 
     def turn(self, last: int = 1000) -> Turn:
         return Turn(3, SlotRange(0, last), lambda: self.slot)
@@ -240,6 +248,54 @@ async def test_money__that_is_missing__is_told_before_anything_is_sent(
         world.lamports[who] = enough
         assert await run(world, journal) is None
         assert world.landed == 1
+
+
+@pytest.mark.parametrize(
+    ("tree_bytes", "maximum"), [(26 * 10**9, None), (2**61, None), (TREE_BYTES, TREE_BYTES + QUEUE_BYTES - 1)]
+)
+async def test_rollover__dearer_than_its_cap__spends_nothing_and_names_amounts_and_setting(
+    tmp_path: Path, tree_bytes: int, maximum: int | None
+) -> None:
+    """The node says how large the old accounts are, and what accounts of that size cost."""
+    world = World(maximum_lamports=maximum)
+    if tree_bytes != TREE_BYTES:
+
+        async def inflated(size: int) -> int:
+            return tree_bytes if size == TREE_BYTES else size
+
+        world.minimum_balance = inflated  # type: ignore[method-assign]
+    world.lamports = dict.fromkeys(world.lamports, 2**63)
+    async with await open_journal(tmp_path) as journal:
+        failure = await run(world, journal)
+        assert isinstance(failure, RolloverTooExpensive)
+        for part in (str(TREE), "--rollover-max-sol", f"a tree of {TREE_BYTES} bytes"):
+            assert part in failure.detail
+        assert (world.sent, await RolloverStore(journal).trees()) == ([], [])
+        world.maximum_lamports = None if maximum is None else maximum + 1
+        if maximum is not None:
+            assert await run(world, journal) is None
+            assert world.landed == 1
+
+
+@pytest.mark.parametrize("kind", TreeKind)
+def test_default_cap__of_a_public_tree__is_a_little_above_its_honest_cost(kind: TreeKind) -> None:
+    honest = {
+        TreeKind.STATE_V1: (1_364_288, 1_382_992, 20_488),
+        TreeKind.ADDRESS_V1: (2_204_320, 1_382_992),
+        TreeKind.STATE_V2: (579_960, 962_536, 20_488),
+        TreeKind.ADDRESS_V2: (1_163_024,),
+    }
+    cost = sum(maximum_rent(size) for size in honest[kind])
+    assert cost < cap_of(kind, None, 3480) < cost * 106 // 100
+    assert cost * 2 < cap_of(kind, None, 6960), "a dearer cluster"
+    assert cap_of(kind, 7, 3480) == 7
+
+
+def test_sizes__cpi_context_that_no_deployment_has__is_refused_with_field_and_value() -> None:
+    for size in (6018, 14_020, 20_488, MAX_CPI_CONTEXT_BYTES):
+        require_sizes(Sizes(1, 1, size))
+    with pytest.raises(RolloverTooExpensive, match=f"cpi_context_size .* {MAX_CPI_CONTEXT_BYTES + 1} bytes"):
+        require_sizes(Sizes(1, 1, MAX_CPI_CONTEXT_BYTES + 1))
 
 
 @pytest.mark.parametrize(

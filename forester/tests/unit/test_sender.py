@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,22 @@ from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from solders.signature import Signature
+from solders.system_program import CreateAccountParams, create_account
 from solders.transaction import VersionedTransaction
 
 from forester.chain.rpc_client import Blockhash, BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
 from forester.errors import EndpointUnreachable, InsufficientFunds, RequestRefused
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
+from forester.journal.spending import SpendingStore
+from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.confirm import Confirmations, Fate, Outcome, Pace
+from forester.transactions.expiry_pauses import PAUSES
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
+from forester.transactions.spending import BudgetExceeded, SpendingBudget
 
 PAYER = SigningKey(Keypair.from_seed(bytes([7]) * 32))
 TREE = b"\x05" * 32
@@ -50,6 +56,7 @@ class Chain:
     last_valid: int = LAST_VALID
     balance_lamports: int = 10**9
     keeps_history: bool = True
+    second_source: RpcClient | None = None
     behind: int = 0
     sent: list[bytes] = field(default_factory=list)
     landed: dict[Signature, Any] = field(default_factory=dict)
@@ -105,7 +112,11 @@ class Bench:
         self.signatures = SignatureStore(journal)
         self.chain = Chain(self.signatures)
         self.metrics = Metrics()
+        self.spending = SpendingStore(journal)
+        self.maximum = 10**9
+        self.pauses = Backoff(0.0, 0.0)
         self.now = 0.0
+        self.clock: Callable[[], float] = lambda: self.now
 
     @contextlib.asynccontextmanager
     async def sender(self, **options: Any) -> AsyncIterator[Sender]:
@@ -114,9 +125,11 @@ class Bench:
             fees = PriorityFee(Settings(**options), rpc)
             yield Sender(
                 *(rpc, confirmations, self.signatures, fees, PAYER),
+                budget=SpendingBudget(self.spending, self.maximum, clock=lambda: self.now),
+                pauses=self.pauses,
                 cu_limit=1_000_000,
                 metrics=self.metrics,
-                clock=lambda: self.now,
+                clock=self.clock,
             )
 
     def failed(self, reason: str) -> float:
@@ -199,13 +212,20 @@ async def test_send__fate_unknown_for_longer_than_is_remembered__is_signed_anew(
         assert len(bench.chain.signatures) == 2
 
 
-async def test_send__long_after_a_transaction_was_given_up__forgets_it(bench: Bench) -> None:
+async def test_send__long_after_a_transaction_was_given_up__forgets_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.chain.drops = True
     async with bench.sender() as sender:
         assert (await send(sender, within_s=0.05)).fate is Fate.DEADLINE_PASSED
         assert len(await bench.signatures.pending()) == 1
         bench.now, bench.chain.drops, bench.chain.last_valid = 200.0, False, LAST_VALID + 301
         assert (await send(sender, work(2))).fate is Fate.CONFIRMED
+        assert len(await bench.signatures.pending()) == 1, "the height is a node's word"
+        later = time.time() + 601
+        monkeypatch.setattr(time, "time", lambda: later)
+        bench.now, bench.chain.last_valid = 400.0, LAST_VALID + 602
+        assert (await send(sender, work(3))).fate is Fate.CONFIRMED
     assert await bench.signatures.pending() == []
 
 
@@ -218,6 +238,71 @@ async def test_send__expired__is_settled_and_counted(bench: Bench) -> None:
         assert bench.chain.blockhash_calls == 2, "not with the expired one again"
     assert bench.failed("confirmation_timeout") == 2
     assert await bench.signatures.pending() == []
+
+
+async def test_send__node_says_that_everything_expired__signs_a_handful_and_not_hundreds(bench: Bench) -> None:
+    """20 s at a twentieth of the usual pauses: 20 callers with work of their own, as the trees of a forester."""
+    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
+    bench.clock, bench.pauses = time.monotonic, Backoff(PAUSES.first_s / 20, PAUSES.longest_s / 20)
+    ends = time.monotonic() + 1.0
+    async with bench.sender() as sender:
+
+        async def keep_sending(number: int) -> None:
+            while (remaining_s := ends - time.monotonic()) > 0:
+                await send(sender, work(number), within_s=remaining_s)
+
+        await asyncio.gather(*(keep_sending(number) for number in range(20)))
+        assert 12 <= len(bench.chain.signatures) <= 12 + 6, "those in flight at once, and a few to see"
+        bench.chain.drops, bench.chain.height = False, 10
+        assert (await send(sender)).fate is Fate.CONFIRMED
+        began = time.monotonic()
+        assert (await send(sender, work(2))).fate is Fate.CONFIRMED
+        assert time.monotonic() - began < 1.0, "one that landed ends the pauses"
+
+
+async def test_send__budget_of_the_hour_spent__signs_nothing_more_after_a_restart_either(bench: Bench) -> None:
+    bench.maximum = 3 * 5000 + 4999
+    async with bench.sender() as sender:
+        for number in range(3):
+            assert (await send(sender, work(number))).fate is Fate.CONFIRMED
+        with pytest.raises(BudgetExceeded):
+            await send(sender, work(3))
+        assert bench.failed("budget_exceeded") == 1
+    async with bench.sender() as sender:
+        with pytest.raises(BudgetExceeded, match="--spending-budget-sol-per-hour"):
+            await send(sender, work(3))
+        assert len(bench.chain.signatures) == 3
+        assert await bench.signatures.pending() == []
+        bench.now += 3660
+        assert (await send(sender, work(3))).fate is Fate.CONFIRMED, "the hour has room again"
+
+
+async def test_send__expired_or_refused__counts_all_the_same(bench: Bench) -> None:
+    bench.maximum = 2 * 5000
+    bench.chain.drops, bench.chain.height = True, LAST_VALID + 1
+    async with bench.sender() as sender:
+        assert (await send(sender)).fate is Fate.EXPIRED
+        bench.chain.drops, bench.chain.fails = False, {"InstructionError": [1, {"Custom": 6004}]}
+        assert (await send(sender)).fate is Fate.REFUSED
+        with pytest.raises(BudgetExceeded):
+            await send(sender)
+    assert len(bench.chain.signatures) == 2
+
+
+async def test_send__price_and_rent__count_for_the_budget(bench: Bench) -> None:
+    new = Keypair.from_seed(bytes([8]) * 32)
+    creation = create_account(
+        CreateAccountParams(
+            from_pubkey=PAYER.pubkey, to_pubkey=new.pubkey(), lamports=70_000, space=10, owner=PAYER.pubkey
+        )
+    )
+    cost = 2 * 5000 + 1_000_000 * 20_000 // 1_000_000 + 70_000
+    for maximum, signed in ((cost - 1, 0), (cost, 1)):
+        bench.maximum = maximum
+        async with bench.sender(priority_fee_microlamports=20_000) as sender:
+            with contextlib.suppress(BudgetExceeded):
+                await sender.send([creation], purpose="test", subject=TREE, within_s=60, signers=[new])
+        assert len(bench.chain.signatures) == signed
 
 
 async def test_send__no_time_left__is_not_sent(bench: Bench) -> None:

@@ -16,9 +16,12 @@ from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 from start_options import NEEDED, NOWHERE, Network, Pauses, budget, chosen, has_table, until
 
+from forester.chain.rent import ExcessiveRent
 from forester.daemon.services import Services, open_services
+from forester.errors import SettingsInvalid
 from forester.observability.metrics import Metrics
 from forester.transactions.confirm import Fate, Outcome
+from forester.transactions.spending import BudgetExceeded
 
 TABLE = Pubkey(bytes([6]) * 32)
 ACCOUNTS = [Pubkey(bytes([100 + place]) * 32) for place in range(12)]
@@ -71,6 +74,37 @@ async def test_priority_fees__off_dynamic_or_fixed__are_in_the_transaction(
     node = Network(answers={"getPriorityFeeEstimate": {"priorityFeeEstimate": 4321}})
     assert (await sent_one(tmp_path, node, *words)).get(3) == price
     assert node.counted["getPriorityFeeEstimate"] == asked
+
+
+async def test_priority_fee_max__of_an_estimate_or_a_fixed_price__bounds_both(tmp_path: Path) -> None:
+    node = Network(answers={"getPriorityFeeEstimate": {"priorityFeeEstimate": 99_000_000}})
+    assert (await sent_one(tmp_path, node, "--enable-priority-fees"))[3] == 1_000_000, "one lamport"
+    words = ("--enable-priority-fees", "--priority-fee-max-microlamports", "5000")
+    assert (await sent_one(tmp_path, Network(answers=node.answers), *words))[3] == 5000
+    fixed = ("--priority-fee-microlamports", "1000001")
+    with pytest.raises(SettingsInvalid, match="1000001 exceeds --priority-fee-max-microlamports") as refused:
+        chosen(*NEEDED, *fixed)
+    assert "priority_fee_microlamports" in refused.value.detail
+    raised = ("--priority-fee-max-microlamports", "1000001")
+    assert (await sent_one(tmp_path, Network(), *fixed, *raised))[3] == 1_000_001
+
+
+async def test_spending_budget__of_an_hour__bounds_what_is_signed(tmp_path: Path) -> None:
+    node = Network()
+    async with sending(tmp_path, node, "--spending-budget-sol-per-hour", "0.000010") as services:
+        assert [(await send(services, number)).fate for number in (1, 2)] == [Fate.CONFIRMED] * 2
+        with pytest.raises(BudgetExceeded, match="--spending-budget-sol-per-hour"):
+            await send(services, 3)
+    assert len(node.transactions) == 2
+
+
+async def test_rent_lamports_per_byte_year__of_a_dearer_cluster__accepts_its_rent(tmp_path: Path) -> None:
+    node = Network(answers={"getMinimumBalanceForRentExemption": 2 * 890_880})
+    async with sending(tmp_path, node) as services:
+        with pytest.raises(ExcessiveRent, match="--rent-lamports-per-byte-year"):
+            await services.rpc.minimum_balance(0)
+    async with sending(tmp_path, node, "--rent-lamports-per-byte-year", "6960") as services:
+        assert await services.rpc.minimum_balance(0) == 2 * 890_880
 
 
 async def test_payer__of_two_keys__is_the_one_that_signs_and_pays(tmp_path: Path) -> None:

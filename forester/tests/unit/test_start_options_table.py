@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[str, list[str]]] = {
     "whole": ("1", NEGATIVE),
     "whole16": ("65535", [*NEGATIVE, "65536"]),
     "positive": ("1", [*NEGATIVE, "0"]),
+    "sol": ("0.25", ["0", "-1", "x", "nan", "inf", "1e10"]),
     "flag": ("true", ["maybe", "2"]),
     "v1|v2|all": ("v2", ["v3", "V1"]),
 }

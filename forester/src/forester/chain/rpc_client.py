@@ -13,8 +13,10 @@ from solders.signature import Signature
 
 from forester.chain import bounds
 from forester.chain.program_errors import transaction_refused
-from forester.chain.rpc_pool import RpcPool
+from forester.chain.rent import checked_rent
+from forester.chain.rpc_pool import RpcPool, StandbyNode
 from forester.errors import AccountMissing, MalformedAnswer, RequestRefused
+from forester.units import LAMPORTS_PER_BYTE_YEAR
 
 ACCOUNTS_PER_CALL = 100
 STATUSES_PER_CALL = 256
@@ -131,11 +133,27 @@ class _PrioritizationFee(msgspec.Struct, rename="camel"):
 
 
 class RpcClient:
-    """Typed calls over a pool. All methods raise EndpointError; reads are of ``commitment``."""
+    """Typed calls over a pool. All methods raise EndpointError; reads are of ``commitment``.
 
-    def __init__(self, pool: RpcPool, *, commitment: str = "confirmed") -> None:
+    ``rent_lamports_per_byte_year`` bounds the rent that a node may ask for.
+    """
+
+    def __init__(
+        self,
+        pool: RpcPool | StandbyNode,
+        *,
+        commitment: str = "confirmed",
+        rent_lamports_per_byte_year: int = LAMPORTS_PER_BYTE_YEAR,
+    ) -> None:
         self._pool = pool
         self._commitment = commitment
+        self._rent_lamports_per_byte_year = rent_lamports_per_byte_year
+
+    @property
+    def second_source(self) -> "RpcClient | None":
+        """A client of the node that is not in use, which is called once per method; None where there is one node."""
+        standby = self._pool.standby if isinstance(self._pool, RpcPool) else None
+        return RpcClient(standby, commitment=self._commitment) if standby is not None else None
 
     async def health(self) -> str:
         """Return `ok`; a node that is behind raises."""
@@ -143,7 +161,8 @@ class RpcClient:
 
     def leave_standing_node(self) -> None:
         """Take in that the node's slot does not move: ask the second one, if there is one, until it moves again."""
-        self._pool.leave_standing_node()
+        if isinstance(self._pool, RpcPool):
+            self._pool.leave_standing_node()
 
     async def slot(self, commitment: str | None = None) -> int:
         """Return the current slot."""
@@ -229,6 +248,11 @@ class RpcClient:
         except ValueError:
             raise MalformedAnswer(f"not a blockhash: {answer.value.blockhash[:64]}") from None
 
+    async def is_blockhash_valid(self, blockhash: Hash) -> bool:
+        """Return whether a transaction with a blockhash can still land."""
+        params = [str(blockhash), {"commitment": "processed"}]
+        return (await self._pool.call("isBlockhashValid", params, _Value[bool])).value
+
     async def send_transaction(self, transaction: bytes, *, skip_preflight: bool = False) -> Signature:
         """Send a signed transaction; TransactionRefused if its simulation fails. It may be sent repeatedly."""
         options = {
@@ -292,8 +316,9 @@ class RpcClient:
             raise MalformedAnswer("getSignaturesForAddress returned something that is not a signature") from None
 
     async def minimum_balance(self, data_length: int) -> int:
-        """Return the lamports that free an account from rent."""
-        return await self._pool.call("getMinimumBalanceForRentExemption", [data_length], int)
+        """Return the lamports that free an account from rent; ExcessiveRent if the node asks for too much."""
+        answer = await self._pool.call("getMinimumBalanceForRentExemption", [data_length], int)
+        return checked_rent(answer, data_length, self._rent_lamports_per_byte_year)
 
     async def recent_prioritization_fees(self, writable: Sequence[Pubkey]) -> list[int]:
         """Return the lowest price per compute unit, in microlamports, of recent slots in which ``writable`` were."""

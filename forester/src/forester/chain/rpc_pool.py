@@ -149,6 +149,11 @@ class RpcPool:
         await self._stack.aclose()
 
     @property
+    def standby(self) -> "StandbyNode | None":
+        """The node that is not in use, to confirm what the other one says; None where there is one node only."""
+        return StandbyNode(self) if len(self._urls) > 1 else None
+
+    @property
     def on_fallback(self) -> bool:
         """Whether calls go to the second node."""
         return self._on_fallback
@@ -207,6 +212,15 @@ class RpcPool:
                 _log.debug("rpc_retry", method=method, attempt=attempt + 1, pause_s=round(pause, 3), error=error.detail)
             await asyncio.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def call_standby(self, method: str, params: list[Any], result: type[Result], *, timeout_s: float) -> Result:
+        """Return the result of a method from the node that is not in use, in one attempt; ValueError without one."""
+        if len(self._endpoints) < 2:
+            raise ValueError("there is one node only")
+        endpoint = self._endpoints[0 if self._on_fallback else 1]
+        if self._reads is not None:
+            await self._reads.wait()
+        return self._decoded(endpoint, method, await endpoint.call(method, params, timeout_s=timeout_s), result)
 
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
         """Ask a node, and the other one at once if that one refuses for reasons of its own.
@@ -298,3 +312,25 @@ class RpcPool:
             finally:
                 self._probing = False
         return self._endpoints[1]
+
+
+class StandbyNode:
+    """The node of a pool that is not in use, called as the pool is."""
+
+    def __init__(self, pool: RpcPool) -> None:
+        self._pool = pool
+
+    async def call(
+        self,
+        method: str,
+        params: list[Any],
+        result: type[Result],
+        *,
+        timeout_s: float = 5.0,
+        deadline_s: float = 5.0,
+        sends: bool = False,
+    ) -> Result:
+        """Return the result of a method in one attempt; ValueError for what sends."""
+        if sends:
+            raise ValueError("the standby node only confirms")
+        return await self._pool.call_standby(method, params, result, timeout_s=min(timeout_s, deadline_s))

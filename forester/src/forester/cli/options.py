@@ -12,6 +12,7 @@ from forester.settings.sources import flag, variable
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind"}
+_AMOUNTS = {"spending_budget_sol_per_hour", "rollover_max_sol"}
 _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
 
 
@@ -80,6 +81,8 @@ def _metavar(name: str) -> str:
         return "URL"
     if name in _KEYS:
         return "KEY"
+    if name in _AMOUNTS:
+        return "SOL"
     return "INTEGER" if "int" in str(Settings.model_fields[name].annotation) else "TEXT"
 
 

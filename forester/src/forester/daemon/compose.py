@@ -7,6 +7,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.checks.key_watch import KeyWatch
+from forester.daemon.budget import BudgetWatch
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
@@ -27,6 +28,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.probes import Probes
 from forester.rollover.rollovers import Rollovers
 from forester.settings import given
+from forester.units import lamports_of
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
 
@@ -68,6 +70,8 @@ class Daemon:
             services.sender,
             RolloverStore(services.journal),
             derivation=given(settings.derivation),
+            maximum_lamports=None if settings.rollover_max_sol is None else lamports_of(settings.rollover_max_sol),
+            rent_lamports_per_byte_year=settings.rent_lamports_per_byte_year,
         )
         self._trees = TreeTasks(self._supervisor, self._dispatcher)
         self._discovery = Discovery(
@@ -115,6 +119,7 @@ class Daemon:
         services, start = self._services, self._supervisor.start
         start("pending_signatures", services.sender.settle_pending)
         start("balance", self._funds.run)
+        start("budget", BudgetWatch(services.sender.budget, services.metrics, self._board).run)
         start("epochs", self._keeper.run)
         start("discovery", self._discover)
         if services.settings.ws_rpc_url is not None:

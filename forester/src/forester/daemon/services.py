@@ -16,6 +16,7 @@ from forester.errors import ForesterError, SettingsInvalid
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
+from forester.journal.spending import SpendingStore
 from forester.limits.token_bucket import TokenBucket
 from forester.observability.metrics import Metrics
 from forester.pipeline_v2.proof_requests import ProofPermits
@@ -25,6 +26,8 @@ from forester.settings import Settings, given
 from forester.transactions.confirm import Confirmations, Pace
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
+from forester.transactions.spending import SpendingBudget
+from forester.units import lamports_of
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -90,7 +93,8 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
     """Open everything; JournalLocked if another forester has the journal. Nothing is asked of any service yet."""
     async with AsyncExitStack() as stack:
         journal = await stack.enter_async_context(await Journal.open(journal_path(settings)))
-        rpc = RpcClient(await stack.enter_async_context(RpcPool.from_settings(settings)))
+        pool = await stack.enter_async_context(RpcPool.from_settings(settings))
+        rpc = RpcClient(pool, rent_lamports_per_byte_year=settings.rent_lamports_per_byte_year)
         session = await stack.enter_async_context(aiohttp.ClientSession())
         indexer = indexer_of(settings, session)
         polling_s = settings.prover_polling_interval_ms / 1000
@@ -111,6 +115,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             SignatureStore(journal),
             PriorityFee(settings, rpc),
             given(settings.payer),
+            budget=SpendingBudget(SpendingStore(journal), lamports_of(settings.spending_budget_sol_per_hour)),
             cu_limit=settings.cu_limit,
             tables=await _tables(settings, rpc),
             metrics=metrics,

@@ -55,6 +55,7 @@ _MIGRATIONS = (
     ) WITHOUT ROWID;
     """,
     "ALTER TABLE signatures ADD COLUMN signed BLOB NOT NULL DEFAULT x''",
+    "CREATE TABLE spending (minute INTEGER PRIMARY KEY, lamports INTEGER NOT NULL)",
 )
 """Each entry takes the schema one version further; entries are never changed once released."""
 

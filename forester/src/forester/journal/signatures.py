@@ -44,7 +44,11 @@ class SignatureStore:
         statement = "DELETE FROM signatures WHERE signature = ?"
         await self._journal.run(lambda connection: connection.execute(statement, (signature,)).rowcount)
 
-    async def expire(self, block_height: int) -> int:
-        """Forget transactions that cannot land any more, and return how many there were."""
-        statement = "DELETE FROM signatures WHERE last_valid_block_height < ?"
-        return await self._journal.run(lambda connection: connection.execute(statement, (block_height,)).rowcount)
+    async def expire(self, block_height: int, *, age_s: float) -> int:
+        """Forget transactions that cannot land any more and are older than ``age_s``, and return how many there were.
+
+        The height is a node's word, the age is not.
+        """
+        statement = "DELETE FROM signatures WHERE last_valid_block_height < ? AND sent_at < ?"
+        bounds = (block_height, time.time() - age_s)
+        return await self._journal.run(lambda connection: connection.execute(statement, bounds).rowcount)

@@ -73,6 +73,16 @@ class Metrics:
         self.in_flight = Gauge(
             "forester_transactions_in_flight", "Transactions sent whose fate is not known yet", registry=self.registry
         )
+        self.spent = Gauge(
+            "forester_spent_lamports",
+            "Lamports that transactions of the last hour were signed for",
+            registry=self.registry,
+        )
+        self.spending_budget = Gauge(
+            "forester_spending_budget_lamports",
+            "Maximum lamports that transactions of an hour may be signed for",
+            registry=self.registry,
+        )
         self.key_used_elsewhere = Counter(
             "forester_key_used_elsewhere_total",
             "Looks at the chain that found work of another process with our key",

@@ -2,8 +2,9 @@
 
 ForesterError
 └── RolloverImpossible
-    ├── RolloverNotFunded   the old accounts, or the payer, lack lamports
-    └── RolloverUnsettled   the fate of a transaction is not known
+    ├── RolloverNotFunded      the old accounts, or the payer, lack lamports
+    ├── RolloverTooExpensive   the new accounts would cost more than the cap
+    └── RolloverUnsettled      the fate of a transaction is not known
 """
 
 from forester.errors import ForesterError
@@ -17,6 +18,10 @@ class RolloverImpossible(ForesterError):
 
 class RolloverNotFunded(RolloverImpossible):
     """There are too few lamports for a rollover."""
+
+
+class RolloverTooExpensive(RolloverImpossible):
+    """A rollover would spend more than one rollover may."""
 
 
 class RolloverUnsettled(RolloverImpossible):

@@ -57,6 +57,11 @@ class Rents:
     additional: int = 0
 
     @property
+    def laid_out(self) -> int:
+        """What the payer gives to the new accounts."""
+        return self.tree + self.queue + self.cpi_context
+
+    @property
     def returned(self) -> int:
         """What the program gives the payer back. The CPI context of V1 remains its expense."""
         return self.tree + self.queue + self.additional

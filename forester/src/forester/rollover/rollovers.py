@@ -22,6 +22,7 @@ from forester.errors import AccountMissing, ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
 from forester.rollover.readiness import HEAD_BYTES, PAID_BY_TREE, Rents, TreeHead, decode_head, lacking_lamports
+from forester.rollover.spending_cap import cap_of, require_sizes, require_within
 from forester.rollover.successor import (
     UNIT_LIMITS,
     NewAccount,
@@ -34,7 +35,7 @@ from forester.rollover.successor import (
 )
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
-from forester.units import sol
+from forester.units import LAMPORTS_PER_BYTE_YEAR, sol
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -50,7 +51,11 @@ _ALREADY_ROLLED_OVER = 14003
 
 
 class Rollovers:
-    """Rolls over the trees of one forester; ``derivation`` is the key that it is registered under."""
+    """Rolls over the trees of one forester; ``derivation`` is the key that it is registered under.
+
+    ``maximum_lamports`` caps the rent of one rollover, None means a default for each kind of tree at the rent of
+    ``rent_lamports_per_byte_year``.
+    """
 
     def __init__(
         self,
@@ -59,12 +64,16 @@ class Rollovers:
         store: RolloverStore,
         *,
         derivation: Pubkey,
+        maximum_lamports: int | None = None,
+        rent_lamports_per_byte_year: int = LAMPORTS_PER_BYTE_YEAR,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._sender = sender
         self._store = store
         self._derivation = derivation
+        self._maximum_lamports = maximum_lamports
+        self._rent_lamports_per_byte_year = rent_lamports_per_byte_year
         self._clock = clock
         self._not_before: dict[Pubkey, float] = {}
         self._sizes: dict[Pubkey, Sizes] = {}
@@ -109,7 +118,10 @@ class Rollovers:
 
     async def _roll_over(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
         sizes = await self._sizes_of(tree)
+        require_sizes(sizes)
         rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
+        cap = cap_of(tree.kind, self._maximum_lamports, self._rent_lamports_per_byte_year)
+        require_within(cap, sizes, rents, tree)
         failure = await self._unfunded(tree, rents)
         if failure is not None:
             return failure

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from solders.pubkey import Pubkey
 
 from forester.settings.keys import SigningKey, parse_key_text, parse_pubkey, parse_signing_key
+from forester.units import LAMPORTS_PER_BYTE_YEAR
 
 ProcessorMode = Literal["v1", "v2", "all"]
 
@@ -81,6 +82,7 @@ WebSocketUrl = Annotated[SecretStr, _url("ws", "wss")]
 Flag = Annotated[bool, BeforeValidator(_word)]
 OneOnly = Annotated[int, AfterValidator(_one)]
 Count = Annotated[int, Field(ge=1)]
+Sol = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 Key = Annotated[Pubkey, BeforeValidator(_pubkey)]
 Keys = Annotated[tuple[Pubkey, ...], BeforeValidator(_pubkeys)]
 Payer = Annotated[SigningKey, BeforeValidator(_signing_key)]
@@ -155,6 +157,14 @@ class Settings(BaseModel):
     """Whether the price of compute units follows recent fees."""
     priority_fee_microlamports: Count | None = None
     """Fixed price of a compute unit."""
+    priority_fee_max_microlamports: Count = 1_000_000
+    """Maximum price of a compute unit, of estimates and of a fixed price; 1000000 is one lamport."""
+    spending_budget_sol_per_hour: Sol = 60.0
+    """Maximum SOL that transactions may spend within an hour: fees, priority fees and rent; nothing is sent beyond."""
+    rollover_max_sol: Sol | None = None
+    """Maximum SOL that one rollover may spend; unset is a little above the cost of a public tree of its kind."""
+    rent_lamports_per_byte_year: Count = LAMPORTS_PER_BYTE_YEAR
+    """Maximum rent of an account in lamports per byte and year; raise it for a cluster dearer than the public ones."""
     rpc_pool_size: Count = 100
     """Connections to the RPC node."""
     rpc_pool_connection_timeout_secs: Count = 15
@@ -208,6 +218,16 @@ class Settings(BaseModel):
     def _one_kind_of_fee(self) -> Self:
         if self.enable_priority_fees and self.priority_fee_microlamports is not None:
             raise ValueError("priority_fee: --enable-priority-fees and --priority-fee-microlamports exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def _fixed_price_within_maximum(self) -> Self:
+        fixed, maximum = self.priority_fee_microlamports, self.priority_fee_max_microlamports
+        if fixed is not None and fixed > maximum:
+            raise ValueError(
+                f"priority_fee_microlamports: {fixed} exceeds --priority-fee-max-microlamports ({maximum}; "
+                "1000000 is one lamport per compute unit); lower the price or raise the maximum"
+            )
         return self
 
 

@@ -1,7 +1,8 @@
 """Sends transactions and tells what became of them: one poller for all signatures, rebroadcast until they land.
 
 A transaction is signed, so it may be sent any number of times. It counts as landed when it is confirmed, as lost when
-its blockhash has expired and no status exists. Past a deadline its fate is unknown: it may land yet.
+its blockhash has expired and no status exists, by both nodes where there are two. Past a deadline its fate is unknown:
+it may land yet.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_client import RpcClient, SignatureStatus
 from forester.errors import AlreadyProcessed, EndpointError, ForesterError, TransactionRefused
 from forester.transactions.builder import Built
+from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
 from forester.transactions.heights import Heights
 from shared.logs import get_logger
 
@@ -82,12 +84,14 @@ class Confirmations:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
+        self.most = most
         self._room = asyncio.Semaphore(most)
         self._longest_s = longest_s
         self._pace = pace or Pace()
         self._clock = clock
         self._pending: dict[Signature, _Pending] = {}
         self._heights = Heights()
+        self._expiry = ExpiryConfirmation(rpc, clock=clock)
         self._work = asyncio.Event()
         self._poller: asyncio.Task[None] | None = None
 
@@ -174,19 +178,30 @@ class Confirmations:
                 # The height first: without a status after that, an expired transaction has not landed before it.
                 self._heights.add(await self._rpc.block_height())
                 statuses = await self._rpc.signature_statuses([item.built.signature for item in waiting])
-                unseen = []
+                unseen, expired = [], []
                 for item, status in zip(waiting, statuses.found, strict=True):
                     if status is not None and status.confirmation_status in LANDED:
                         await self._landed(item, status)
                     elif status is None and self._heights.expired(item.last_valid_block_height, statuses.slot):
-                        _settle(item, Outcome(Fate.EXPIRED))
+                        expired.append(item)
                     elif status is None:
                         unseen.append(item)
-                return unseen
+            return unseen + await self._not_expired(expired)
         except (TimeoutError, EndpointError) as error:
             reason = error.detail if isinstance(error, EndpointError) else f"{self._pace.call_s:g} s passed"
             _log.warning("statuses_unknown", transactions=len(waiting), error=reason)
             return []
+
+    async def _not_expired(self, expired: list[_Pending]) -> list[_Pending]:
+        """Settle what has expired by all nodes; return the rest."""
+        asked = [
+            ExpiredTransaction(item.built.signature, item.last_valid_block_height, item.built.data) for item in expired
+        ]
+        confirmed = await self._expiry.confirmed(asked)
+        for item in expired:
+            if item.built.signature in confirmed:
+                _settle(item, Outcome(Fate.EXPIRED))
+        return [item for item in expired if item.built.signature not in confirmed]
 
     async def _rebroadcast(self, unseen: list[_Pending]) -> None:
         due = self._clock() - self._pace.rebroadcast_s

@@ -12,17 +12,16 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
+from forester.limits.seldom import Seldom
 from forester.settings import Settings
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 FALLBACK_MICROLAMPORTS = 10_000
-CEILING_MICROLAMPORTS = 100_000_000
-"""No estimate above this is paid: at a million compute units it is 0.1 SOL for a transaction."""
-
 KEPT_S = 10.0
 _KEPT_ESTIMATES = 64
+_CAPPED_TOLD_S = 60.0
 
 
 class PriorityFee:
@@ -31,8 +30,10 @@ class PriorityFee:
     def __init__(self, settings: Settings, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._dynamic = settings.enable_priority_fees
         self._fixed = settings.priority_fee_microlamports
+        self._maximum = settings.priority_fee_max_microlamports
         self._rpc = rpc
         self._clock = clock
+        self._capped = Seldom(_CAPPED_TOLD_S, clock=clock)
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:
@@ -52,14 +53,18 @@ class PriorityFee:
 
     async def _estimate(self, accounts: tuple[Pubkey, ...]) -> int:
         try:
-            return usable_price(await self._rpc.priority_fee_estimate(accounts))
+            estimate = await self._rpc.priority_fee_estimate(accounts)
         except EndpointError as error:
             _log.warning("priority_fee_fallback", error=error.detail, microlamports=FALLBACK_MICROLAMPORTS)
-            return FALLBACK_MICROLAMPORTS
+            estimate = None
+        price = usable_price(estimate, self._maximum)
+        if estimate is not None and price < estimate and (times := self._capped.due()):
+            _log.warning("priority_fee_capped", estimate=estimate, microlamports=price, times=times)
+        return price
 
 
-def usable_price(estimate: float | None) -> int:
-    """Return an estimate as a whole price, the fallback for one that is missing or makes no sense."""
+def usable_price(estimate: float | None, maximum: int) -> int:
+    """Return an estimate as a whole price up to ``maximum``, the fallback for one that is missing or makes no sense."""
     if estimate is None or not math.isfinite(estimate) or estimate < 0:
-        return FALLBACK_MICROLAMPORTS
-    return min(math.ceil(estimate), CEILING_MICROLAMPORTS)
+        return min(FALLBACK_MICROLAMPORTS, maximum)
+    return min(math.ceil(estimate), maximum)

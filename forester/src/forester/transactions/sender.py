@@ -5,6 +5,7 @@ Work whose transaction may still land is never signed a second time: the transac
 """
 
 import asyncio
+import contextlib
 import hashlib
 import time
 import weakref
@@ -20,22 +21,23 @@ from solders.pubkey import Pubkey
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError, InsufficientFunds, TransactionRefused
 from forester.journal.signatures import SignatureStore
+from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.settings import SigningKey
 from forester.transactions.blockhash import Blockhashes
 from forester.transactions.builder import Budget, Built, build, fitting
 from forester.transactions.confirm import Confirmations, Fate, Outcome
+from forester.transactions.expiry_pauses import PAUSES, ExpiryPauses
 from forester.transactions.own import OwnSignatures
 from forester.transactions.priority_fee import PriorityFee
+from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
 from forester.transactions.unsettled import Signed, Unsettled
 from forester.units import sol
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-SIGNATURE_FEE_LAMPORTS = 5000
 _BATCH_NOT_READY = 14301
-_MICROLAMPORTS = 1_000_000
 _BALANCE_S = 5.0
 
 
@@ -43,7 +45,8 @@ class Sender:
     """Sends for everybody; ``confirmations`` is an open context that belongs to the caller.
 
     ``cu_limit`` bounds the compute units of a transaction unless its caller names another limit. Work whose fate is
-    unknown is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``).
+    unknown is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``). ``budget`` bounds what is
+    signed, ``pauses`` how fast it is signed while all of it expires.
     """
 
     def __init__(
@@ -54,16 +57,19 @@ class Sender:
         fees: PriorityFee,
         payer: SigningKey,
         *,
+        budget: SpendingBudget,
         cu_limit: int,
         metrics: Metrics,
         tables: Sequence[AddressLookupTableAccount] = (),
         unknown_kept_s: float = 180.0,
+        pauses: Backoff = PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self._confirmations = confirmations
         self._fees = fees
         self._payer = payer
+        self._budget = budget
         self._cu_limit = cu_limit
         self._tables = tuple(tables)
         self._metrics = metrics
@@ -72,12 +78,19 @@ class Sender:
         self._own = OwnSignatures()
         self._unsettled = Unsettled(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._expiries = ExpiryPauses(pauses, clock=clock)
+        self._signing = asyncio.Semaphore(confirmations.most)
         self._short_of_funds = False
 
     @property
     def payer(self) -> Pubkey:
         """Who signs and pays."""
         return self._payer.pubkey
+
+    @property
+    def budget(self) -> SpendingBudget:
+        """What may be signed for."""
+        return self._budget
 
     @property
     def short_of_funds(self) -> bool:
@@ -128,8 +141,8 @@ class Sender:
 
         ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
         changes: what an earlier process sent for both is waited for first. Refusals come as an outcome with an error.
-        Raises EndpointError, TransactionTooLarge and JournalError: then nothing was sent by this call. A cancelled
-        call leaves the fate unknown.
+        Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this call.
+        A cancelled call leaves the fate unknown.
         """
         if self._short_of_funds:
             payer = self._payer.pubkey
@@ -158,14 +171,26 @@ class Sender:
         signers: Sequence[Keypair],
     ) -> Outcome:
         known = self._unsettled.of_work(digest)
-        try:
-            async with asyncio.timeout(max(0.0, ends - self._clock())):
-                await self._unsettled.wait_for_inherited(purpose, subject)
-                signed = known or await self._signed(work, digest, unit_limit, signers)
-                if known is None:
-                    await self._unsettled.add(signed, purpose, subject)
-        except TimeoutError:
-            return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(max(0.0, ends - self._clock())):
+                    await self._unsettled.wait_for_inherited(purpose, subject)
+                    if known is None:
+                        # Signed for a free place in flight only: what waits there could not be paused.
+                        await stack.enter_async_context(self._signing)
+                        await self._expiries.wait()
+                    signed = known or await self._signed(work, digest, unit_limit, signers)
+                    if known is None:
+                        await self._unsettled.add(signed, purpose, subject)
+            except TimeoutError:
+                return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+            except BudgetExceeded:
+                self._metrics.failed.labels("budget_exceeded").inc()
+                raise
+            return await self._settled(signed, purpose, ends, repeated=known is not None)
+
+    async def _settled(self, signed: Signed, purpose: str, ends: float, *, repeated: bool) -> Outcome:
+        """Send what is signed and wait for its fate."""
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(
@@ -176,11 +201,14 @@ class Sender:
         except EndpointError as error:
             self._metrics.failed.labels("send_failed").inc()
             _log.warning("transaction_not_sent", purpose=purpose, error=error.detail)
-            if known is None:  # otherwise an earlier broadcast of it may land
+            if not repeated:  # otherwise an earlier broadcast of it may land
                 await self._unsettled.settle(signed)
             raise
         if outcome.fate is Fate.EXPIRED:
             self._blockhashes.forget()
+            self._expiries.expired(signed.since)
+        elif outcome.fate is Fate.CONFIRMED:
+            self._expiries.landed()
         if outcome.fate is not Fate.DEADLINE_PASSED:
             await self._unsettled.settle(signed)
         return self._told(await self._with_funds_seen(_placed(outcome, signed), signed), purpose, signed)
@@ -191,9 +219,10 @@ class Sender:
         writable = [meta.pubkey for instruction in work for meta in instruction.accounts if meta.is_writable]
         price = await self._fees.price([self._payer.pubkey, *writable])
         blockhash = await self._blockhashes.latest()
+        fee = fee_lamports(1 + len(signers), unit_limit, price)
+        await self._budget.reserve(fee + given_lamports(work, self._payer.pubkey))
         built = self._built_anew(work, blockhash.hash, unit_limit, price, signers)
         preamble = len(Budget(unit_limit, price).instructions())
-        fee = SIGNATURE_FEE_LAMPORTS * (1 + len(signers)) + (price or 0) * unit_limit // _MICROLAMPORTS
         return Signed(built, digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
     def _built_anew(

@@ -19,6 +19,7 @@ from forester.journal.database import JournalError
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.transactions.builder import Built
 from forester.transactions.confirm import LANDED
+from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
 from forester.transactions.heights import Heights
 from forester.transactions.own import OwnSignatures
 from shared.logs import get_logger
@@ -27,6 +28,8 @@ _log = get_logger(__name__)
 _POLL_S = 1.0
 _BLOCKHASH_BLOCKS = 150
 """Blocks for which a blockhash is good."""
+_FORGOTTEN_AFTER_S = 600.0
+"""A blockhash is good for about a minute; block heights are a node's word, this is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,7 @@ class Unsettled:
         self._signed: dict[bytes, Signed] = {}
         self._inherited: list[SentTransaction] | None = None
         self._heights = Heights()
+        self._expiry = ExpiryConfirmation(rpc, clock=clock)
         self._expired_at = 0
 
     async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
@@ -84,7 +88,7 @@ class Unsettled:
             return
         self._expired_at = height
         # A blockhash is a few blocks old when it is used, and nodes differ by some.
-        await self._store.expire(height - _BLOCKHASH_BLOCKS)
+        await self._store.expire(height - _BLOCKHASH_BLOCKS, age_s=_FORGOTTEN_AFTER_S)
 
     def of_work(self, work: bytes) -> Signed | None:
         """The transaction that does some work already, None if there is none whose fate is unknown."""
@@ -143,11 +147,10 @@ class Unsettled:
         self._heights.add(await self._rpc.block_height())
         signatures = [Signature.from_string(item.signature) for item in sent]
         statuses = await self._statuses(signatures)
-        known: set[str] = set()
+        known = await self._expired(sent, signatures, statuses)
         mine = {str(signed.built.signature) for signed in self._signed.values()}
         for item, status in zip(sent, statuses.found, strict=True):
-            expired = status is None and self._heights.expired(item.last_valid_block_height, statuses.slot)
-            if expired or (status is not None and status.confirmation_status in LANDED):
+            if item.signature in known or (status is not None and status.confirmation_status in LANDED):
                 await self._store.settle(item.signature)
                 known.add(item.signature)
             elif status is None and item.signed and item.signature not in mine:
@@ -157,6 +160,17 @@ class Unsettled:
             work: signed for work, signed in self._signed.items() if str(signed.built.signature) not in known
         }
         return len(sent) - len(known)
+
+    async def _expired(
+        self, sent: list[SentTransaction], signatures: list[Signature], statuses: SignatureStatuses
+    ) -> set[str]:
+        """Return the signatures that have expired without a status, by all nodes."""
+        expired = [
+            ExpiredTransaction(signature, item.last_valid_block_height, item.signed)
+            for item, signature, status in zip(sent, signatures, statuses.found, strict=True)
+            if status is None and self._heights.expired(item.last_valid_block_height, statuses.slot)
+        ]
+        return {str(signature) for signature in await self._expiry.confirmed(expired)}
 
     async def _send_again(self, item: SentTransaction) -> None:
         """Send what an earlier process signed: it has the same signature, so it lands once or not at all."""

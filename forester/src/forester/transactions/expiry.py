@@ -1,0 +1,80 @@
+"""Expiry as two nodes see it: where there is a second one, a single node's word ends no transaction."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from solders.hash import Hash
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+from forester.chain.rpc_client import RpcClient
+from forester.errors import EndpointError
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+ANSWER_S = 3.0
+AGAIN_S = 10.0
+"""Pause after a second node that did not confirm: it may be away, and others wait for their fates."""
+
+
+@dataclass(frozen=True)
+class ExpiredTransaction:
+    """A transaction that one node says has expired; ``data`` is empty where only its signature is known."""
+
+    signature: Signature
+    last_valid_block_height: int
+    data: bytes
+
+
+class ExpiryConfirmation:
+    """Asks the second node, if there is one. ``clock`` returns seconds."""
+
+    def __init__(self, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rpc = rpc
+        self._clock = clock
+        self._not_before = 0.0
+
+    async def confirmed(self, expired: Sequence[ExpiredTransaction]) -> frozenset[Signature]:
+        """Return those that have expired without a status by the second node, too; all of them where there is none.
+
+        A second node that does not answer confirms nothing.
+        """
+        second = self._rpc.second_source
+        if second is None or not expired:
+            return frozenset(item.signature for item in expired)
+        if self._clock() < self._not_before:
+            return frozenset()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found = await _expired_at(second, expired)
+        except (EndpointError, TimeoutError) as error:
+            reason = error.detail if isinstance(error, EndpointError) else f"{ANSWER_S:g} s passed"
+            _log.warning("expiry_not_confirmed", transactions=len(expired), error=reason)
+            found = frozenset()
+        else:
+            if len(found) < len(expired):
+                _log.warning("expiry_contradicted", transactions=len(expired) - len(found))
+        if len(found) < len(expired):
+            self._not_before = self._clock() + AGAIN_S
+        return found
+
+
+async def _expired_at(node: RpcClient, expired: Sequence[ExpiredTransaction]) -> frozenset[Signature]:
+    # The height first: without a status after that, an expired transaction has not landed before it.
+    height = await node.block_height()
+    statuses = await node.signature_statuses([item.signature for item in expired])
+    unseen = [item for item, status in zip(expired, statuses.found, strict=True) if status is None]
+    old = [item for item in unseen if height.block > item.last_valid_block_height and height.slot <= statuses.slot]
+    # The last height of a blockhash was the first node's word.
+    hashes = {item.signature: _blockhash(item.data) for item in old if item.data}
+    valid = {each: await node.is_blockhash_valid(each) for each in set(hashes.values())}
+    return frozenset(
+        item.signature for item in old if item.signature not in hashes or not valid[hashes[item.signature]]
+    )
+
+
+def _blockhash(data: bytes) -> Hash:
+    return VersionedTransaction.from_bytes(data).message.recent_blockhash

@@ -1,0 +1,100 @@
+"""The budget of everything that is signed: nothing is signed beyond it, whatever a node says.
+
+A transaction counts when it is signed, for all that it may spend, and is never given back: that it did not land is a
+node's word.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from solders.instruction import Instruction
+from solders.pubkey import Pubkey
+
+from forester.chain.programs.addresses import SYSTEM
+from forester.errors import ForesterError
+from forester.journal.spending import WINDOW_S, SpendingStore
+from forester.units import sol
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+SIGNATURE_FEE_LAMPORTS = 5000
+_MICROLAMPORTS = 1_000_000
+_CREATE_ACCOUNT = 0
+_TRANSFER = 2
+
+
+class BudgetExceeded(ForesterError):
+    """The spending budget has no room for a transaction, which was not sent."""
+
+    exit_code = 75
+    retryable = True
+
+
+def fee_lamports(signatures: int, unit_limit: int, unit_price: int | None) -> int:
+    """Return the fee of a transaction in lamports; the price is in microlamports per compute unit."""
+    return SIGNATURE_FEE_LAMPORTS * signatures + -(-(unit_price or 0) * unit_limit // _MICROLAMPORTS)
+
+
+def given_lamports(work: Sequence[Instruction], payer: Pubkey) -> int:
+    """Return the lamports that instructions take from the payer for new accounts and transfers."""
+    given = 0
+    for instruction in work:
+        data = bytes(instruction.data)
+        if instruction.program_id != SYSTEM or instruction.accounts[0].pubkey != payer:
+            continue
+        if int.from_bytes(data[:4], "little") in (_CREATE_ACCOUNT, _TRANSFER):
+            given += int.from_bytes(data[4:12], "little")
+    return given
+
+
+class SpendingBudget:
+    """The budget of one payer: ``maximum`` lamports within any hour. ``clock`` returns Unix seconds."""
+
+    def __init__(self, store: SpendingStore, maximum: int, *, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._refused: tuple[int, float] | None = None
+        self.maximum = maximum
+        self.spent = 0
+        """Lamports within the hour, as last read."""
+        self.exceeded = asyncio.Event()
+        """Set while a refused transaction has no room."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why transactions are not sent; None while all of them have room."""
+        return None if self._refused is None else self._told(self._refused[0])
+
+    async def reserve(self, lamports: int) -> None:
+        """Count what a transaction may spend, before it is signed. Raises BudgetExceeded and JournalError."""
+        fits, self.spent = await self._store.reserve(lamports, maximum=self.maximum, now=self._clock())
+        if fits:
+            return
+        if self._refused is None:
+            _log.error(
+                "spending_budget_exceeded", lamports=lamports, spent_lamports=self.spent, budget_lamports=self.maximum
+            )
+        largest = max(lamports, self._refused[0] if self._refused is not None else 0)
+        self._refused = largest, self._clock()
+        self.exceeded.set()
+        raise BudgetExceeded(self._told(lamports))
+
+    async def refresh(self) -> None:
+        """Read what was spent, and take in whether the refused transaction has room again. Raises JournalError."""
+        self.spent = await self._store.within_window(self._clock())
+        if self._refused is None:
+            return
+        lamports, at = self._refused
+        if self.spent + lamports <= self.maximum or self._clock() - at > WINDOW_S:
+            self._refused = None
+            self.exceeded.clear()
+            _log.info("spending_budget_restored", spent_lamports=self.spent, budget_lamports=self.maximum)
+
+    def _told(self, lamports: int) -> str:
+        return (
+            f"spending budget exceeded: {sol(self.spent):g} of {sol(self.maximum):g} SOL were signed for within an "
+            f"hour, a transaction of {sol(lamports):g} SOL is not sent; wait until the hour has room, or compare the "
+            "node with another one and raise --spending-budget-sol-per-hour"
+        )
