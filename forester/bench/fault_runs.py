@@ -21,10 +21,11 @@ import tempfile
 import time
 import urllib.error
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 WORKSPACE = Path(__file__).resolve().parents[2]
@@ -81,6 +82,14 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
+async def seed(stage: Stage, counts: dict[str, int]) -> None:
+    """Make traffic; what users are refused is left out, as when a queue is full."""
+    try:
+        await stage.call("localnet_seed", counts)
+    except (AssertionError, urllib.error.URLError, TimeoutError) as error:
+        say(f"   traffic {counts} refused: {str(error)[:200]}")
+
+
 class FaultRun:
     """Cases one after another before one process."""
 
@@ -93,7 +102,7 @@ class FaultRun:
     async def rows(self, cases: list[Case]) -> list[Row]:
         """Show all faults."""
         for counts in (BEGINNING, *TRAFFIC):
-            await self._seed(counts)
+            await seed(self._stage, counts)
         process = self._stage.member.process
         if await self._recovered(time.monotonic() + BEGIN_DEADLINE_S) is None:
             raise TimeoutError(f"nothing is moved without a fault: {self._stage.member.log.read_text()[-2000:]}")
@@ -124,7 +133,7 @@ class FaultRun:
         try:
             for half in (1, 2):
                 for counts in TRAFFIC:
-                    await self._seed(counts)
+                    await seed(self._stage, counts)
                 await asyncio.sleep(max(0.0, half * held_s / 2 - (time.time() - shown)))
         finally:
             await asyncio.to_thread(stage.well)
@@ -149,13 +158,6 @@ class FaultRun:
         if row.lines_per_minute > MOST_LINES_PER_MINUTE:
             row.missed.append(f"{row.lines_per_minute:.0f} lines a minute")
         return row
-
-    async def _seed(self, counts: dict[str, int]) -> None:
-        """Traffic; what users are refused is left out, as when a queue is full."""
-        try:
-            await self._stage.call("localnet_seed", counts)
-        except (AssertionError, urllib.error.URLError, TimeoutError) as error:
-            say(f"   traffic {counts} refused: {str(error)[:200]}")
 
     async def _recovered(self, ends: float) -> float | None:
         """Wait until nothing is left to do; when that was, None if it did not come about."""
@@ -208,8 +210,10 @@ def _most_within(times: list[float], span_s: float) -> int:
 
 
 @asynccontextmanager
-async def staged(options: argparse.Namespace, folder: Path, ledger: Ledger) -> AsyncIterator[Stage]:
-    """A network with doors, and a forester that runs."""
+async def staged(
+    options: argparse.Namespace, folder: Path, ledger: Ledger, settings: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Stage]:
+    """A network with doors, and a forester that runs, with further variables as its settings."""
     with running_localnet("--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT)) as net:
         async with AsyncExitStack() as stack:
             rpc = RpcClient(await stack.enter_async_context(RpcPool([net.url])))
@@ -225,7 +229,7 @@ async def staged(options: argparse.Namespace, folder: Path, ledger: Ledger) -> A
             times = protocol_times(decode_protocol_config(config.data).config)
             host = HostClock(folder)
             stage = Stage(net, rpc, member, times, doors, host)
-            member.start(net.environment | urls | host.environment(), f"{prover}/1")
+            member.start(net.environment | urls | host.environment() | dict(settings), f"{prover}/1")
             try:
                 yield stage
             finally:

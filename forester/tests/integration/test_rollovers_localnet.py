@@ -22,15 +22,17 @@ from solders.system_program import CreateAccountParams, create_account
 
 from forester.chain.programs import registry
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, LIGHT_SYSTEM
+from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.errors import ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover import rollovers
-from forester.rollover.failures import RolloverNotFunded
+from forester.rollover.failures import RolloverNotFunded, RolloverTooExpensive
 from forester.rollover.readiness import PAID_BY_TREE, Rents, lacking_lamports
 from forester.rollover.rollovers import Rollovers
 from forester.rollover.successor import new_keys, rollover_instruction
 from forester.transactions.confirm import Fate
+from forester.transactions.spending import BudgetExceeded
 
 TREES = {
     TreeKind.STATE_V1: Pubkey.from_string("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT"),
@@ -158,6 +160,45 @@ async def create(kit: Kit, tree: TreeMetadata, begun: BegunRollover) -> None:
     keys = [key.keypair for key, _, _ in wanted]
     sent = kit.sender.send(work, purpose="test", subject=b"", within_s=120, signers=keys)
     assert (await kit.moving(sent)).fate is Fate.CONFIRMED
+
+
+class LyingRents(RpcClient):
+    """Asks for 5,400 SOL where a CPI context is meant, unbounded as a client without its check would be."""
+
+    def __init__(self, rpc: RpcClient) -> None:
+        super().__init__(rpc._pool)
+
+    async def minimum_balance(self, data_length: int) -> int:
+        if data_length == CPI_CONTEXT_BYTES:
+            return 5_400 * 10**9
+        return await super().minimum_balance(data_length)
+
+
+async def test_state_tree_v2__node_that_lies_about_the_rent_of_its_cpi_context__costs_nothing(
+    tmp_path: Path,
+) -> None:
+    with running_localnet() as net:
+        net.call("requestAirdrop", str(net.keys["forester"].pubkey()), 6_000 * 10**9)
+        async with forester_on(net, tmp_path) as kit:
+            await kit.register()
+            tree = await fill(kit, TreeKind.STATE_V2)
+            await fund(kit, tree, await rents_of(kit, tree, additional=14_020))
+            before = await kit.rpc.balance(kit.pubkey)
+            unchecked = Rollovers(LyingRents(kit.rpc), kit.sender, RolloverStore(kit.journal), derivation=kit.pubkey)
+            capped = await look(kit, tree, unchecked)
+            assert isinstance(capped, RolloverTooExpensive)
+            raised = Rollovers(
+                LyingRents(kit.rpc),
+                kit.sender,
+                RolloverStore(kit.journal),
+                derivation=kit.pubkey,
+                maximum_lamports=10**13,
+            )
+            assert isinstance(await look(kit, tree, raised), BudgetExceeded)
+            assert await kit.rpc.balance(kit.pubkey) == before, "three bounds, each of which is enough"
+            assert await look(kit, tree) is None
+            assert await successor(kit, tree) is not None
+            assert before - await kit.rpc.balance(kit.pubkey) < 10**8, "the CPI context is a little larger"
 
 
 async def test_state_tree_v2__restarts_before_it_was_sent_and_before_the_keys_were_forgotten__is_replaced_once(

@@ -12,6 +12,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.programs.addresses import PROTOCOL_CONFIG, forester_epoch_address
 from forester.chain.registry_accounts import ProtocolConfig, decode_protocol_config
+from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
 from forester.daemon.shares import LiveEpoch, LiveShares
@@ -37,6 +38,8 @@ REREAD_S = 30.0
 
 _ACTION_SECONDS = 30.0
 _ACTION_UNITS = 100_000
+_REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
+"""The program takes the rent of our account of an epoch, and of the epoch's if nobody registered before."""
 """Several times what registering takes, the costliest of the actions."""
 
 _OVER_REMEMBERED = 8
@@ -172,6 +175,7 @@ class EpochRunner:
                 subject=bytes(forester_epoch_address(parts.derivation, self.epoch)),
                 within_s=_ACTION_SECONDS,
                 unit_limit=_ACTION_UNITS,
+                program_lamports=_REGISTRATION_LAMPORTS if action is Action.REGISTER else 0,
             )
         except ForesterError as error:
             outcome = outcome_of(action, error)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from forester.limits.backoff import Backoff, jittered
 
-PAUSES = Backoff(2.0, 60.0)
+PAUSES = Backoff(2.0, 30.0)
 
 
 class ExpiryPauses:

@@ -10,7 +10,7 @@ import hashlib
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.hash import Hash
@@ -39,6 +39,19 @@ _log = get_logger(__name__)
 
 _BATCH_NOT_READY = 14301
 _BALANCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a caller wants to be sent; ``digest`` tells its work from other work."""
+
+    work: tuple[Instruction, ...]
+    digest: bytes
+    purpose: str
+    subject: bytes
+    unit_limit: int
+    signers: tuple[Keypair, ...]
+    program_lamports: int
 
 
 class Sender:
@@ -136,52 +149,49 @@ class Sender:
         within_s: float,
         unit_limit: int | None = None,
         signers: Sequence[Keypair] = (),
+        program_lamports: int = 0,
     ) -> Outcome:
         """Send ``work`` as one transaction and wait ``within_s`` seconds at most for its fate.
 
         ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
-        changes: what an earlier process sent for both is waited for first. Refusals come as an outcome with an error.
-        Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this call.
-        A cancelled call leaves the fate unknown.
+        changes: what an earlier process sent for both is waited for first. ``program_lamports`` is the maximum that
+        programs take from the payer by themselves, which counts for the budget. Refusals come as an outcome with an
+        error. Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this
+        call. A cancelled call leaves the fate unknown.
         """
         if self._short_of_funds:
             payer = self._payer.pubkey
             refused = InsufficientFunds(f"insufficient funds: {payer} cannot pay for transactions; send SOL to it")
             return Outcome(Fate.REFUSED, error=refused)
-        ends, digest = self._clock() + within_s, _digest(work)
-        turn = self._turns.setdefault(digest, asyncio.Lock())
+        ends = self._clock() + within_s
+        order = _Order(
+            *(tuple(work), _digest(work), purpose, subject),
+            *(unit_limit or self._cu_limit, tuple(signers), program_lamports),
+        )
+        turn = self._turns.setdefault(order.digest, asyncio.Lock())
         try:
             async with asyncio.timeout(max(0.0, within_s)):
                 await turn.acquire()
         except TimeoutError:
             return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
         try:
-            return await self._send_alone(work, digest, purpose, subject, ends, unit_limit or self._cu_limit, signers)
+            return await self._send_alone(order, ends)
         finally:
             turn.release()
 
-    async def _send_alone(
-        self,
-        work: Sequence[Instruction],
-        digest: bytes,
-        purpose: str,
-        subject: bytes,
-        ends: float,
-        unit_limit: int,
-        signers: Sequence[Keypair],
-    ) -> Outcome:
-        known = self._unsettled.of_work(digest)
+    async def _send_alone(self, order: _Order, ends: float) -> Outcome:
+        known, purpose = self._unsettled.of_work(order.digest), order.purpose
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(max(0.0, ends - self._clock())):
-                    await self._unsettled.wait_for_inherited(purpose, subject)
+                    await self._unsettled.wait_for_inherited(purpose, order.subject)
                     if known is None:
                         # Signed for a free place in flight only: what waits there could not be paused.
                         await stack.enter_async_context(self._signing)
                         await self._expiries.wait()
-                    signed = known or await self._signed(work, digest, unit_limit, signers)
+                    signed = known or await self._signed(order)
                     if known is None:
-                        await self._unsettled.add(signed, purpose, subject)
+                        await self._unsettled.add(signed, purpose, order.subject)
             except TimeoutError:
                 return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
             except BudgetExceeded:
@@ -213,30 +223,22 @@ class Sender:
             await self._unsettled.settle(signed)
         return self._told(await self._with_funds_seen(_placed(outcome, signed), signed), purpose, signed)
 
-    async def _signed(
-        self, work: Sequence[Instruction], digest: bytes, unit_limit: int, signers: Sequence[Keypair]
-    ) -> Signed:
-        writable = [meta.pubkey for instruction in work for meta in instruction.accounts if meta.is_writable]
+    async def _signed(self, order: _Order) -> Signed:
+        writable = [meta.pubkey for instruction in order.work for meta in instruction.accounts if meta.is_writable]
         price = await self._fees.price([self._payer.pubkey, *writable])
         blockhash = await self._blockhashes.latest()
-        fee = fee_lamports(1 + len(signers), unit_limit, price)
-        await self._budget.reserve(fee + given_lamports(work, self._payer.pubkey))
-        built = self._built_anew(work, blockhash.hash, unit_limit, price, signers)
-        preamble = len(Budget(unit_limit, price).instructions())
-        return Signed(built, digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
+        fee = fee_lamports(1 + len(order.signers), order.unit_limit, price)
+        given = given_lamports(order.work, self._payer.pubkey)
+        await self._budget.reserve(fee + given + order.program_lamports)
+        built = self._built_anew(order, blockhash.hash, price)
+        preamble = len(Budget(order.unit_limit, price).instructions())
+        return Signed(built, order.digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
-    def _built_anew(
-        self,
-        work: Sequence[Instruction],
-        blockhash: Hash,
-        unit_limit: int,
-        price: int | None,
-        signers: Sequence[Keypair],
-    ) -> Built:
+    def _built_anew(self, order: _Order, blockhash: Hash, price: int | None) -> Built:
         """Build a transaction of which no equal one was sent: the same work after a refusal would get its fate."""
-        budget = Budget(unit_limit, price)
+        budget = Budget(order.unit_limit, price)
         while True:
-            built = build(work, self._payer, blockhash, budget, self._tables, signers=signers)
+            built = build(order.work, self._payer, blockhash, budget, self._tables, signers=order.signers)
             if built.signature not in self._own:
                 break
             budget = replace(budget, unit_limit=budget.unit_limit - 1)

@@ -49,12 +49,18 @@ def given_lamports(work: Sequence[Instruction], payer: Pubkey) -> int:
     return given
 
 
+def _steady_time() -> Callable[[], float]:
+    """Return a clock of Unix seconds that does not jump when the machine's clock is set."""
+    offset_s = time.time() - time.monotonic()
+    return lambda: offset_s + time.monotonic()
+
+
 class SpendingBudget:
     """The budget of one payer: ``maximum`` lamports within any hour. ``clock`` returns Unix seconds."""
 
-    def __init__(self, store: SpendingStore, maximum: int, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: SpendingStore, maximum: int, *, clock: Callable[[], float] | None = None) -> None:
         self._store = store
-        self._clock = clock
+        self._clock = clock or _steady_time()
         self._refused: tuple[int, float] | None = None
         self.maximum = maximum
         self.spent = 0

@@ -1,0 +1,280 @@
+"""One `forester start` before a node that lies about fees, rent, expiry and heights in turn: what it costs the payer.
+
+Starts `localnet up` with simulated proofs, a proxy before its node, and a forester with a spending budget. Each lie is
+told for a while, with users' traffic in it. At last the node lies about fees until the budget has no room. The cost is
+the balance that the chain itself has. Exit status 1 if a bound is missed:
+
+  - all lies together cost at most the budget of an hour
+  - the forester works before the lies begin, and the process is the one that was started
+  - with `--exhaust`, the forester stops sending, and says so in its log and as a condition of its health
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+WORKSPACE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+
+from fault_cases import Stage  # noqa: E402
+from fault_door import Call, Fault, Lie  # noqa: E402
+from fault_runs import BEGINNING, TRAFFIC, say, seed, staged  # noqa: E402
+from proof_ledger import Ledger  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR  # noqa: E402
+from forester.units import LAMPORTS_PER_SOL, sol  # noqa: E402
+
+HONEST_PRICE = 1000
+"""Microlamports for a compute unit."""
+
+_BEGIN_DEADLINE_S = 120.0
+_EXHAUST_DEADLINE_S = 120.0
+_FAR = 10**6
+_NEXT_INDEX_AT = 240
+_RICH = 10**15
+
+
+def answering(**results: Callable[[Call], Any]) -> Fault:
+    """Answer some methods with what a function returns, and estimates of fees honestly unless told otherwise."""
+
+    async def answer(call: Call) -> web.Response | None:
+        told = results.get(call.method)
+        if told is None and call.method == "getPriorityFeeEstimate":
+            return _result(call, {"priorityFeeEstimate": HONEST_PRICE})
+        return None if told is None else _result(call, told(call))
+
+    return answer
+
+
+def _result(call: Call, value: Any) -> web.Response:
+    return web.json_response({"jsonrpc": "2.0", "id": call.body.get("id"), "result": value})
+
+
+dear_fees = answering(getPriorityFeeEstimate=lambda _: {"priorityFeeEstimate": 1e12})
+dear_rent = answering(getMinimumBalanceForRentExemption=lambda call: 100 * (128 + call.body["params"][0]) * 6960)
+
+
+def no_status(call: Call, result: Any) -> None:
+    """Nothing has landed."""
+    if call.method == "getSignatureStatuses":
+        result["value"] = [None] * len(result["value"])
+
+
+def expired(call: Call, result: Any) -> None:
+    """Every blockhash has expired, and nothing has landed."""
+    no_status(call, result)
+    if call.method == "getEpochInfo":
+        result["blockHeight"] += _FAR
+
+
+def past_heights(call: Call, result: Any) -> None:
+    """New blockhashes expired long ago, and nothing has landed."""
+    no_status(call, result)
+    if call.method == "getLatestBlockhash":
+        result["value"]["lastValidBlockHeight"] = 1
+
+
+def full_trees(call: Call, result: Any) -> None:
+    """All V2 trees are full, and everybody is rich."""
+    if call.method == "getBalance":
+        result["value"] = _RICH
+    if call.method != "getMultipleAccounts":
+        return
+    for account in result["value"]:
+        data = bytearray(base64.b64decode(account["data"][0])) if account else bytearray()
+        if data[:8] == BATCHED_TREE_DISCRIMINATOR and len(data) >= _NEXT_INDEX_AT + 8:
+            struct.pack_into("<Q", data, _NEXT_INDEX_AT, 1 << 40)
+            account["data"][0] = base64.b64encode(data).decode()
+
+
+@dataclass(frozen=True)
+class LyingCase:
+    """What the node lies about."""
+
+    name: str
+    fault: Fault
+    lie: Lie | None = None
+
+
+CASES = (
+    LyingCase("nothing", answering()),
+    LyingCase("fees", dear_fees),
+    LyingCase("rent", dear_rent, full_trees),
+    LyingCase("full trees", answering(), full_trees),
+    LyingCase("expiry", answering(), expired),
+    LyingCase("heights", answering(), past_heights),
+)
+
+
+@dataclass
+class Cost:
+    """What a lie came to; ``signed`` counts different transactions."""
+
+    lie: str
+    seconds: float
+    signed: int
+    sol: float
+
+
+@dataclass
+class Report:
+    """The whole run; amounts in SOL."""
+
+    budget: float
+    costs: list[Cost] = field(default_factory=list)
+    total: float = 0.0
+    exhausted: bool = False
+    missed: list[str] = field(default_factory=list)
+
+
+class LyingRun:
+    """Lies one after another before one process."""
+
+    def __init__(self, stage: Stage, options: argparse.Namespace) -> None:
+        self._stage = stage
+        self._options = options
+        self._signed: set[str] = set()
+
+    async def report(self) -> Report:
+        """Tell all lies."""
+        report, options = Report(self._options.budget), self._options
+        before = await self._balance()
+        for counts in (BEGINNING, *TRAFFIC):
+            await seed(self._stage, counts)
+        self._show(CASES[0])
+        if not await self._until(lambda: bool(self._events("transaction_confirmed")), _BEGIN_DEADLINE_S):
+            report.missed.append("the forester does not work before the lies")
+        for case in CASES:
+            report.costs.append(await self._told(case, options.hold))
+            self._show(CASES[0])
+            await asyncio.sleep(options.rest if case.lie is not None else 0)
+        if options.exhaust:
+            report.costs.append(await self._exhausted())
+            report.exhausted = self._stopped()
+            red = any(line["condition"] == "budget" for line in self._events("unhealthy"))
+            if not (report.exhausted and red and self._events("spending_budget_exceeded")):
+                report.missed.append("the forester did not stop sending, or did not say so")
+        report.total = sol(before - await self._balance())
+        if report.total > options.budget:
+            report.missed.append(f"{report.total:g} SOL were spent, the budget is {options.budget:g}")
+        process = self._stage.member.process
+        if process is None or process.poll() is not None:
+            report.missed.append("the process ended")
+        return report
+
+    def _show(self, case: LyingCase) -> None:
+        async def counted(call: Call) -> web.StreamResponse | None:
+            if call.method == "sendTransaction":
+                self._signed.add(call.body["params"][0])
+            return await case.fault(call)
+
+        self._stage.doors["rpc"].show(fault=counted, lie=case.lie)
+
+    async def _told(self, case: LyingCase, hold_s: float) -> Cost:
+        began, signed, balance = time.monotonic(), len(self._signed), await self._balance()
+        self._show(case)
+        while (remaining_s := began + hold_s - time.monotonic()) > 0:
+            for counts in TRAFFIC:
+                await seed(self._stage, counts)
+            await asyncio.sleep(min(remaining_s, 1.0))
+        seconds = round(time.monotonic() - began, 1)
+        cost = Cost(case.name, seconds, len(self._signed) - signed, sol(balance - await self._balance()))
+        say(f"{cost.lie}: {cost.signed} transactions, {cost.sol:.6f} SOL in {cost.seconds:g} s")
+        return cost
+
+    async def _exhausted(self) -> Cost:
+        """Lie about fees until the budget has no room."""
+        dear = next(case for case in CASES if case.fault is dear_fees)
+        cost = Cost("fees until the budget is spent", 0.0, 0, 0.0)
+        ends = time.monotonic() + _EXHAUST_DEADLINE_S
+        while time.monotonic() < ends and not self._stopped():
+            part = await self._told(dear, 2.0)
+            cost = Cost(cost.lie, cost.seconds + part.seconds, cost.signed + part.signed, cost.sol + part.sol)
+        return cost
+
+    def _stopped(self) -> bool:
+        """Whether usual work has no room in the budget, not only a rollover."""
+        return any("spending budget exceeded" in line["error"] for line in self._events("round_failed"))
+
+    async def _balance(self) -> int:
+        """The payer's balance at the network itself."""
+        return await self._stage.rpc.balance(self._stage.member.payer.pubkey())
+
+    def _events(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self._stage.member.lines() if line["event"] == event]
+
+    async def _until(self, true: Callable[[], bool], within_s: float) -> bool:
+        ends = time.monotonic() + within_s
+        while not true():
+            if time.monotonic() > ends:
+                return False
+            await asyncio.sleep(0.25)
+        return True
+
+
+async def run(options: argparse.Namespace, folder: Path) -> Report:
+    """Everything."""
+    spending = {"ENABLE_PRIORITY_FEES": "true", "SPENDING_BUDGET_SOL_PER_HOUR": f"{options.budget:.9f}"}
+    async with staged(options, folder, Ledger(), spending) as stage:
+        return await LyingRun(stage, options).report()
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a table."""
+    table = Table("node lies about", "s", "transactions", "SOL", title="a lying node")
+    for cost in report.costs:
+        table.add_row(cost.lie, f"{cost.seconds:g}", str(cost.signed), f"{cost.sol:.6f}")
+    console.print(table)
+    console.print(f"{report.total:.6f} SOL of a budget of {report.budget:g} SOL per hour")
+    for text in report.missed:
+        console.print(f"[red]MISSED[/red] {text}")
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--hold", type=float, default=30, help="seconds that each lie lasts (30)")
+    add("--rest", type=float, default=30, help="seconds of honesty after each lie about the chain (30)")
+    add("--budget", type=float, default=1, help="spending budget of the forester, SOL per hour (1)")
+    add("--exhaust", action="store_true", help="lie about fees at last until the budget is spent")
+    add("--slot-ms", type=float, default=400, help="milliseconds per slot, as a cluster has them (400)")
+    add("--logs", type=Path, help="folder in which log and journal stay")
+    add("--json", action="store_true", help="print one JSON object, no table")
+    options = parser.parse_args(arguments)
+    if not options.budget * LAMPORTS_PER_SOL > 0:
+        parser.error("--budget: a positive amount of SOL is needed")
+    return options
+
+
+def main() -> int:
+    """Run; 0 when every bound was kept."""
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="lying-node-") as temporary:
+        folder = options.logs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        report = asyncio.run(run(options, folder.resolve()))
+    if options.json:
+        print(json.dumps({"passed": not report.missed, **asdict(report)}, indent=2))
+    else:
+        show(report, Console(width=None if sys.stdout.isatty() else 200))
+    return int(bool(report.missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
