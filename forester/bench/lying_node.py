@@ -46,6 +46,7 @@ _BEGIN_DEADLINE_S = 120.0
 _EXHAUST_DEADLINE_S = 120.0
 _FAR = 10**6
 _NEXT_INDEX_AT = 240
+_HEIGHT_AT = 248
 _RICH = 10**15
 
 
@@ -97,8 +98,9 @@ def full_trees(call: Call, result: Any) -> None:
         return
     for account in result["value"]:
         data = bytearray(base64.b64decode(account["data"][0])) if account else bytearray()
-        if data[:8] == BATCHED_TREE_DISCRIMINATOR and len(data) >= _NEXT_INDEX_AT + 8:
-            struct.pack_into("<Q", data, _NEXT_INDEX_AT, 1 << 40)
+        if data[:8] == BATCHED_TREE_DISCRIMINATOR and len(data) >= _HEIGHT_AT + 4:
+            (height,) = struct.unpack_from("<I", data, _HEIGHT_AT)
+            struct.pack_into("<Q", data, _NEXT_INDEX_AT, 1 << height)
             account["data"][0] = base64.b64encode(data).decode()
 
 
@@ -209,7 +211,9 @@ class LyingRun:
 
     def _stopped(self) -> bool:
         """Whether usual work has no room in the budget, not only a rollover."""
-        return any("spending budget exceeded" in line["error"] for line in self._events("round_failed"))
+        reasons = [line["error"] for line in self._events("round_failed")]
+        reasons += [line["reason"] for line in self._events("epoch_action")]
+        return any("spending budget exceeded" in reason for reason in reasons)
 
     async def _balance(self) -> int:
         """The payer's balance at the network itself."""
