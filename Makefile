@@ -139,7 +139,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 .PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-schedule bench-placement bench-service
 .PHONY: bench-queue bench-forester soak
-.PHONY: forester-soak forester-shared forester-faults forester-day
+.PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
 bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
 	@$(PYTHON_BIN) prover/bench/compare_reference.py
 
@@ -183,6 +183,7 @@ soak: native reference-batch-keys redis-server ## 10,000 good and broken request
 forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
 	@$(PYTHON_BIN) forester/bench/three_foresters.py --kills 100 --epochs 8
 	@$(PYTHON_BIN) forester/bench/fault_runs.py
+	@$(PYTHON_BIN) forester/bench/lying_node.py
 	@$(PYTHON_BIN) forester/bench/long_run.py
 
 forester-shared: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (OPTIONS=--help)
@@ -190,6 +191,9 @@ forester-shared: native reference-fixtures ## Three foresters share a network un
 
 forester-faults: native reference-fixtures ## One fault after another before a forester: calls, log lines, recovery (OPTIONS=--help)
 	@$(PYTHON_BIN) forester/bench/fault_runs.py $(OPTIONS)
+
+forester-lies: native reference-fixtures ## A node that lies about fees, rent, expiry and heights: what it costs a forester (OPTIONS=--help)
+	@$(PYTHON_BIN) forester/bench/lying_node.py $(OPTIONS)
 
 forester-day: native reference-fixtures ## 24 simulated hours of a forester: memory, threads, files, journal (OPTIONS="--chart memory.svg")
 	@$(PYTHON_BIN) forester/bench/long_run.py $(OPTIONS)
