@@ -50,12 +50,12 @@ def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_p
 
 
 def test_forester__node_lies_about_fees_rent_expiry_and_heights__costs_at_most_its_budget(tmp_path: Path) -> None:
-    told = told_by("lying_node.py", *BRIEFLY, "--budget", "0.015", "--exhaust", "--logs", str(tmp_path))
+    told = told_by("lying_node.py", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
     assert told["missed"] == []
     costs = {cost["lie"]: cost for cost in told["costs"]}
     assert costs.keys() == {"nothing", *LIES, "fees until the budget is spent"}
     assert told["exhausted"], "it is a budget that the lies can spend"
-    assert 0 < told["total"] <= 0.015
+    assert 0 < told["total"] <= 0.012
 
 
 def test_forester__half_an_hour_at_an_accelerated_clock__reports_its_epoch_and_leaves_nothing(tmp_path: Path) -> None:

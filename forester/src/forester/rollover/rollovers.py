@@ -15,12 +15,18 @@ from solders.pubkey import Pubkey
 from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.programs.registry import Forester
 from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rent import ExcessiveRent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
 from forester.epoch.turn import Turn
 from forester.errors import AccountMissing, ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
-from forester.rollover.failures import RolloverImpossible, RolloverNotFunded, RolloverUnsettled
+from forester.rollover.failures import (
+    RolloverImpossible,
+    RolloverNotFunded,
+    RolloverTooExpensive,
+    RolloverUnsettled,
+)
 from forester.rollover.readiness import HEAD_BYTES, PAID_BY_TREE, Rents, TreeHead, decode_head, lacking_lamports
 from forester.rollover.spending_cap import cap_of, require_sizes, require_within
 from forester.rollover.successor import (
@@ -35,6 +41,7 @@ from forester.rollover.successor import (
 )
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
+from forester.transactions.spending import BudgetExceeded
 from forester.units import LAMPORTS_PER_BYTE_YEAR, sol
 from shared.logs import get_logger
 
@@ -91,7 +98,10 @@ class Rollovers:
             too_soon = self._clock() < self._not_before.get(tree.address, 0.0)
             if not head.is_due or too_soon or turn.sending_seconds() is None:
                 return None
-            failure = await self._roll_over(tree, turn)
+            try:
+                failure = await self._roll_over(tree, turn)
+            except (ExcessiveRent, RolloverTooExpensive, BudgetExceeded) as error:
+                failure = error
         except ForesterError as error:
             return error
         if failure is not None:
