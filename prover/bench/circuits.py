@@ -1,10 +1,10 @@
-"""What each circuit costs this prover alone: witness, latency by threads, throughput, loading, memory.
+"""Costs of each circuit in this prover: witness, latency by threads, throughput, loading, memory.
 
 Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here)
 as `prover keys prepare` does by default, folded and without tables, and measures each in a process of its own, pinned
-to 1, 2, 4, … processors. Prints a table and one line of JSON with machine and commit, under the names of
-kernel-performance.md section 5: witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and
-rss_; the line is appended to a history. `make bench-circuits`; run it on an otherwise idle machine.
+to 1, 2, 4, … CPUs. Prints a table and one line of JSON with machine and commit, which is appended to a history. Its
+names: witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and rss_. `make bench-circuits`;
+run it on an otherwise idle machine.
 """
 
 from __future__ import annotations

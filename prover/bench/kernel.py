@@ -1,16 +1,16 @@
 """Times of the kernel's parts on one thread: products, additions, multi-scalar multiplications, transforms.
 
-Builds native/bench/kernel_bench.c for the backend that this processor runs (or --backend) and prints medians of
---rounds rounds in processor time, as a table and as one line of JSON with machine and commit, which is appended to a
-history. Additions are counted, and "of bound" says which part of the time their field products would take alone. The
-columns "peer" and "ratio" (peer / ours) hold gnark-crypto's rates as kernel-performance.md gives them, of one core of a
-Zen 3 at 3.2 GHz, "rapidsnark" that prover's of the same core. With --peer the first two hold those of a program that is
-run here, round by round in turn; to make that of gnark-crypto:
-`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. It may be an earlier build of
-native/bench, too (`prover/scripts/native bench BACKEND` tells its path); --gate PERCENT then fails when a median is
-longer by more than that. Sums over tables of precomputed bases have `_f` and the factor in their names, how many times
-as much memory as the bases they take. Names and units: kernel-performance.md section 5. `make bench-kernel`; minutes on
-an otherwise idle machine.
+Builds native/bench/kernel_bench.c for the backend that this CPU runs (or --backend) and prints medians of --rounds
+rounds in CPU time, as a table and as one line of JSON with machine and commit, which is appended to a history.
+Additions are counted; "of bound" is the part of the time that their field products would take alone. The columns
+"peer" and "ratio" (peer / ours) hold gnark-crypto's rates on one core of a Zen 3 at 3.2 GHz, measured in July 2026;
+"rapidsnark" holds that prover's on the same core.
+
+With --peer the first two hold the rates of a program that runs here, alternately with ours. To build gnark-crypto's:
+`cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. The peer may also be an earlier build of
+native/bench (`prover/scripts/native bench BACKEND` prints its path); --gate PERCENT then fails when a median is longer
+by more than that. The names of sums over tables of precomputed bases end with `_f` and a factor: the memory that they
+take, in multiples of the bases. `make bench-kernel`; takes minutes on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FACTOR = re.compile(r"_f\d+$")
 """Of a sum over tables; a peer without tables has the plain one."""
 G1_US = {10: 10.4, 12: 8.7, 14: 6.0, 15: 5.4, 16: 4.9, 18: 4.3}
 G2_US = {10: 24.7, 12: 20.6, 14: 12.6, 15: 11.7, 16: 11.0, 18: 10.9}
-"""gnark-crypto, microseconds per point by the logarithm of their number (kernel-performance.md 1.4)."""
+"""gnark-crypto, microseconds per point by the logarithm of their number; see the docstring of the file."""
 PUBLISHED = {
     "fp_mul_tput": 19.6,
     "fp_sqr_tput": 19.3,

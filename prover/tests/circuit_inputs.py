@@ -1,4 +1,7 @@
-"""Requests as the input vectors of their circuits (gnark-format.md section 9), written apart from the service."""
+"""Input vectors of requests, written independently of the service.
+
+The order is in prover/docs/reference/circuits.md, "Input order".
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Writes generation 0.14 proving keys from generation 0.8 ones, for tests.
 
 No key of generation 0.14 is published, so tests of that format make their own from the published 0.8 keys:
-the points stay, the framing changes and the constraint system is written anew (gnark-format.md sections 8 and 14).
+the points stay, the framing changes and the constraint system is written anew
+(prover/docs/reference/gnark-keys.md, "Conversion between format versions").
 The encoders here are independent of the kernel's decoders and serve to test those, too.
 """
 
@@ -344,7 +345,7 @@ def key_sections(data: bytes, *, generation_014: bool = False, wrapper: int = 16
 
 
 def convert_key(data: bytes, *, wrapper: int = 16) -> bytes:
-    """A key of generation 0.8 in the form of generation 0.14 (gnark-format.md section 14)."""
+    """Return a key of gnark 0.8 in the bytes of gnark 0.14."""
     at = key_sections(data, wrapper=wrapper)
     z_points = int.from_bytes(data[at.z_count : at.z_count + 4], "big")
     return b"".join(

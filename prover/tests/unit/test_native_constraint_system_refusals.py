@@ -1,4 +1,6 @@
-"""What the kernel refuses in constraint systems of either generation (gnark-format.md section 17).
+"""Constraint systems of either gnark version that the kernel refuses.
+
+See prover/docs/reference/gnark-keys.md, "Checks at load".
 
 Each case changes the tiny system in one respect.
 """

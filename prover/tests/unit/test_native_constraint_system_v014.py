@@ -1,4 +1,7 @@
-"""What the kernel refuses in constraint systems of generation 0.14: framed sections (gnark-format.md 8 and 17)."""
+"""Constraint systems of gnark 0.14 that the kernel refuses: framed sections.
+
+See prover/docs/reference/gnark-keys.md, "Constraint system 0.14" and "Checks at load".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the kernel refuses in constraint systems of generation 0.8, one CBOR map (gnark-format.md sections 7, 17)."""
+"""Constraint systems of gnark 0.8 that the kernel refuses: one CBOR map.
+
+See prover/docs/reference/gnark-keys.md, "Constraint system 0.8" and "Checks at load".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A key file of generation 0.14 in the bytes of generation 0.8 (gnark-format.md section 14, backwards)."""
+"""Key files of gnark 0.14 in the bytes of gnark 0.8.
+
+See prover/docs/reference/gnark-keys.md, "Conversion between format versions".
+"""
 
 import mmap
 import struct

@@ -40,10 +40,10 @@ class HintCall:
 class CompiledCircuit:
     """A constraint system in the numbering of the reference compiler.
 
-    ``words`` are the instructions back to back (gnark-format.md section 8.1); the other arrays have an entry per
-    instruction: where it starts, whether it is a hint, the number of wires once it was appended, and its level. Wires
-    are the constant 1, the public inputs, the secret inputs, and all others; ``public_names`` begins with ``1``.
-    ``coefficients`` are the values in [0, r) of coefficient ids. Arrays must not be written to.
+    ``words`` are the instructions back to back (prover/docs/reference/gnark-keys.md, "Calldata"). The other arrays have
+    an entry per instruction: where it starts, whether it is a hint, the number of wires once it was appended, and its
+    level. Wires are the constant 1, the public inputs, the secret inputs, and all others; ``public_names`` begins with
+    ``1``. ``coefficients`` are the values in [0, r) of coefficient ids. Arrays must not be written to.
     """
 
     generation: Generation

@@ -1,8 +1,8 @@
 """The growing constraint system: instructions as flat arrays in the order in which they are emitted.
 
-An instruction is a row (a constraint L · R = O) or a call of a hint. Its words are those of the reference's calldata
-(gnark-format.md section 8.1): total count; for a row the three lengths and (coefficient id, wire) pairs of L, R, O; for
-a hint its id, the inputs, and the range of output wires.
+An instruction is a row (a constraint L · R = O) or a call of a hint. Its words are those of gnark's calldata
+(prover/docs/reference/gnark-keys.md, "Calldata"): total count; for a row the three lengths and (coefficient id, wire)
+pairs of L, R, O; for a hint its id, the inputs, and the range of output wires.
 """
 
 from __future__ import annotations

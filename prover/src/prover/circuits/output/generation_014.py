@@ -1,4 +1,4 @@
-"""Constraint systems as the files of generation 0.14 hold them (gnark-format.md section 8), byte for byte."""
+"""Constraint systems in the bytes of gnark 0.14 (prover/docs/reference/gnark-keys.md, "Constraint system 0.14")."""
 
 from __future__ import annotations
 

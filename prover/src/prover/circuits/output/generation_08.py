@@ -1,4 +1,4 @@
-"""Constraint systems as the files of generation 0.8 hold them: one CBOR map (gnark-format.md section 7).
+"""Constraint systems in the bytes of gnark 0.8 (prover/docs/reference/gnark-keys.md, "Constraint system 0.8").
 
 Debug data is left out. Constraints are listed by level; a hint has no place there: the solver calls it when it first
 meets one of its wires, so the constraint that is meant to do so must come a level before all others that read them.

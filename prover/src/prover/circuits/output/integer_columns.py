@@ -1,8 +1,6 @@
 """Integer columns and varints of constraint systems, as the reference's compressor writes them.
 
-A column is a number of words and the words: blocks, then the length of the last block (gnark-format.md section 8.2).
-As many values as are a multiple of 128 (256 for 64 bits) go into one packed block of differences, the rest into a small
-block of variable-length differences.
+The encoding is in prover/docs/reference/gnark-keys.md, "Integer columns".
 """
 
 from __future__ import annotations

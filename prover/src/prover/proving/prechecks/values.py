@@ -33,6 +33,6 @@ def numbers(elements: Sequence[bytes]) -> list[int]:
 
 
 def is_less(low: bytes, high: bytes) -> bool:
-    """What the comparison gadget accepts: (high - low) mod r is in [1, 2^248] (circuits.md section 2.4)."""
+    """Return whether the comparison gadget accepts two values: (high - low) mod r is in [1, 2^248]."""
     gap = (int.from_bytes(high, "big") - int.from_bytes(low, "big")) % SCALAR_MODULUS
     return 1 <= gap <= 1 << ADDRESS_BITS
