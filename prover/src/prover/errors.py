@@ -1,4 +1,4 @@
-"""Every failure the prover knows, what it means to a client and to a shell.
+"""Every failure of the prover, with its status for clients and its exit code for shells.
 
 ProverError                      unexpected_error    500  exit 70
 ├── RequestRejected              proving_error       400  exit 1    the request is to blame
@@ -124,7 +124,7 @@ class HeaderTooLarge(MalformedRequest):
 
 
 class CircuitUnknown(MalformedRequest):
-    """The circuit type names no circuit; ``circuit_type`` is what the request says, cut short."""
+    """The circuit type names no circuit; ``circuit_type`` is the truncated value of the request."""
 
     def __init__(self, detail: str | None = None, *, circuit_type: str = "") -> None:
         super().__init__(detail, path="$.circuitType")
@@ -159,7 +159,7 @@ class Unauthorized(RequestRejected):
 
 
 class Forbidden(RequestRejected):
-    """The role of this API key does not allow that."""
+    """The role of this API key does not allow this request; use a key with the role admin."""
 
     code = "forbidden"
     status = 403
@@ -187,7 +187,7 @@ class JobNotFound(RequestRejected):
 
 
 class RateLimited(RequestRejected):
-    """This API key sends more requests than it may."""
+    """This API key exceeds its rate limit; send fewer requests per second."""
 
     code = "rate_limited"
     status = 429
@@ -245,7 +245,7 @@ class KeyDownloadFailed(KeyUnavailable):
 
 
 class MalformedKey(KeyUnavailable):
-    """The key file breaks its format."""
+    """The key file is malformed."""
 
     def __init__(self, detail: str | None = None, *, offset: int = 0) -> None:
         super().__init__(detail)
@@ -257,7 +257,7 @@ class UnsupportedKey(KeyUnavailable):
 
 
 class MisnamedKey(KeyUnavailable):
-    """The key file is named after another circuit than it holds."""
+    """The name of the key file is that of another circuit than the file holds."""
 
 
 class CircuitDisabled(ProverError):
@@ -290,37 +290,37 @@ class OutOfMemory(TryAgainLater):
 
 
 class MemoryBudgetExceeded(OutOfMemory):
-    """This proof needs more memory than this prover may use, however long one waits."""
+    """This proof needs more memory than the budget of this prover; add memory or use smaller batches."""
 
     retryable = False
 
 
 class DeviceOutOfMemory(OutOfMemory):
-    """The memory of the GPU, or the budget for it, does not hold the key or the proof."""
+    """The key or the proof does not fit into the memory of the GPU, or into the budget for it."""
 
     code = "device_out_of_memory"
 
 
 class DeviceBudgetExceeded(DeviceOutOfMemory):
-    """This key needs more memory of the GPU than this prover may use, however long one waits."""
+    """This key needs more GPU memory than the budget of this prover; raise --cuda-memory-gb."""
 
     retryable = False
 
 
 class DeviceUnavailable(TryAgainLater):
-    """What proving needs of the machine was refused: random bytes, threads, or a GPU."""
+    """The machine refused a resource that proving needs: random bytes, threads or a GPU."""
 
     code = "device_unavailable"
 
 
 class DeviceLost(DeviceUnavailable):
-    """The GPU failed in the middle of its work and is opened again."""
+    """The GPU failed during a proof and is being reopened."""
 
     code = "device_lost"
 
 
 class DevicePaused(DeviceUnavailable):
-    """The GPU failed a moment ago and is opened again after a pause."""
+    """The GPU failed and will be reopened after a pause."""
 
 
 class QueueUnavailable(TryAgainLater):
@@ -331,7 +331,7 @@ class QueueUnavailable(TryAgainLater):
 
 
 class QueueFull(TryAgainLater):
-    """Too many jobs wait for a proof of this kind."""
+    """Too many jobs are waiting in this queue."""
 
     code = "queue_full"
 
@@ -353,7 +353,7 @@ class ProofTimedOut(ProverError):
     status = 408
     exit_code = 75
     remedy: str = ""
-    """What operators can do, for their log: clients know the message as it is."""
+    """Remedy for operators, which is logged; clients match the message as it is."""
 
 
 class Cancelled(ProverError):
@@ -383,4 +383,4 @@ class SettingsInvalid(ProverError):
 
 
 class DiskFull(SettingsInvalid):
-    """A disk has no room for a file."""
+    """The disk is full; free space or choose another directory."""

@@ -40,102 +40,102 @@ class HttpSettings(_Group):
     """The API server."""
 
     address: str = "0.0.0.0:3001"
-    """Where the API listens, as host:port; port 0 takes a free one."""
+    """Address of the API as host:port; port 0 uses a free one."""
     metrics_address: str = "0.0.0.0:9998"
-    """Where Prometheus metrics and probes are served, as host:port."""
+    """Address of Prometheus metrics and probes as host:port."""
     body_limit_bytes: int = Field(default=16 * 2**20, gt=0)
-    """Largest accepted body; the largest honest one is about 1.5 MB."""
+    """Maximum size of a body; the largest valid one is about 1.5 MB."""
     body_timeout_s: float = Field(default=30, gt=0)
-    """How long a body may take to arrive."""
+    """Time for a body to arrive."""
     body_memory_bytes: int = Field(default=256 * 2**20, gt=0)
-    """Memory for bodies that are being received or read; more are refused with 503."""
+    """Memory for bodies that are being received or read; requests beyond it are answered 503."""
     header_timeout_s: float = Field(default=10, gt=0)
-    """How long the header of a connection's first request may take from its first byte."""
+    """Time for the header of a connection's first request, from its first byte."""
     idle_timeout_s: float = Field(default=75, gt=0)
-    """How long a connection may be without a request before it is closed."""
+    """Time without a request after which a connection is closed."""
     connection_limit: int = Field(default=8192, gt=0)
-    """Open connections; more are answered 503 and closed."""
+    """Maximum open connections; more are answered 503 and closed."""
     drain_delay_s: float = Field(default=0, ge=0)
-    """How long to go on serving after a stop signal, with readiness failing, before connections are refused."""
+    """Time to keep serving after a stop signal, while readiness fails, before connections are refused."""
     drain_deadline_s: float = Field(default=30, ge=0)
-    """How long running proofs may take after that before they are cancelled."""
+    """Time that running proofs get after that, before they are cancelled."""
     cors_origins: tuple[str, ...] = ()
-    """Origins whose pages may call the API; ``*`` is any. Empty switches CORS off."""
+    """Origins whose web pages may call the API; ``*`` is any, empty none."""
     api_key: SecretStr = SecretStr("")
-    """The one API key of the reference (PROVER_API_KEY), with the role of an administrator."""
+    """API key of the reference (PROVER_API_KEY), with the role ``admin``."""
     api_keys: SecretStr = SecretStr("")
     """API keys as NAME=KEY or NAME:admin=KEY, separated by commas or line breaks."""
     api_keys_file: Path | None = None
-    """File with one such API key per line; read again when it changes or on SIGHUP."""
+    """File with one such API key per line; reloaded on change and on SIGHUP."""
     rate_limit_per_s: float = Field(default=0, ge=0)
-    """Requests per second that each API key may send; 0 is no limit."""
+    """Maximum requests per second of each API key; 0 means no limit."""
     rate_burst: int = Field(default=20, gt=0)
     """Requests that an API key may send at once after a pause."""
     idempotency_retention_s: float = Field(default=3600, gt=0)
-    """How long the answer to a request with an Idempotency-Key is kept."""
+    """Time for which the answer to a request with an Idempotency-Key is kept."""
 
 
 class KeySettings(_Group):
     """Proving keys."""
 
     directory: Path = Path("proving-keys")
-    """Folder with the key files."""
+    """Directory of the key files."""
     run_mode: RunModeName | None = None
-    """Role of this instance: the circuits of the mode are proved, others answered 503. Unset: every circuit."""
+    """Role of this instance: it proves the circuits of the mode and answers others 503. Unset means every circuit."""
     circuits: str = ""
-    """More circuits that are proved: names of kinds or of keys, separated by commas."""
+    """Further circuits that this instance proves: circuit or key names, separated by commas."""
     key_set: Literal["specification", "reference"] = "specification"
-    """Whose table of run modes holds; the reference's is wider."""
+    """Table of run modes; that of the reference is wider."""
     preload: Literal["none", "all"] | RunModeName = "none"
-    """Keys loaded at the start and kept: none, all, or those of a run mode. Others are loaded on first use."""
+    """Keys to load at the start and keep: none, all, or those of a run mode. Others load on first use."""
     preload_circuits: str = ""
-    """More keys loaded at the start: names of kinds or of keys, separated by commas."""
+    """Further circuits to preload: circuit or key names, separated by commas."""
     memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
-    """Memory of loaded keys together; the key unused for longest leaves. 0 means half of the total."""
+    """Maximum memory of all loaded keys; beyond it the least recently used is unloaded. 0 means half of the total."""
     total_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
-    """Memory of this prover in all (PROVER_TOTAL_MEMORY_GB); 0 means that of the machine or container."""
+    """Total memory of this prover (PROVER_TOTAL_MEMORY_GB); 0 means that of the machine or container."""
     auto_download: bool = False
-    """Whether a missing key is downloaded on first use."""
+    """Download a missing key on first use."""
     download_url: str = "https://storage.googleapis.com/light-protocol-proving-keys/light-protocol-keys"
-    """Folder of the key files and their CHECKSUM list."""
+    """Base URL of the key files and their CHECKSUM list."""
     download_max_retries: int = Field(default=10, ge=1)
-    """Attempts per file."""
+    """Maximum attempts per file."""
     download_parallel: int = Field(default=4, ge=1, le=64)
-    """Files downloaded at once."""
+    """Maximum files downloaded at once."""
     prepare: bool = True
-    """Whether a key that was loaded is written in its prepared form, which the next start maps at once."""
+    """Write a prepared key after loading a key; the next start maps it in milliseconds."""
     prepared_directory: Path | None = None
-    """Folder of the prepared keys, about as large as the keys; unset: ``prepared`` in the keys directory."""
+    """Directory of the prepared keys, about as large as the keys. Unset means ``prepared`` in the keys directory."""
     manifest: Path | None = None
-    """File with name, size and SHA-256 of every key, in place of the CHECKSUM list."""
+    """File with name, size and SHA-256 of every key; replaces the CHECKSUM list."""
 
     @property
     def prepared_folder(self) -> Path:
-        """Folder of the prepared keys, with the default resolved."""
+        """Directory of the prepared keys, with the default resolved."""
         return self.prepared_directory or self.directory / "prepared"
 
 
 class ProvingSettings(_Group):
-    """The kernel and its use."""
+    """The kernel and its limits."""
 
     threads: int = Field(default=0, ge=0)
-    """Kernel threads; 0 means one per processor available to this process."""
+    """Kernel threads; 0 means one per CPU available to this process."""
     share_processors: bool = True
-    """Whether provers of one user that prove on this host at the same moment divide its processors among them."""
+    """Share the CPUs of a host among provers of one user while they compute proofs."""
     share_directory: Path = Path("/dev/shm")  # noqa: S108 - what is made there is checked for its owner
-    """Where the lock file lies by which they count each other: in a folder of its own, ``prover-processors-<uid>``."""
+    """Directory of the lock file by which they count each other; they create ``prover-processors-<uid>`` in it."""
     max_concurrency: int = Field(default=0, ge=0)
-    """Proofs computed at once; 0 means one per two processors, at least two."""
+    """Maximum proofs computed at once; 0 means one per two CPUs, at least two."""
     waiting_limit: int = Field(default=64, ge=0)
-    """Requests that may wait for a permit before further ones are refused with 503."""
+    """Maximum requests that wait for a proof; more are answered 503."""
     merkle_deadline_s: float = Field(default=10, gt=0)
-    """Limit for inclusion, non-inclusion and combined requests once their key is loaded."""
+    """Deadline of inclusion, non-inclusion and combined requests, from when their key is loaded."""
     batch_deadline_s: float = Field(default=60, gt=0)
-    """Limit for append, update and address-append requests once their key is loaded."""
+    """Deadline of append, update and address-append requests, from when their key is loaded."""
     key_wait_s: float = Field(default=120, gt=0)
-    """How long a request may wait for its key to be loaded before it is answered 503."""
+    """Time that a request waits for its key before it is answered 503."""
     working_memory_bytes: int = Field(default=0, ge=0)
-    """Memory for proofs in progress, keys not counted; 0 means half of the machine's or container's memory."""
+    """Maximum memory of proofs in progress, without keys; 0 means half of the machine's or container's memory."""
 
     @property
     def permits(self) -> int:
@@ -144,55 +144,55 @@ class ProvingSettings(_Group):
 
 
 class QueueSettings(_Group):
-    """The job queue in Redis. Times without another word are seconds."""
+    """The job queue in Redis. Times are in seconds."""
 
     url: SecretStr = SecretStr("")
-    """Where Redis is (REDIS_URL): redis://, rediss:// (TLS), unix://, or redis+sentinel://; empty is no queue."""
+    """Address of Redis (REDIS_URL): redis://, rediss:// (TLS), unix:// or redis+sentinel://. Empty means no queue."""
     http: bool = True
-    """Whether this instance has the HTTP API; without it only metrics and probes are served."""
+    """Serve the HTTP API; without it only metrics and probes are served."""
     workers: bool = True
-    """Whether this instance proves jobs of the queue."""
+    """Prove jobs of the queue."""
     slots: int = Field(default=0, ge=0, le=100)
-    """Jobs of each lane proved at once; 0 follows from the total memory, as in the reference, or is 1."""
+    """Maximum jobs of each queue proved at once; 0 derives it from the total memory, as the reference, or is 1."""
     depth_limit: int = Field(default=20_000, gt=0)
-    """Jobs that may wait in a lane before further ones are refused with 503."""
+    """Maximum jobs that wait in each queue; more are answered 503."""
     memory_limit_bytes: int = Field(default=8 * 2**30, gt=0)
-    """Bodies of waiting and running jobs of a lane together, before further ones are refused with 503."""
+    """Maximum size of all bodies of waiting and running jobs in each queue; more are answered 503."""
     wait_limit_s: float = Field(default=600, gt=0)
-    """A job that was not started for so long fails with ``job expired``."""
+    """Time after which a job that was not started fails with ``job expired``."""
     request_age_s: float = Field(default=3600, gt=0)
-    """Age at which what remains of a request that is not being worked on is removed."""
+    """Age at which the rest of a request that is not running is removed."""
     failure_age_s: float = Field(default=3600, gt=0)
     """Age at which failed jobs are removed."""
     failure_limit: int = Field(default=50_000, ge=1)
-    """Failed and cancelled jobs that are kept at most; the oldest go before their time."""
+    """Maximum failed and cancelled jobs that are kept; beyond it the oldest are removed early."""
     result_age_s: float = Field(default=3600, gt=0)
     """Age at which results are removed."""
     attempts: int = Field(default=3, ge=1, le=100)
-    """How often a job is begun before it fails for good."""
+    """Attempts after which a job fails."""
     lease_s: float = Field(default=10, ge=1)
-    """A job whose worker gave no sign of life for so long is given to another."""
+    """Time without a heartbeat after which a job goes to another worker."""
     heartbeat_s: float = Field(default=2.5, gt=0)
-    """How often a worker gives signs of life."""
+    """Interval of a worker's heartbeats."""
     job_deadline_s: float = Field(default=1800, gt=0)
-    """Limit for one attempt at a job, loading its key included."""
+    """Deadline of one attempt at a job, including the time to load its key."""
     sweep_stuck_s: float = Field(default=10, gt=0)
-    """How often jobs whose worker is gone are put back."""
+    """Interval at which jobs of dead workers are requeued."""
     sweep_requests_s: float = Field(default=600, gt=0)
-    """How often old requests are removed."""
+    """Interval at which old requests are removed."""
     sweep_failures_s: float = Field(default=1800, gt=0)
-    """How often old failed jobs are removed."""
+    """Interval at which old failed jobs are removed."""
     sweep_results_s: float = Field(default=1800, gt=0)
-    """How often old results are removed."""
+    """Interval at which old results are removed."""
     poll_s: float = Field(default=0.1, ge=0.01)
-    """How often a worker with a free slot looks for a job."""
+    """Interval at which a worker with a free slot polls for a job."""
     connection_limit: int = Field(default=64, ge=4)
-    """Connections of this instance to Redis."""
+    """Maximum connections of this instance to Redis."""
     timeout_s: float = Field(default=5, gt=0)
-    """How long Redis may take to accept a connection or to answer."""
+    """Time for Redis to accept a connection or to answer."""
 
     def slots_of(self, total_memory_gib: float) -> int:
-        """Jobs of each lane proved at once, with 0 resolved by the reference's rule; 0 GiB is unknown."""
+        """Return the jobs of each queue proved at once, with 0 resolved by the reference's rule; 0 GiB is unknown."""
         return self.slots or min(100, max(1, int((total_memory_gib - 20) // 15 // 3)))
 
     @model_validator(mode="after")
@@ -200,9 +200,9 @@ class QueueSettings(_Group):
         if self.heartbeat_s * 2 > self.lease_s:
             raise ValueError("heartbeat_s must be at most half of lease_s")
         if not self.http and not self.url:
-            raise ValueError("an instance without the API needs a queue: give --redis-url or set REDIS_URL")
+            raise ValueError("an instance without the API needs a queue; pass --redis-url or set REDIS_URL")
         if not self.http and not self.workers:
-            raise ValueError("an instance without the API and without workers would do nothing")
+            raise ValueError("an instance without the API and without workers does nothing; enable one of them")
         return self
 
 
@@ -210,24 +210,24 @@ class LogSettings(_Group):
     """Logs."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe level that is written."""
+    """Minimum level of lines that are written."""
     json_lines: bool | None = None
-    """True writes JSON lines, False columns; unset means columns on a terminal, JSON elsewhere."""
+    """Log format: true is JSON lines, false columns. Unset means columns on a terminal, JSON lines elsewhere."""
 
 
 class DeviceSettings(_Group):
-    """What makes proofs. The variables have no group: PROVER_DEVICE, PROVER_CUDA_LIBRARY and so on."""
+    """Devices that compute proofs. The variables have no group: PROVER_DEVICE, PROVER_CUDA_LIBRARY and so on."""
 
     device: str = "cpu"
-    """cpu; cuda, which refuses to start without a GPU; cuda:N, one GPU; or auto: a GPU if one can be used, else cpu."""
+    """``cpu``; ``cuda``, all GPUs; ``cuda:N``, one GPU; or ``auto``, which uses the CPU if no GPU is usable."""
     cuda_devices: str = ""
-    """Indices of the GPUs that make proofs, separated by commas; empty is all of them."""
+    """Indices of the GPUs that compute proofs, separated by commas; empty means all."""
     cuda_library: Path | None = None
-    """The CUDA library; unset: libgroth16_cuda.so beside the kernel."""
+    """CUDA library; unset means libgroth16_cuda.so next to the kernel."""
     cuda_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
-    """Memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
+    """Maximum memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
     cuda_batch: int = Field(default=64, ge=1, le=1024)
-    """Proofs of one small circuit that a GPU makes together at most; 1 makes each alone."""
+    """Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone."""
 
     @field_validator("device")
     @classmethod
@@ -243,9 +243,9 @@ class DeviceSettings(_Group):
         if any(not re.fullmatch(r"\d{1,3}", index, re.ASCII) for index in indices):
             raise ValueError(f"{text!r} is not a list of indices; write 0 or 0,1")
         if len(set(map(int, indices))) != len(indices):
-            raise ValueError(f"{text!r} names a GPU twice")
+            raise ValueError(f"{text!r} names a GPU twice; name each once")
         if indices and ":" in info.data.get("device", ""):
-            raise ValueError(f"--device {info.data['device']} names its GPU already")
+            raise ValueError(f"--device {info.data['device']} already names its GPU; remove one of the two")
         return ",".join(indices)
 
     @field_validator("cuda_library", mode="before")

@@ -92,7 +92,7 @@ def test_prepare__folding_on_a_gpu__gives_the_file_of_the_processor_once(
     assert answer.returncode == 0, answer.stderr.decode()
     assert b"1 keys prepared" in answer.stdout
     assert only(tmp_path) == folded
-    assert b"0 keys prepared, 1 were there" in fold(key, tmp_path, *words).stdout
+    assert b"0 keys prepared, 1 already present" in fold(key, tmp_path, *words).stdout
 
 
 def test_prepare__whose_gpu_fails__falls_back_under_auto_and_leaves_the_plain_form_under_cuda(

@@ -68,10 +68,10 @@ def prover(tmp_path: Path, environment: dict[str, str]) -> Prover:
 def test_download__then_verify__finds_published_keys_good(prover: Prover, server: KeyServer) -> None:
     answer = prover("download", "--circuit", BOTH, "--download-url", server.url)
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("2 keys downloaded, 0 were there")
+    assert answer.stdout.startswith("2 keys downloaded, 0 already present")
     assert prover.names() == {SMALL.key_file, OTHER.key_file, "CHECKSUM"}
     again = prover("keys", "download", "--circuit", BOTH, "--download-url", "http://127.0.0.1:1/nowhere")
-    assert again.stdout.startswith("0 keys downloaded, 2 were there")
+    assert again.stdout.startswith("0 keys downloaded, 2 already present")
     checked = prover("keys", "verify", "--deep", "--output", "json")
     assert checked.returncode == 0, checked.stderr
     found = json.loads(checked.stdout)
@@ -288,7 +288,7 @@ def check(prover: Prover, *words: str) -> tuple[int, dict[str, dict[str, str]]]:
 def test_check__of_usable_keys__has_no_failure(installed: Prover) -> None:
     code, found = check(installed)
     assert code == 0, found
-    assert found["keys"]["detail"] == "2 of 2 are there"
+    assert found["keys"]["detail"] == "2 of 2 are installed"
     assert found["memory for keys"]["status"] == "ok"
 
 

@@ -173,17 +173,17 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
     for chosen in (first, second):
         shutil.copy(reference_keys_dir / chosen.earlier_key_file, tmp_path)
     answer = run("keys", "prepare", "--keys-dir", tmp_path, "--circuit", first.name, "--no-fold")
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 already present\n"), answer.stderr
     answer = run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold")
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 1 were there\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 1 already present\n"), answer.stderr
     elsewhere = ("--no-fold", "--prepared-dir", tmp_path / "elsewhere")
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere)
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 already present\n"), answer.stderr
     assert len(all_but_notes(tmp_path / prepared.FOLDER)) == 2
     (plain,) = all_but_notes(tmp_path / "elsewhere")
     size = plain.stat().st_size
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere, "--table-memory", "64")
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 already present\n"), answer.stderr
     assert size < plain.stat().st_size <= size + (64 << 20)
 
 
@@ -204,7 +204,7 @@ def test_keys_prepare__published_key__is_folded_unless_told_otherwise_and_stays_
         assert answer.returncode == 0, answer.stderr
         assert "is not folded" not in answer.stderr
         found.append((answer.stdout, is_folded(key)))
-    made, there = "1 keys prepared, 0 were there\n", "0 keys prepared, 1 were there\n"
+    made, there = "1 keys prepared, 0 already present\n", "0 keys prepared, 1 already present\n"
     assert found == [(made, False), (there, False), (made, True), (there, True), (there, True), (there, True)]
 
 
@@ -219,7 +219,7 @@ def test_keys_prepare__key_that_takes_more_than_is_cheap__stays_plain_and_is_nam
     )
     answer = CliRunner().invoke(cli, ["keys", "prepare", "--threads", "1", str(small), str(large)])
     assert answer.exit_code == 0, answer.output
-    assert answer.stdout == "2 keys prepared, 0 were there\n"
+    assert answer.stdout == "2 keys prepared, 0 already present\n"
     assert f"{large} is not folded: folding takes 0.6 million multiplications of points, about " in answer.stderr
     assert " on 1 thread of this machine: --fold does it" in answer.stderr
     assert f"{small} is not folded" not in answer.stderr

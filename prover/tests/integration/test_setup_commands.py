@@ -328,7 +328,7 @@ def test_keys_dev__makes_what_is_missing_or_damaged_and_nothing_twice(nearly_don
     damaged.write_bytes(b"damaged")
     first = keys_dev(nearly_done)
     assert first.returncode == 0, first.stderr.decode()
-    assert first.stdout.startswith(b"2 keys made, 19 were there")
+    assert first.stdout.startswith(b"2 keys made, 19 already present")
     manifest = json.loads((nearly_done / "manifest.json").read_text())
     assert manifest["development"] is True
     assert len(manifest["keys"]) == 21
@@ -337,7 +337,7 @@ def test_keys_dev__makes_what_is_missing_or_damaged_and_nothing_twice(nearly_don
         assert (record["size"], record["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
     stamps = {path.name: path.stat().st_mtime_ns for path in nearly_done.iterdir()}
     again = keys_dev(nearly_done)
-    assert again.stdout.startswith(b"0 keys made, 21 were there")
+    assert again.stdout.startswith(b"0 keys made, 21 already present")
     assert {path.name: path.stat().st_mtime_ns for path in nearly_done.iterdir()} == stamps
     vector = vector_named("prover/v1_inclusion_26_1")
     proof = run("prove", "--key", missing, stdin=vector.body)
@@ -355,7 +355,7 @@ def test_keys_dev__stopped_before_the_manifest_was_written__goes_on(nearly_done:
     (nearly_done / "manifest.json").write_text(json.dumps(manifest | {"keys": left}))
     (nearly_done / "v2_inclusion_32_1.key.json").write_text(json.dumps(taken[0]))
     answer = keys_dev(nearly_done)
-    assert answer.stdout.startswith(b"0 keys made, 21 were there"), answer.stderr.decode()
+    assert answer.stdout.startswith(b"0 keys made, 21 already present"), answer.stderr.decode()
     assert len(json.loads((nearly_done / "manifest.json").read_text())["keys"]) == 21
 
 

@@ -30,9 +30,9 @@ def test_check__of_options__takes_all_that_start_does() -> None:
 def test_check__with_a_total_of_memory__divides_it_as_start_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVER_TOTAL_MEMORY_GB", "8")
     _, found = check("--run-mode", "forester", "--auto-download")
-    assert "keys may take 4.0 GiB" in found["memory for keys"]["detail"]
+    assert "the budget is 4.0 GiB" in found["memory for keys"]["detail"]
     assert found["memory for keys"]["status"] == "failure"
-    assert "proofs may take 4.0 GiB" in found["memory for proofs"]["detail"]
+    assert "the budget is 4.0 GiB" in found["memory for proofs"]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_check__with_variables_about_keys__asks_for_those_keys(
     monkeypatch.setenv(f"PROVER_KEYS__{variable}", value)
     code, found = check("--keys-dir", str(tmp_path))
     assert code == 1
-    assert found["keys"]["detail"].startswith(f"0 of {selected} are there")
+    assert found["keys"]["detail"].startswith(f"0 of {selected} are installed")
     monkeypatch.setenv("PROVER_KEYS__AUTO_DOWNLOAD", "true")
     _, found = check("--keys-dir", str(tmp_path))
     assert found["keys"]["status"] == "warning"

@@ -300,9 +300,9 @@ def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__nam
     other = source.rename(source.with_name("other.key"))
     words = [str(PROVER), "keys", "prepare", "--no-fold", str(other), "--prepared-dir", str(folder)]
     answer = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 were there\n"), answer.stderr
-    assert f"{left} is what a folding left" in answer.stderr
-    assert "delete it" in answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 already present\n"), answer.stderr
+    assert f"{left} is the checkpoint of a stopped folding" in answer.stderr
+    assert "delete the file" in answer.stderr
     assert left.exists()
 
 

@@ -41,7 +41,7 @@ def test_cores__below_the_minimum_or_throttled__are_a_warning_with_the_number(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
     assert check_cores(tmp_path).status is Status.WARNING
-    assert check_cores(tmp_path).detail == "4 processors; 16 are recommended"
+    assert check_cores(tmp_path).detail == "4 CPUs; 16 are recommended"
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     assert check_cores(tmp_path).status is Status.OK
     write(tmp_path / "proc/self/cgroup", "0::/\n")

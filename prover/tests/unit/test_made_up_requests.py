@@ -133,7 +133,7 @@ def test_command__with_a_seed__repeats_itself() -> None:
         (["--tree-height", "254"], "1 to 253 levels"),
         (["--compressed-accounts", "100000000"], "at most"),
         (["--batch-size", "5"], "--circuit inclusion has no --batch-size"),
-        (["--circuit", "append", "--legacy"], "--legacy is for inclusion"),
+        (["--circuit", "append", "--legacy"], "--legacy exists for inclusion"),
         (["--circuit", "update", "--tree-height", "2"], "raise the height"),
         (["--circuit", "address-append", "--tree-height", "40"], "has no --tree-height"),
     ],

@@ -67,12 +67,16 @@ def test_start__with_words_about_the_queue__runs_these_parts(
 @pytest.mark.parametrize(
     ("words", "variables", "named"),
     [
-        (("--queue-only",), {}, "--queue-only: there is no queue; give --redis-url"),
-        ((), {"QUEUE_MODE": "true"}, "QUEUE_MODE: there is no queue"),
+        (("--queue-only",), {}, "--queue-only needs a queue; pass --redis-url"),
+        ((), {"QUEUE_MODE": "true"}, "QUEUE_MODE needs a queue"),
         (("--queue-only", "--server-only", "--redis-url", URL), {}, "--queue-only and --server-only exclude"),
         (("--queue-only", "--no-workers", "--redis-url", URL), {}, "--queue-only and --no-workers exclude"),
         ((), {"PROVER_QUEUE__HTTP": "false"}, "needs a queue"),
-        ((), {"PROVER_QUEUE__HTTP": "false", "PROVER_QUEUE__WORKERS": "false", "REDIS_URL": URL}, "would do nothing"),
+        (
+            (),
+            {"PROVER_QUEUE__HTTP": "false", "PROVER_QUEUE__WORKERS": "false", "REDIS_URL": URL},
+            "does nothing; enable",
+        ),
         ((), {"PROVER_QUEUE__LEASE_S": "4"}, "heartbeat_s must be at most half of lease_s"),
         ((), {"PROVER_MAX_CONCURRENCY": "none"}, "PROVER_MAX_CONCURRENCY"),
     ],

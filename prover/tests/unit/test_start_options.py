@@ -149,7 +149,7 @@ def test_start__with_our_variables__takes_them_for_the_flags(
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("--circuit", "updates"), "there is no circuit 'updates'"),
+        (("--circuit", "updates"), "unknown circuit 'updates'"),
         (("--run-mode", "all"), "--run-mode"),
         (("--preload-keys", "some"), "--preload-keys"),
         (("--preload-circuits", "v9_inclusion_1_1"), "v9_inclusion_1_1"),
@@ -206,7 +206,7 @@ def test_download_settings__that_cannot_work__are_refused_at_the_start(tmp_path:
 @pytest.mark.parametrize("name", ["circuits", "preload_circuits"])
 def test_settings__with_an_unknown_circuit__name_their_variable(name: str) -> None:
     keys = KeySettings.model_validate({name: "update,updates"})
-    with pytest.raises(SettingsInvalid, match=f"PROVER_KEYS__{name.upper()}: there is no circuit 'updates'"):
+    with pytest.raises(SettingsInvalid, match=f"PROVER_KEYS__{name.upper()}: unknown circuit 'updates'"):
         required_circuits(keys, selection_of(keys))
 
 

@@ -1,4 +1,4 @@
-"""``prover check``: whether this machine can prove, before it must."""
+"""``prover check``: machine requirements and settings, checked before a start."""
 
 import json
 import os
@@ -33,14 +33,14 @@ from prover.settings import Settings, unknown_variables
 @start_options
 @output_option
 def check(output: str, **options: Any) -> None:
-    """Check processor, memory, disk, limits, GPU, keys, ports and Redis, with a hint for whatever is wrong.
+    """Check machine requirements, limits, GPUs, keys, addresses and Redis; each problem comes with a hint.
 
-    Options and variables are those of `prover start`: give what you will start it with. Nothing is downloaded or
-    served; GPUs are opened where --device asks for them.
+    Takes the options and variables of `prover start`: pass those that you will start it with. Nothing is downloaded or
+    served. GPUs are opened if --device asks for them.
 
-    What falls short of the recommended machine (16 processors, 32 GB, 100 GB of disk) is a warning; too little for the
-    selected keys is a failure.
-    Without --run-mode and --circuit these are the keys that are in the folder, and those to be preloaded.
+    Less than the recommended machine (16 CPUs, 32 GB of memory, 100 GB of disk) is a warning. Too little for the
+    selected keys is a failure. Without --run-mode and --circuit the selected keys are the installed and the preloaded
+    ones.
     """
     settings = start_settings(options, os.environ)
     selection = selection_of(settings.keys)

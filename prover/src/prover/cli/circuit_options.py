@@ -30,12 +30,18 @@ LATEST_GENERATION = "0.14"
 def circuit_options(command: Function) -> Function:
     """Add --circuit, --legacy and the sizes, which `circuit_from` takes as keywords."""
     for flag in reversed(_FLAGS):
-        what = "Levels of the tree." if flag.endswith("height") else "Accounts, addresses or elements of one proof."
+        what = (
+            "Height of the tree."
+            if flag.endswith("height")
+            else "Number of accounts, addresses or batch elements in a proof."
+        )
         option = click.option(f"--{flag}", type=int, default=_UNSET, metavar="N", help=what)
         command = option(command)
-    legacy = click.option("--legacy", "--v1", "legacy", is_flag=True, help="Version 1, with separate public inputs.")
+    legacy = click.option(
+        "--legacy", "--v1", "legacy", is_flag=True, help="Version 1 of the circuit, with separate public inputs."
+    )
     choice = click.Choice([kind.value for kind in CircuitKind])
-    return click.option("--circuit", "kind", type=choice, required=True, help="Kind of circuit.")(legacy(command))
+    return click.option("--circuit", "kind", type=choice, required=True, help="Circuit type.")(legacy(command))
 
 
 generation_option = click.option(
@@ -43,7 +49,7 @@ generation_option = click.option(
     type=click.Choice(list(GENERATIONS)),
     default=LATEST_GENERATION,
     show_default=True,
-    help="Release of gnark whose bytes are written; provers up to package version 0.27 read 0.8.",
+    help="Format version of gnark to write; provers of package version 0.27 and earlier read 0.8.",
 )
 
 
@@ -53,11 +59,11 @@ def circuit_from(kind: str, legacy: bool, **sizes: int) -> CircuitId:
     given = {name.replace("_", "-"): value for name, value in sizes.items()}
     wanted = [flag for pair in _SIZES[chosen] for flag in pair]
     if missing := [f"--{flag}" for flag in wanted if given[flag] <= _UNSET]:
-        raise click.UsageError(f"--circuit {chosen} needs {' and '.join(missing)}, at least 1 each")
+        raise click.UsageError(f"--circuit {chosen} needs {' and '.join(missing)}, each at least 1")
     if foreign := [f"--{flag}" for flag, value in given.items() if value != _UNSET and flag not in wanted]:
-        raise click.UsageError(f"--circuit {chosen} has no {' and '.join(foreign)}; leave it out")
+        raise click.UsageError(f"--circuit {chosen} has no {' and '.join(foreign)}; remove it")
     if legacy and chosen.is_batch:
-        raise click.UsageError(f"--legacy is for inclusion, non-inclusion and combined, not for --circuit {chosen}")
+        raise click.UsageError(f"--legacy exists for inclusion, non-inclusion and combined, not for --circuit {chosen}")
     heights, counts = zip(*((given[height], given[size]) for height, size in _SIZES[chosen]), strict=True)
     circuit = CircuitId(chosen, 1 if legacy else 2, heights, counts)
     try:

@@ -29,7 +29,7 @@ def _options(device: str, devices: str, memory: str) -> tuple[Callable[[Function
             envvar="PROVER_DEVICE",
             show_envvar=True,
             show_default="cpu",
-            help=f"{device}: cuda fails where no GPU can be used, auto then takes the processor and says so.",
+            help=f"{device}: cuda fails where no GPU can be used, auto then uses the CPU and logs it.",
         ),
         click.option(
             "--cuda-devices",
@@ -45,8 +45,8 @@ def _options(device: str, devices: str, memory: str) -> tuple[Callable[[Function
             type=click.Path(path_type=Path),
             envvar="PROVER_CUDA_LIBRARY",
             show_envvar=True,
-            show_default="libgroth16_cuda.so beside the kernel",
-            help="The CUDA library, made by `make native-cuda`.",
+            show_default="libgroth16_cuda.so next to the kernel",
+            help="CUDA library, built by `make native-cuda`.",
         ),
         click.option(
             "--cuda-memory-gb",
@@ -54,7 +54,7 @@ def _options(device: str, devices: str, memory: str) -> tuple[Callable[[Function
             metavar="N",
             envvar="PROVER_CUDA_MEMORY_GIB",
             show_envvar=True,
-            show_default="nine tenths of what is free",
+            show_default="nine tenths of the free memory",
             help=memory,
         ),
     )
@@ -67,7 +67,7 @@ _BATCH = click.option(
     envvar="PROVER_CUDA_BATCH",
     show_envvar=True,
     show_default="64",
-    help="Proofs of one small circuit that a GPU makes together; requests gather while it is busy. 1: each alone.",
+    help="Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone.",
 )
 
 
@@ -76,9 +76,9 @@ def device_options(command: Function) -> Function:
     command = _BATCH(command)
     for option in reversed(
         _options(
-            "What makes proofs",
-            "Indices of the GPUs among which proofs are divided.",
-            "GiB of each GPU for keys and proofs; the key unused for longest leaves.",
+            "Device that computes proofs",
+            "Indices of the GPUs that compute proofs.",
+            "Maximum GiB of each GPU for keys and proofs; beyond it the least recently used key is unloaded.",
         )
     ):
         command = option(command)
@@ -89,9 +89,9 @@ def key_device_options(command: Function) -> Function:
     """Add them to a command that makes keys."""
     for option in reversed(
         _options(
-            "What makes the points of keys",
-            "Indices of GPUs, of which the first makes the points.",
-            "GiB of the GPU that may be taken.",
+            "Device that computes the points of keys",
+            "Indices of GPUs; the first computes the points.",
+            "Maximum GiB of the GPU.",
         )
     ):
         command = option(command)

@@ -29,18 +29,22 @@ from prover.keys.selection import CircuitSelection
         "prover download --circuit update,append --keys-dir /var/lib/prover/keys",
         "prover download --run-mode forester --set reference --download-url https://mirror.example/keys",
     ),
-    epilog="Exit codes: 0 all keys are there, 1 --verify-only found a bad one, 2 usage, 69 a download failed, "
-    "78 configuration, 130 and 143 by signal.",
+    epilog="Exit codes: 0 all keys are installed, 1 --verify-only found a bad key, 2 usage, 69 a download failed, "
+    "78 configuration, 130 and 143 stopped by a signal.",
 )
-@run_mode_option(what="Keys of a role.")
-@circuit_option(what="Keys")
+@run_mode_option(what="Keys to download, by role.")
+@circuit_option(what="Keys to download,")
 @set_option()
 @keys_dir_option
 @download_url_option
-@click.option("--max-retries", type=click.IntRange(1, 1000), default=10, show_default=True, help="Attempts per file.")
-@click.option("--parallel", type=click.IntRange(1, 64), default=4, show_default=True, help="Files at once.")
+@click.option(
+    "--max-retries", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum attempts per file."
+)
+@click.option(
+    "--parallel", type=click.IntRange(1, 64), default=4, show_default=True, help="Maximum files downloaded at once."
+)
 @manifest_option
-@click.option("--verify-only", is_flag=True, help="Download nothing; check the keys as `prover keys verify` does.")
+@click.option("--verify-only", is_flag=True, help="Only check the keys, as `prover keys verify` does.")
 def download(
     run_mode: str | None,
     circuits: tuple[str, ...],
@@ -54,11 +58,11 @@ def download(
 ) -> None:
     """Download the keys of a run mode, of circuits, or of both together.
 
-    Keys that are there are left alone. Every file is checked against the published SHA-256 before it gets its name; a
-    run that was stopped goes on where it ended. Proxies are taken from HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+    Installed keys stay as they are. Each file is compared with the published SHA-256 before it gets its name. A stopped
+    run resumes where it ended. HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply.
     """
     if run_mode is None and not circuits:
-        raise click.UsageError("choose keys with --run-mode or --circuit")
+        raise click.UsageError("no keys selected; pass --run-mode or --circuit")
     selection = selection_from(run_mode, circuits, key_set)
     if verify_only:
         show_reports(verify_selection(keys_dir, selection, manifest), "text")
@@ -75,4 +79,4 @@ def _download(keys_dir: Path, selection: CircuitSelection, source: DownloadSourc
             return download_keys(keys_dir, circuits, source, cancel, watcher)
 
     came = run_cancellable(work)
-    click.echo(f"{came} keys downloaded, {len(circuits) - came} were there; {keys_dir}")
+    click.echo(f"{came} keys downloaded, {len(circuits) - came} already present in {keys_dir}")

@@ -26,11 +26,11 @@ from prover.keys.atomic_file import atomic_file
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     required=True,
     metavar="FILE",
-    help="Where to write; missing folders are created.",
+    help="File to write; missing directories are created.",
 )
 @threads_option
 def export_vk(key: Path, output: Path, threads: int) -> None:
-    """Export the verifying key: gnark's compressed binary form, in the generation of the key file."""
+    """Write the verifying key in gnark's compressed binary format, in the format version of the key file."""
 
     def work(cancel: CancelFlag) -> bytes:
         with Engine(threads) as engine, load_key(engine, key, cancel) as loaded:

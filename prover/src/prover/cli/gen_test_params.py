@@ -133,46 +133,45 @@ _SIZE = click.IntRange(min=1)
     type=click.Choice([kind.value for kind in CircuitKind]),
     default=CircuitKind.INCLUSION.value,
     show_default=True,
-    help="Kind of circuit.",
+    help="Circuit type.",
 )
-@click.option("--legacy", "--v1", "legacy", is_flag=True, help="Version 1, with separate public inputs.")
+@click.option("--legacy", "--v1", "legacy", is_flag=True, help="Version 1 of the circuit, with separate public inputs.")
 @click.option(
     "--tree-height",
     type=_SIZE,
     metavar="N",
-    help="Levels of the state tree: inclusion, combined, append, update. Default: 32, with --legacy 26.",
+    help="Height of the state tree (inclusion, combined, append, update). Default: 32, with --legacy 26.",
 )
 @click.option(
     "--compressed-accounts",
     type=_SIZE,
     metavar="N",
-    help="Accounts of inclusion and combined. Default: 1.",
+    help="Number of accounts (inclusion, combined). Default: 1.",
 )
 @click.option(
     "--address-tree-height",
     type=_SIZE,
     metavar="N",
-    help="Levels of the address tree: non-inclusion, combined, address-append. Default: 40, with --legacy 26.",
+    help="Height of the address tree (non-inclusion, combined, address-append). Default: 40, with --legacy 26.",
 )
 @click.option(
     "--new-addresses",
     type=_SIZE,
     metavar="N",
-    help="Addresses of non-inclusion and combined. Default: 1.",
+    help="Number of addresses (non-inclusion, combined). Default: 1.",
 )
 @click.option(
     "--batch-size",
     type=_SIZE,
     metavar="N",
-    help="Elements of append, update and address-append. Default: 10.",
+    help="Number of batch elements (append, update, address-append). Default: 10.",
 )
-@click.option("--seed", metavar="TEXT", help="Same seed and options, same request. Default: a new one each time.")
+@click.option("--seed", metavar="TEXT", help="Seed: the same seed and options give the same request. Default: random.")
 def gen_test_params(kind: str, legacy: bool, seed: str | None, **sizes: int | None) -> None:
-    """Make up a valid request.
+    """Generate a valid request from random trees.
 
-    Fills random trees, asks for a proof about them, and writes the request (JSON, as for POST /prove) to standard
-    output. Without options: one account in a state tree of version 2. Only trees of the default heights have
-    published keys; for others make one with `prover setup`.
+    Writes the request (JSON, as for POST /prove) to standard output. Default: inclusion of one account in a state tree
+    of version 2. Only the default heights have published keys; `prover setup` makes keys for others.
     """
     circuit = _circuit(CircuitKind(kind), 1 if legacy else 2, sizes)
     try:
@@ -185,7 +184,7 @@ def gen_test_params(kind: str, legacy: bool, seed: str | None, **sizes: int | No
 def _circuit(kind: CircuitKind, version: int, sizes: dict[str, int | None]) -> CircuitId:
     """The circuit that the options name; click.UsageError if they do not fit together."""
     if version == 1 and kind.is_batch:
-        raise click.UsageError(f"--legacy is for inclusion, non-inclusion and combined, not for --circuit {kind}")
+        raise click.UsageError(f"--legacy exists for inclusion, non-inclusion and combined, not for --circuit {kind}")
     state = ("tree_height", _STATE_HEIGHTS[version])
     address = ("address_tree_height", HEIGHTS[version])
     pairs: list[tuple[tuple[str, int], tuple[str, int]]] = []
@@ -197,7 +196,7 @@ def _circuit(kind: CircuitKind, version: int, sizes: dict[str, int | None]) -> C
         pairs.append((address if kind is CircuitKind.BATCH_ADDRESS_APPEND else state, ("batch_size", 10)))
     known = {name for pair in pairs for name, _ in pair}
     if foreign := [_flag(name) for name, value in sizes.items() if value is not None and name not in known]:
-        raise click.UsageError(f"--circuit {kind} has no {' and '.join(foreign)}; leave it out")
+        raise click.UsageError(f"--circuit {kind} has no {' and '.join(foreign)}; remove it")
     heights, counts = zip(*([sizes[name] or default for name, default in pair] for pair in pairs), strict=True)
     circuit = CircuitId(kind, version, heights, counts)
     try:

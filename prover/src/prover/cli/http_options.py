@@ -17,7 +17,7 @@ _OPTIONS = (
         metavar="FILE",
         envvar="PROVER_HTTP__API_KEYS_FILE",
         show_envvar=True,
-        help="API keys, one NAME=KEY or NAME:admin=KEY per line; read again when it changes and on SIGHUP.",
+        help="File with API keys, one NAME=KEY or NAME:admin=KEY per line; reloaded on change and on SIGHUP.",
     ),
     click.option(
         "--rate-limit",
@@ -26,13 +26,13 @@ _OPTIONS = (
         envvar="PROVER_HTTP__RATE_LIMIT_PER_S",
         show_envvar=True,
         show_default="no limit",
-        help="Requests per second of each API key; more are answered 429.",
+        help="Maximum requests per second of each API key; more are answered 429.",
     ),
     click.option(
         "--cors-origin",
         multiple=True,
         metavar="ORIGIN",
-        help="Origin whose pages may call the API, * for any; repeatable. Without it no page may.",
+        help="Origin whose web pages may call the API, * for any. Repeatable. Without it none may.",
     ),
     click.option(
         "--waiting-limit",
@@ -40,7 +40,7 @@ _OPTIONS = (
         envvar="PROVER_PROVING__WAITING_LIMIT",
         show_envvar=True,
         show_default="64",
-        help="Proofs that may wait for their turn; more are answered 503.",
+        help="Maximum waiting proofs; more are answered 503.",
     ),
     click.option(
         "--drain-delay",
@@ -49,7 +49,7 @@ _OPTIONS = (
         envvar="PROVER_HTTP__DRAIN_DELAY_S",
         show_envvar=True,
         show_default="0",
-        help="How long to go on serving after a stop signal while /readyz fails already.",
+        help="Time to keep serving after a stop signal, while /readyz fails.",
     ),
     click.option(
         "--drain-deadline",
@@ -58,7 +58,7 @@ _OPTIONS = (
         envvar="PROVER_HTTP__DRAIN_DEADLINE_S",
         show_envvar=True,
         show_default="30",
-        help="How long running proofs may take after that.",
+        help="Time that running proofs get after that.",
     ),
 )
 _SETTINGS = {

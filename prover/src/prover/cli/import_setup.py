@@ -35,10 +35,10 @@ from prover.keys.trusted_setup import Outputs, assemble_key
     "system_file",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Constraint system of the ceremony; compiled anew without this option.",
+    help="Constraint system of the ceremony. Default: compiled here.",
 )
-@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to make.")
-@click.option("--vkey-output", type=NEW_FILE, metavar="FILE", help="Verifying key as text.")
+@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to write.")
+@click.option("--vkey-output", type=NEW_FILE, metavar="FILE", help="Verifying key to write, as text.")
 @force_option
 @threads_option
 def import_setup(
@@ -55,7 +55,7 @@ def import_setup(
 ) -> None:
     """Assemble a key file from a proving key, a verifying key and a constraint system.
 
-    The result is loaded and checked point by point before it appears; parts of another circuit are refused.
+    The result is loaded and every point is checked before the file appears. Parts of another circuit are refused.
     """
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output, vkey_output=vkey_output)

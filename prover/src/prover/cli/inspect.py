@@ -19,8 +19,8 @@ from prover.keys.trusted_setup import INSECURE
 from prover.keys.verifying_keys import load_verifying_key
 
 _WARNINGS = {
-    True: "INSECURE: made from a seed; anybody who knows it can forge proofs",
-    False: "for development only: whoever made this key could forge proofs",
+    True: "INSECURE: made from a seed; anyone who knows the seed can forge proofs",
+    False: "for development only: the maker of this key could forge proofs",
 }
 
 
@@ -37,8 +37,8 @@ _WARNINGS = {
 def inspect(file: Path, output: str, threads: int) -> None:
     """Describe a proving or verifying key FILE after checking every byte of it.
 
-    The file is recognised by its content, not by its name. The digest is SHA-256 of the verifying key as
-    export-vk writes it. A key that `prover setup` or `prover keys dev` made is marked as a development key.
+    The content decides what the file is, not its name. The digest is the SHA-256 of the verifying key as export-vk
+    writes it. Keys that `prover setup` or `prover keys dev` made are marked as development keys.
     """
 
     def work(cancel: CancelFlag) -> dict[str, Any]:

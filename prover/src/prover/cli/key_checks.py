@@ -1,4 +1,4 @@
-"""Whether the keys of a selection are here, and whether this machine can hold and use them."""
+"""Checks of the selected keys: installed, and within disk and memory of this machine."""
 
 import os
 import shutil
@@ -53,11 +53,11 @@ def check_folder(settings: KeySettings) -> Check:
     folder = settings.directory
     if not folder.is_dir():
         status = Status.WARNING if settings.auto_download else Status.FAILURE
-        return Check("keys directory", status, f"there is no folder {folder}", "make it, or choose another --keys-dir")
+        return Check("keys directory", status, f"{folder} does not exist", "create it or choose another --keys-dir")
     if not os.access(folder, os.R_OK | os.X_OK):
         return Check("keys directory", Status.FAILURE, f"{folder} cannot be read", "check its permissions")
     if settings.auto_download and not os.access(folder, os.W_OK):
-        hint = "check its permissions: keys cannot be downloaded into it"
+        hint = "check its permissions; --auto-download writes keys to it"
         return Check("keys directory", Status.FAILURE, f"{folder} cannot be written", hint)
     return Check("keys directory", Status.OK, str(folder))
 
@@ -68,14 +68,16 @@ def check_presence(settings: KeySettings, selected: list[CircuitId], missing: li
         status = Status.WARNING if settings.auto_download else Status.FAILURE
         detail = f"no proving keys in {settings.directory}"
         return Check("keys", status, detail, "run `prover download --run-mode MODE`")
-    detail = f"{len(selected) - len(missing)} of {len(selected)} are there"
+    detail = f"{len(selected) - len(missing)} of {len(selected)} are installed"
     if not missing:
         return Check("keys", Status.OK, detail)
     names = ", ".join(circuit.key_file for circuit in missing[:_MOST_NAMES])
     more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
     detail += f"; proving key file not found: {names}{more}"
     if settings.auto_download:
-        return Check("keys", Status.WARNING, detail, "they are downloaded on first use, which then takes longer")
+        return Check(
+            "keys", Status.WARNING, detail, "missing keys are downloaded on first use, which then takes longer"
+        )
     return Check("keys", Status.FAILURE, detail, "run `prover download` with the same options, or use --auto-download")
 
 
@@ -84,7 +86,7 @@ def check_sizes(settings: KeySettings, present: dict[CircuitId, Path]) -> Check:
     try:
         known = known_files(settings.directory, settings.manifest)
     except SettingsInvalid as error:
-        return Check("key sizes", Status.FAILURE, error.detail, "remove the list, or get it again")
+        return Check("key sizes", Status.FAILURE, error.detail, "remove the list or download it again")
     wrong = []
     for path in present.values():
         expected, size = known.get(path.name), path.stat().st_size
@@ -92,7 +94,7 @@ def check_sizes(settings: KeySettings, present: dict[CircuitId, Path]) -> Check:
             wrong.append(f"{path.name} has {size} bytes")
     if wrong:
         return Check("key sizes", Status.FAILURE, "; ".join(wrong), "remove the file and download it again")
-    return Check("key sizes", Status.OK, "as published, where that is known; `prover keys verify` compares digests")
+    return Check("key sizes", Status.OK, "as published, where known; `prover keys verify` also compares digests")
 
 
 def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
@@ -101,9 +103,9 @@ def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
     if settings.prepare:
         need += sum(map(resident_bytes, missing))
     free = shutil.disk_usage(existing_parent(settings.directory)).free
-    detail = f"missing keys need up to {gibibytes(need)}, {gibibytes(free)} are free"
+    detail = f"missing keys need up to {gibibytes(need)}; {gibibytes(free)} are free"
     if need > free:
-        return Check("disk for keys", Status.FAILURE, detail, "free some space or choose another --keys-dir")
+        return Check("disk for keys", Status.FAILURE, detail, "free disk space or choose another --keys-dir")
     return Check("disk for keys", Status.OK, detail)
 
 
@@ -112,12 +114,14 @@ def check_key_memory(settings: KeySettings, selected: list[CircuitId]) -> Check:
     budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)
     largest = max(selected, key=resident_bytes)
     need, together = resident_bytes(largest), sum(map(resident_bytes, selected))
-    detail = f"{largest} takes about {gibibytes(need)}, all {gibibytes(together)}; keys may take {gibibytes(budget)}"
+    detail = (
+        f"{largest} takes about {gibibytes(need)}, all keys {gibibytes(together)}; the budget is {gibibytes(budget)}"
+    )
     if need > budget:
         hint = "add memory, raise --key-memory-gb, or select smaller circuits"
         return Check("memory for keys", Status.FAILURE, detail, hint)
     if together > budget:
-        hint = "keys unused for longest are unloaded and loaded again; add memory or select fewer circuits"
+        hint = "keys will be unloaded and loaded again; add memory or select fewer circuits"
         return Check("memory for keys", Status.WARNING, detail, hint)
     return Check("memory for keys", Status.OK, detail)
 
@@ -131,10 +135,10 @@ def check_preload_memory(
     budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)
     detail = (
         f"{len(required)} keys stay in memory; the {len(required) - len(mapped)} that are not prepared take about "
-        f"{gibibytes(need)}, keys may take {gibibytes(budget)}"
+        f"{gibibytes(need)}; the budget is {gibibytes(budget)}"
     )
     if need > budget:
-        hint = "preload fewer keys, raise --key-memory-gb, add memory, or run `prover keys prepare` before"
+        hint = "preload fewer keys, raise --key-memory-gb, add memory, or run `prover keys prepare` first"
         return Check("memory for preload", Status.FAILURE, detail, hint)
     return Check("memory for preload", Status.OK, detail)
 
@@ -153,7 +157,7 @@ def check_working_memory(proving: ProvingSettings, selected: list[CircuitId]) ->
     budget = working_memory_bytes(proving)
     threads = proving.threads or available_processors()
     need, largest = max(((scratch_bytes(circuit, threads), circuit) for circuit in selected), key=itemgetter(0))
-    detail = f"a proof of {largest} takes about {gibibytes(need)}; proofs may take {gibibytes(budget)}"
+    detail = f"a proof of {largest} takes about {gibibytes(need)}; the budget is {gibibytes(budget)}"
     if need > budget:
         return Check("memory for proofs", Status.FAILURE, detail, "add memory, or select smaller circuits")
     return Check("memory for proofs", Status.OK, detail)

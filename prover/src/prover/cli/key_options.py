@@ -49,7 +49,7 @@ def run_mode_option(variable: str | None = None, what: str = "") -> Callable[[Fu
         type=click.Choice(MODES),
         envvar=variable,
         show_envvar=bool(variable),
-        help=what or "Circuits of a role.",
+        help=what or "Circuits, by role.",
     )
 
 
@@ -63,7 +63,7 @@ def set_option(variable: str | None = None) -> Callable[[Function], Function]:
         show_default=True,
         envvar=variable,
         show_envvar=bool(variable),
-        help="Circuits of the run modes: those of the role, or the wider sets that the reference downloads.",
+        help="Table of run modes: the circuits that a role needs, or the wider sets that the reference downloads.",
     )
 
 
@@ -75,7 +75,7 @@ keys_dir_option = click.option(
     metavar="DIR",
     envvar="PROVER_KEYS__DIRECTORY",
     show_envvar=True,
-    help="Folder of the keys.",
+    help="Directory of the keys.",
 )
 
 prepared_dir_option = click.option(
@@ -84,8 +84,8 @@ prepared_dir_option = click.option(
     metavar="DIR",
     envvar="PROVER_KEYS__PREPARED_DIRECTORY",
     show_envvar=True,
-    show_default="prepared, in the folder of the key",
-    help="Folder of the prepared keys.",
+    show_default="prepared/ next to the key",
+    help="Directory of the prepared keys.",
 )
 
 manifest_option = click.option(
@@ -94,7 +94,7 @@ manifest_option = click.option(
     metavar="FILE",
     envvar="PROVER_KEYS__MANIFEST",
     show_envvar=True,
-    help='Pinned keys, {"keys": [{"name", "size", "sha256"}]}, in place of the CHECKSUM list.',
+    help='File with pinned keys, {"keys": [{"name", "size", "sha256"}]}; replaces the CHECKSUM list.',
 )
 
 download_url_option = click.option(
@@ -104,7 +104,7 @@ download_url_option = click.option(
     show_default=True,
     envvar="PROVER_KEYS__DOWNLOAD_URL",
     show_envvar=True,
-    help="Folder of the key files and their CHECKSUM list.",
+    help="Base URL of the key files and their CHECKSUM list.",
 )
 
 

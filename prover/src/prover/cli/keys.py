@@ -8,10 +8,10 @@ from prover.cli.command import Group
 @click.group(
     cls=Group,
     modules={
-        "list": ("prover.cli.keys_list:list_keys", "List the known keys, and which of them are here."),
+        "list": ("prover.cli.keys_list:list_keys", "List the published keys and those that are installed."),
         "download": ("prover.cli.download", "Download published keys."),
-        "verify": ("prover.cli.keys_verify", "Check the keys of a folder, byte for byte."),
-        "prepare": ("prover.cli.keys_prepare", "Write keys in the form that is mapped in milliseconds."),
+        "verify": ("prover.cli.keys_verify", "Check the keys of a directory, byte by byte."),
+        "prepare": ("prover.cli.keys_prepare", "Write prepared keys, which load in milliseconds."),
         "dev": ("prover.cli.keys_dev", "Make the keys of a run mode, for development only."),
     },
     examples=(

@@ -38,7 +38,7 @@ _log = get_logger(__name__)
     type=click.Choice([mode.value for mode in RunMode]),
     default=RunMode.LOCAL_RPC.value,
     show_default=True,
-    help="Run mode whose keys are made; forester and full include batches of 500, several GB each.",
+    help="Run mode whose keys to make; forester and full include batches of 500, several GB each.",
 )
 @click.option(
     "--keys-dir",
@@ -46,15 +46,15 @@ _log = get_logger(__name__)
     default=Path("proving-keys"),
     show_default=True,
     metavar="DIR",
-    help="Folder of the keys; made if missing.",
+    help="Directory of the keys; created if missing.",
 )
 @threads_option
 def dev(mode: str, keys_dir: Path, threads: int) -> None:
     """Make the keys of a run mode, for development and tests only.
 
-    Beside each key goes its verifying key as text (.vkey); manifest.json has name, size, SHA-256 and circuit of all.
-    Keys that are there and valid stay; a run that was stopped goes on where it ended. Keys from elsewhere are checked,
-    left alone and not listed.
+    Writes each key with its verifying key as text (.vkey). manifest.json lists name, size, SHA-256 and circuit of all.
+    Valid keys stay, and a stopped run resumes with the first missing key. Keys from elsewhere are checked, but neither
+    changed nor listed.
     """
     with explained(keys_dir):
         keys_dir.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def dev(mode: str, keys_dir: Path, threads: int) -> None:
             if manifest.get(path.name) != record:
                 manifest[path.name] = record
                 run_cancellable(lambda _: write_manifest(keys_dir, manifest))
-    click.echo(f"{made} keys made, {len(circuits) - made} were there; {keys_dir / MANIFEST}")
+    click.echo(f"{made} keys made, {len(circuits) - made} already present; {keys_dir / MANIFEST}")
 
 
 def _record_in_place(path: Path, circuit: CircuitId) -> KeyRecord | None:
@@ -87,7 +87,7 @@ def _record_in_place(path: Path, circuit: CircuitId) -> KeyRecord | None:
 
 def _require_usable(engine: Engine, path: Path, circuit: CircuitId) -> None:
     """Raise SettingsInvalid unless a key from elsewhere is of the circuit that its name claims."""
-    remedy = "it was not made here: remove it, or choose another --keys-dir"
+    remedy = "it was not made here; remove it or choose another --keys-dir"
     try:
         held = run_cancellable(lambda cancel: _circuit_in(engine, path, cancel))
     except KeyUnavailable as error:

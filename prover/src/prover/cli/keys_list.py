@@ -20,12 +20,12 @@ from prover.keys.run_modes import KeySet, RunMode, circuits_of
     examples=("prover keys list", "prover keys list --run-mode forester", "prover keys list --output json"),
 )
 @keys_dir_option
-@run_mode_option(what="List the keys of a role.")
-@circuit_option(what="List these keys")
+@run_mode_option(what="Keys to list, by role.")
+@circuit_option(what="Keys to list,")
 @set_option()
 @output_option
 def list_keys(keys_dir: Path, run_mode: str | None, circuits: tuple[str, ...], key_set: str, output: str) -> None:
-    """List the known keys: name, size where the folder has it, and the run modes that need it."""
+    """List the published keys: name, size if installed, and the run modes that need it."""
     installed = installed_keys(keys_dir)
     modes = {mode: set(circuits_of(mode, KeySet(key_set))) for mode in RunMode}
     rows: list[dict[str, Any]] = []
@@ -48,4 +48,4 @@ def list_keys(keys_dir: Path, run_mode: str | None, circuits: tuple[str, ...], k
         size = "-" if row["bytes"] is None else gibibytes(row["bytes"])
         click.echo(f"{row['circuit']:<{width}}  {size:>10}  {', '.join(row['run_modes'])}")
     here = sum(row["file"] is not None for row in rows)
-    click.echo(f"{here} of {len(rows)} keys are in {keys_dir}")
+    click.echo(f"{here} of {len(rows)} keys are installed in {keys_dir}")

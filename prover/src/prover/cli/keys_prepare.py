@@ -82,15 +82,15 @@ class _Progress:
     default=0,
     show_default=True,
     metavar="MIB",
-    help="Room per key for precomputed tables, which make proofs faster; 0 makes none.",
+    help="Maximum MiB per key for precomputed tables, which make proofs faster; 0 means no tables.",
 )
 @click.option(
     "--fold/--no-fold",
     default=None,
-    help="Fold the quotient's bases, which makes proofs faster: all keys, or none; by default those for which it takes "
-    "seconds to minutes, batches of 10 among them.",
+    help="Fold the quotient's bases of all keys, or of none; folding makes proofs faster. Default: keys that take "
+    "seconds to minutes, batches of 10 included.",
 )
-@click.option("--force", is_flag=True, help="Make prepared keys anew that are there and valid.")
+@click.option("--force", is_flag=True, help="Replace valid prepared keys.")
 @threads_option
 @key_device_options
 def prepare(
@@ -106,34 +106,33 @@ def prepare(
     threads: int,
     **options: Any,
 ) -> None:
-    """Write keys in their prepared form, which `prover start` maps in milliseconds.
+    """Write prepared keys, which `prover start` loads in milliseconds.
 
-    Prepares FILES, or the keys of the keys directory that the options select, all by default. A prepared key is about
-    as large as its source, serves processors of one kind, and is shared by all processes that use it. The prover makes
-    missing ones itself after their first use; this makes them ahead. One key is in memory at a time.
+    Prepares FILES, or the keys of the keys directory that the options select (default: all). A prepared key is about as
+    large as its source and serves one kind of CPU. All processes that use it share its memory. A prover prepares
+    missing keys itself after their first use; this command does it in advance, with one key in memory at a time.
 
-    With --table-memory prepared keys get tables of precomputed bases, the best that fit. The file grows by that much,
-    and so does the memory that the provers share. A prepared key with smaller tables than asked for is made anew,
-    --force makes them smaller too.
+    --table-memory adds the best tables of precomputed bases that fit. The file grows by that much, and so does the
+    memory that the provers share. A prepared key with smaller tables is replaced; --force also makes tables smaller.
 
-    The bases of the quotient are folded, so that each proof takes less work: about an eighth less for circuits that
-    fill their domain in part (non-inclusion, combined, batches), little for inclusion. On two processors that takes 2
-    to 12 seconds for the usual small keys, 2 to 5 minutes for batches of 10, and for those of 500 most of an hour and
-    more. So keys that take at most 32 million multiplications of points are folded, batches of 10 among them, and
-    larger ones are named and stay plain, as does one for which memory or disk have no room. --fold folds all, and
-    --no-fold none, which takes seconds. A key is written plain first: a prover that starts meanwhile has that. A
-    prepared key that is there and plain gets folded, too; a folded one stays so until --force --no-fold.
+    Folding the bases of the quotient saves about an eighth of the work of each proof for circuits that fill their
+    domain in part (non-inclusion, combined, batches), and little for inclusion. On two CPUs it takes 2 to 12 seconds
+    for the usual small keys, 2 to 5 minutes for batches of 10, and an hour or more for batches of 500. By default keys
+    that take at most 32 million multiplications of points are folded, which includes batches of 10. Larger keys, and
+    keys for which memory or disk have no room, stay plain and are named. --fold folds all keys, --no-fold none. The
+    plain key is written first, so a prover that starts meanwhile can use it. A plain prepared key is folded later; a
+    folded one stays folded until --force --no-fold.
 
-    With --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the processor do it.
+    With --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the CPU do it.
 
-    Keys that are done stay done when this is stopped, and the next run goes on with folding where it was half a minute
-    before: a hidden file beside the prepared key holds that, 2 GB for append 500. On a GPU, or where the disk has no
-    room for it, folding starts again.
+    Prepared keys stay when this command is stopped, and the next run resumes folding at most half a minute earlier: a
+    hidden file next to the prepared key is the checkpoint, 2 GB for append 500. On a GPU, or where the disk has no room
+    for it, folding starts again.
     """
     settings = DeviceSettings() if fold is False else device_settings_of(options)  # a GPU only folds
     selection = selection_from(run_mode, circuits, key_set)
     if files and selection.is_restricted:
-        raise click.UsageError("give FILES, or --circuit and --run-mode, not both")
+        raise click.UsageError("FILES exclude --circuit and --run-mode; use only one way of selecting keys")
     wanted: dict[Path, CircuitId | None] = dict.fromkeys(files) if files else _selected(keys_dir, selection)
     counter = _Progress(list(wanted))
     plain: dict[Path, str] = {}
@@ -166,7 +165,7 @@ def prepare(
 
     with meter("preparing keys", lambda: counter.permille):
         made = run_cancellable(work)
-    click.echo(f"{made} keys prepared, {len(wanted) - made} were there")
+    click.echo(f"{made} keys prepared, {len(wanted) - made} already present")
     for path, reason in plain.items():
         click.echo(f"{path} is not folded: {reason}", err=True)
     for folder in sorted({prepared_dir or path.parent / prepared.FOLDER for path in wanted}):
@@ -176,8 +175,8 @@ def prepare(
 def _name_remains(folder: Path) -> None:
     for file in fold_checkpoint.remains(folder):
         click.echo(
-            f"{file} is what a folding left that was stopped: `prover keys prepare --fold` of its key goes on with it; "
-            "delete it if there will be none",
+            f"{file} is the checkpoint of a stopped folding; `prover keys prepare --fold` of its key resumes it. "
+            "To abandon folding, delete the file",
             err=True,
         )
 
@@ -186,7 +185,7 @@ def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, Circuit
     installed = installed_keys(keys_dir)
     chosen = smallest_first(circuit for circuit in installed if selection.includes(circuit))
     if not chosen:
-        raise SettingsInvalid(f"{keys_dir} has none of these keys; {MISSING_REMEDY}")
+        raise SettingsInvalid(f"keys directory {keys_dir} has none of the selected keys; {MISSING_REMEDY}")
     return {installed[circuit]: circuit for circuit in chosen}
 
 

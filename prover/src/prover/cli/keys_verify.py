@@ -41,15 +41,15 @@ _FILE_COLUMN = 31
         "prover keys verify --manifest pinned-keys.json --output json",
     ),
     epilog="Exit codes: 0 all keys are good or unlisted, 1 a key is missing or bad, 2 usage, 78 configuration, "
-    "130 and 143 by signal.",
+    "130 and 143 stopped by a signal.",
 )
 @keys_dir_option
-@run_mode_option(what="Check the keys of a role; missing ones are failures.")
-@circuit_option(what="Check these keys")
+@run_mode_option(what="Keys to check, by role; a missing key is a failure.")
+@circuit_option(what="Keys to check,")
 @set_option()
 @manifest_option
 @prepared_dir_option
-@click.option("--deep", is_flag=True, help="Prove with each key, too, and verify the proof.")
+@click.option("--deep", is_flag=True, help="Also make and verify a proof with each key.")
 @threads_option
 @output_option
 def verify(
@@ -63,12 +63,12 @@ def verify(
     threads: int,
     output: str,
 ) -> None:
-    """Check the keys of a folder: size and SHA-256, every byte's place in the format, checksums of prepared forms.
+    """Check the keys of a directory: size and SHA-256, every byte of the format, checksums of prepared keys.
 
-    Sizes and digests come from --manifest, else from manifest.json of keys made here, the CHECKSUM list that `prover
-    download` leaves in the folder, and those that come with this program, of the keys in the reference's 0.27.0 package
-    under their names there. Without --run-mode and --circuit all keys of the folder are checked, at least one, and keys
-    that no list names are reported as unlisted.
+    Sizes and digests come from --manifest. Without it they come from manifest.json (keys made here), the CHECKSUM list
+    that `prover download` writes, and the digests shipped with this program (the keys of the reference's 0.27.0
+    package). Default: all keys of the directory, of which there must be one. Keys that no list names are reported as
+    unlisted.
     """
     selection = selection_from(run_mode, circuits, key_set)
     folder = prepared_dir or keys_dir / FOLDER

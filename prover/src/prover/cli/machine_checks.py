@@ -1,4 +1,4 @@
-"""What a machine must have to prove, and what slows it down. Facts come from /proc and /sys below a root."""
+"""Checks of machine requirements, and of what slows a machine down. Facts come from /proc and /sys below a root."""
 
 import enum
 import errno
@@ -28,7 +28,7 @@ from prover.settings import DeviceSettings
 LEAST_MEMORY_BYTES = 32 * 10**9
 LEAST_CORES = 16
 LEAST_DISK_BYTES = 100 * 10**9
-"""Minimums of the specification's host table, recommended to users."""
+"""Recommended minimums of a host that proves every published circuit."""
 
 _LEAST_OPEN_FILES = 8192 + 256
 """Connections that the API accepts, and what the process opens besides."""
@@ -64,7 +64,7 @@ class Check:
 
 
 def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_PROCESSOR) -> Iterator[Check]:
-    """Check processor, memory, disk, limits and GPUs of this machine."""
+    """Check CPUs, memory, disk, limits and GPUs of this machine."""
     yield check_cores(root)
     yield check_arithmetic()
     yield check_memory(memory_limit_bytes(root))
@@ -75,14 +75,14 @@ def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings =
 
 
 def check_cores(root: Path = _ROOT) -> Check:
-    """Compare the processors that this process may use with the specification's minimum."""
+    """Compare the CPUs that this process may use with the recommended minimum."""
     cores = len(os.sched_getaffinity(0))
     quota = cpu_quota(root)
     usable = min(cores, quota) if quota is not None else cores
     limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
-    detail = f"{cores} processors{limited}; {LEAST_CORES} are recommended"
+    detail = f"{cores} CPUs{limited}; {LEAST_CORES} are recommended"
     if limited:
-        return Check("processors", Status.WARNING, detail, "raise the processor quota: a throttled prover is slow")
+        return Check("processors", Status.WARNING, detail, "raise the CPU quota; a throttled prover is slow")
     if usable < LEAST_CORES:
         return Check("processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production")
     return Check("processors", Status.OK, detail)
@@ -94,12 +94,12 @@ def check_arithmetic() -> Check:
         backend = engine.backend
     detail = _BACKENDS.get(backend, backend)
     if backend == "portable":
-        return Check("arithmetic", Status.WARNING, detail, "use a processor with AVX-512 IFMA, or AVX2 and ADX")
+        return Check("arithmetic", Status.WARNING, detail, "use a CPU with AVX-512 IFMA, or AVX2 and ADX")
     return Check("arithmetic", Status.OK, detail)
 
 
 def check_memory(total_bytes: int) -> Check:
-    """Compare memory with the specification's minimum."""
+    """Compare memory with the recommended minimum."""
     detail = f"{gibibytes(total_bytes)}; 32 GB are recommended, and 64 GB in production"
     if total_bytes < LEAST_MEMORY_BYTES:
         return Check(
@@ -109,16 +109,18 @@ def check_memory(total_bytes: int) -> Check:
 
 
 def check_disk(keys_dir: Path) -> Check:
-    """Compare the disk of the keys with the specification's minimum."""
+    """Compare the disk of the keys with the recommended minimum."""
     usage = shutil.disk_usage(existing_parent(keys_dir))
     detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; 100 GB are recommended"
     if usage.total < LEAST_DISK_BYTES:
-        return Check("disk", Status.WARNING, detail, "all production keys need more; choose another --keys-dir")
+        return Check(
+            "disk", Status.WARNING, detail, "all production keys together need more; choose another --keys-dir"
+        )
     return Check("disk", Status.OK, detail)
 
 
 def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Check:
-    """Tell whether the keys lie on a rotating disk."""
+    """Check whether the keys are on a rotating disk."""
     device = existing_parent(keys_dir).stat().st_dev
     block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
     for folder in (block, block.parent):  # a partition has no queue of its own
@@ -128,7 +130,7 @@ def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Check:
             continue
         if rotates and not folder.name.startswith(_VIRTUAL_DISKS):
             detail = f"{folder.name} is a rotating disk"
-            return Check("disk kind", Status.WARNING, detail, "keys load slowly from it; use an SSD for --keys-dir")
+            return Check("disk kind", Status.WARNING, detail, "keys load slowly from it; put --keys-dir on an SSD")
         return Check("disk kind", Status.OK, f"{folder.name} is {'virtual' if rotates else 'no rotating disk'}")
     return Check("disk kind", Status.INFO, "unknown")
 
@@ -138,7 +140,7 @@ def check_open_files() -> Check:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     detail = f"{soft} open files allowed"
     if soft != resource.RLIM_INFINITY and soft < _LEAST_OPEN_FILES:
-        hint = f"for thousands of connections raise it: ulimit -n {_LEAST_OPEN_FILES}, or LimitNOFILE= of systemd"
+        hint = f"to serve thousands of connections, run ulimit -n {_LEAST_OPEN_FILES}, or set LimitNOFILE= in systemd"
         return Check("open files", Status.WARNING, detail, hint)
     return Check("open files", Status.OK, detail)
 
@@ -151,14 +153,14 @@ def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_PROCESSOR) -> C
         models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     known = ", ".join(models) or "none known to the driver"
     if settings.policy == "cpu":
-        return Check("GPU", Status.INFO, f"{known}; proofs are made on the processor (--device)")
+        return Check("GPU", Status.INFO, f"{known}; proofs are made on the CPU (--device)")
     try:
         with closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices:
             choice, opened = devices.choice, [_described(gpu) for gpu in devices.gpus]
     except SettingsInvalid as error:
         return Check("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
     if not opened:
-        hint = "see prover/docs/how-to/gpu.md, or choose the processor with --device cpu"
+        hint = "see prover/docs/how-to/gpu.md, or choose the CPU with --device cpu"
         return Check("GPU", Status.WARNING, f"{known}; {choice.reason}", hint)
     return Check("GPU", Status.OK, "; ".join(opened))
 
@@ -180,8 +182,8 @@ def check_address(name: str, address: str, option: str, *, must_be_free: bool = 
     except OSError as error:
         detail = f"cannot listen on {address}: {error.strerror}"
         if not must_be_free and error.errno == errno.EADDRINUSE:
-            return Check(name, Status.WARNING, detail, f"a free port will be taken; choose one with {option}")
-        hint = f"stop what listens there, or choose another address with {option}"
+            return Check(name, Status.WARNING, detail, f"the prover will use a free port; choose one with {option}")
+        hint = f"stop the process that listens there, or choose another address with {option}"
         return Check(name, Status.FAILURE, detail, hint)
     return Check(name, Status.OK, f"{address} is free")
 

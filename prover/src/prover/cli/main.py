@@ -6,18 +6,18 @@ from prover.cli.command import Group
 from shared.logs import configure_logs
 
 COMMANDS = {
-    "start": ("prover.cli.start", "Serve proofs over HTTP, and prove the jobs of a queue."),
+    "start": ("prover.cli.start", "Serve proofs over HTTP and prove the jobs of a queue."),
     "prove": ("prover.cli.prove", "Prove one request."),
     "verify": ("prover.cli.verify", "Verify a proof."),
     "inspect": ("prover.cli.inspect", "Describe a key file after checking every byte of it."),
     "export-vk": ("prover.cli.export_vk", "Write the verifying key of a key file."),
-    "setup": ("prover.cli.setup", "Make the keys of a circuit."),
+    "setup": ("prover.cli.setup", "Make the proving and verifying key of a circuit."),
     "r1cs": ("prover.cli.r1cs", "Write the constraint system of a circuit."),
     "import-setup": ("prover.cli.import_setup", "Assemble a key file from the parts of a ceremony."),
     "download": ("prover.cli.download", "Download published keys."),
     "keys": ("prover.cli.keys", "List, download, verify, prepare and make keys."),
-    "check": ("prover.cli.check", "Check whether this machine and its settings will do."),
-    "gen-test-params": ("prover.cli.gen_test_params", "Make up a valid request."),
+    "check": ("prover.cli.check", "Check machine requirements, settings, keys and addresses."),
+    "gen-test-params": ("prover.cli.gen_test_params", "Generate a valid request from random trees."),
     "version": ("prover.cli.version", "Print the version."),
 }
 
@@ -31,10 +31,10 @@ COMMANDS = {
         "prover start --keys-dir proving-keys/     # the same over HTTP",
     ),
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 invalid, refused, or a check failed, 2 usage, 65 malformed input, 69 key missing or "
-    "not downloaded, 70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
+    epilog="Exit codes: 0 success, 1 invalid, refused, or a check failed, 2 usage, 65 malformed input, 69 key missing "
+    "or not downloaded, 70 internal error, 75 try again later, 78 configuration, 130 and 143 stopped by a signal.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Write debug lines, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also write debug lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Write errors only.")
 @click.pass_context
 def cli(ctx: click.Context, verbose: bool, quiet: bool) -> None:

@@ -31,7 +31,7 @@ def _circuit_names(_: click.Context, __: click.Parameter, value: tuple[str, ...]
     for name in names:
         if _group(name) is None and _single(name) is None:
             groups = ", ".join(CIRCUIT_GROUPS)
-            raise click.BadParameter(f"there is no circuit {name!r}; choose from {groups}, or name a key")
+            raise click.BadParameter(f"unknown circuit {name!r}; choose from {groups}, or name a key")
     return names
 
 
@@ -67,7 +67,7 @@ threads_option = click.option(
     default=0,
     envvar="PROVER_PROVING__THREADS",
     show_envvar=True,
-    help="Kernel threads; 0 means one per available processor.",
+    help="Kernel threads; 0 means one per available CPU.",
 )
 
 output_option = click.option(
@@ -75,7 +75,7 @@ output_option = click.option(
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Form of the answer.",
+    help="Output format.",
 )
 
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)

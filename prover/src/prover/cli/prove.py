@@ -44,7 +44,7 @@ _KIND_FLAGS = {
 
 def _kind_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     for kind, spellings in reversed(_KIND_FLAGS.items()):
-        text = f"Fail unless the request is for {kind}, or for a kind of another such flag."
+        text = f"Fail unless the request is for {kind}, or for the type of another such flag."
         command = click.option(*spellings, kind.name.lower(), is_flag=True, help=text)(command)
     return command
 
@@ -57,12 +57,12 @@ def _kind_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         "prover prove --keys-dir proving-keys/ < request.json     # with the key of the request's circuit",
     ),
 )
-@key_option("Proving key file.", required=False)
+@key_option("Proving key.", required=False)
 @click.option(
     "--keys-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder of keys, in place of a key file: that of the request's circuit is taken.",
+    help="Directory of keys, instead of --key; the key of the request's circuit is used.",
 )
 @threads_option
 @device_options
@@ -76,12 +76,12 @@ def _kind_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any) -> None:
     """Prove a request.
 
-    Reads the request (JSON, as for POST /prove) from standard input and writes the proof (JSON) to standard
-    output. The proof has been verified under the key when it appears. The request says which circuit it is of;
-    options that repeat it are compared with it (combined: --inclusion --non-inclusion).
+    Reads the request (JSON, as for POST /prove) from standard input and writes the proof (JSON) to standard output,
+    after verifying it with the key. The request names its circuit. Options that also name one must agree with it
+    (combined: --inclusion --non-inclusion).
     """
     if (key is None) == (keys_dir is None):
-        raise click.UsageError("give the proving key: either --key FILE, or --keys-dir DIR with that of the request")
+        raise click.UsageError("no proving key; pass either --key FILE or --keys-dir DIR")
     devices = device_settings_of(options)
     body = sys.stdin.buffer.read()
     task = read_task(body, read_envelope(body), known=None)
@@ -135,7 +135,7 @@ def _require_agreement(circuit: CircuitId, options: Mapping[str, Any]) -> None:
 
 
 def _disagreement(circuit: CircuitId, words: str) -> click.UsageError:
-    return click.UsageError(f"the request is for {circuit.name}, which {words} leaves out; drop it or correct it")
+    return click.UsageError(f"the request is for {circuit.name}, which {words} excludes; remove or correct the option")
 
 
 def _require_same(wanted: CircuitId, held: CircuitId | None, path: Path) -> None:

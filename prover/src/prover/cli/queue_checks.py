@@ -1,4 +1,4 @@
-"""Whether the Redis of the job queue can be reached and keeps what it is given."""
+"""Check that the Redis of the job queue answers and loses no jobs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def check_redis(url: str) -> Check:
     try:
         facts = asyncio.run(_ask(connection))
     except QueueUnavailable as error:
-        hint = "start it, or correct --redis-url; the prover starts without it and goes on trying"
+        hint = "start Redis or correct --redis-url; the prover starts without Redis and keeps trying"
         return Check(_NAME, Status.FAILURE, f"{connection.address} does not answer: {error.detail}", hint)
     return judge(connection.address, facts, connection.weaknesses)
 
@@ -29,10 +29,10 @@ def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) 
     dangers, hints = [weakness.detail for weakness in weaknesses], [weakness.remedy for weakness in weaknesses]
     if facts.appends is False:
         dangers.append("no append-only file")
-        hints.append("set appendonly yes, or its restart loses jobs")
+        hints.append("set appendonly yes; without it a restart of Redis loses jobs")
     if facts.eviction not in (None, KEEPS_EVERYTHING):
         dangers.append(f"evicts ({facts.eviction})")
-        hints.append(f"set maxmemory-policy {KEEPS_EVERYTHING}, or full memory loses jobs")
+        hints.append(f"set maxmemory-policy {KEEPS_EVERYTHING}; any other policy may delete jobs")
     if dangers:
         return Check(_NAME, Status.WARNING, f"{detail}, {', '.join(dangers)}", "; ".join(hints))
     return Check(_NAME, Status.OK, detail)

@@ -14,18 +14,18 @@ _OPTIONS = (
         metavar="URL",
         envvar=["PROVER_QUEUE__URL", "REDIS_URL"],
         show_envvar=True,
-        help="Share jobs with others through this Redis: redis://, rediss://, unix:// or redis+sentinel://.",
+        help="Redis of the job queue: redis://, rediss://, unix:// or redis+sentinel://.",
     ),
-    click.option("--queue-only", is_flag=True, help="Prove jobs of the queue, without the API; metrics are served."),
-    click.option("--no-workers", is_flag=True, help="Serve the API and queue jobs, which other instances prove."),
-    click.option("--server-only", is_flag=True, help="No queue, even when a Redis URL is given."),
+    click.option("--queue-only", is_flag=True, help="Prove jobs of the queue only: no API, but metrics and probes."),
+    click.option("--no-workers", is_flag=True, help="Serve the API and queue jobs for other instances to prove."),
+    click.option("--server-only", is_flag=True, help="Serve the API without a queue, even if a Redis URL is set."),
     click.option(
         "--queue-slots",
         type=click.IntRange(0, 100),
         envvar="PROVER_QUEUE__SLOTS",
         show_envvar=True,
-        show_default="by memory as the reference, at least 1",
-        help="Jobs of each lane (update, append, address-append) proved at once.",
+        show_default="by memory, as the reference; at least 1",
+        help="Maximum jobs proved at once of each queue: update, append, address-append.",
     ),
 )
 
@@ -51,14 +51,14 @@ def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) 
     chosen = [name for name in ("queue_only", "no_workers", "server_only") if options[name]]
     if len(chosen) > 1:
         words = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
-        raise SettingsInvalid(f"{words} exclude each other; give one of them")
+        raise SettingsInvalid(f"{words} exclude each other; use only one of them")
     if options["server_only"]:
         return {"queue": {**found, "url": "", "http": True}}
     by_mode = not chosen and environment.get("QUEUE_MODE") == "true"
     if options["queue_only"] or by_mode:
         if not url:
             asked = "--queue-only" if options["queue_only"] else "QUEUE_MODE"
-            raise SettingsInvalid(f"{asked}: there is no queue; give --redis-url or set REDIS_URL")
+            raise SettingsInvalid(f"{asked} needs a queue; pass --redis-url or set REDIS_URL")
         found["workers"] = True
         found["http"] = by_mode and environment.get("SERVER_MODE") == "true"
     if options["no_workers"]:

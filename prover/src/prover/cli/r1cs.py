@@ -22,11 +22,11 @@ from prover.keys.atomic_file import atomic_file, explained
     ),
 )
 @circuit_options
-@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="File to make.")
+@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="File to write.")
 @generation_option
 @force_option
 def r1cs(kind: str, legacy: bool, output: Path, generation: str, force: bool, **sizes: int) -> None:
-    """Write the constraint system of a circuit, in the bytes of gnark, as a ceremony starts from it."""
+    """Write the constraint system of a circuit in gnark's format, as a ceremony needs it."""
     circuit = circuit_from(kind, legacy, **sizes)
     require_free_outputs(force, output=output)
 

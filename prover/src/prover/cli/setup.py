@@ -33,15 +33,15 @@ from prover.proving.key_device import KeyDevice
     ),
 )
 @circuit_options
-@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to make.")
-@click.option("--output-vkey", type=NEW_FILE, required=True, metavar="FILE", help="Verifying key as text.")
+@click.option("--output", type=NEW_FILE, required=True, metavar="FILE", help="Key file to write.")
+@click.option("--output-vkey", type=NEW_FILE, required=True, metavar="FILE", help="Verifying key to write, as text.")
 @generation_option
 @force_option
 @click.option(
     "--seed",
     metavar="TEXT",
-    help=f"For tests only: derive the secrets from this text, so that anybody can forge proofs. The name of --output "
-    f"must contain {INSECURE}.",
+    help=f"Text that the secrets are derived from, for tests only: anyone who knows it can forge proofs. The name of "
+    f"--output must contain {INSECURE}.",
 )
 @threads_option
 @key_device_options
@@ -56,14 +56,14 @@ def setup(
     threads: int,
     **options: Any,
 ) -> None:
-    """Make a proving key of a circuit in the form of gnark, and its verifying key as text.
+    """Make the proving key of a circuit in gnark's format, and its verifying key as text.
 
-    Secrets come from the operating system and are wiped. Whoever ran a setup alone could have kept them: use such
-    keys for development, tests and closed networks. A record beside the key (FILE.json) says so, and `prover inspect`
-    shows it. Files appear together when all is done; a signal leaves none.
+    Secrets come from the operating system and are wiped. A person who runs a setup alone could have kept them, so use
+    such keys for development, tests and closed networks only. A record next to the key (FILE.json) says so, and
+    `prover inspect` shows it. All files appear together at the end; a stopped setup leaves none.
 
     With --device a GPU makes the points, nearly all of the work of large keys. The same secrets give the same bytes.
-    The processor checks every point that it gets. When the GPU fails, auto lets the processor make the key.
+    The CPU checks every point that it gets. When the GPU fails, auto lets the CPU make the key.
     """
     settings = take_device_settings(options)
     circuit = circuit_from(kind, legacy, **options)

@@ -31,13 +31,15 @@ _log = get_logger(__name__)
 @start_options
 @click.pass_obj
 def start(level: str, /, **options: Any) -> None:
-    """Serve proofs over HTTP and prove jobs of the queue until SIGTERM or SIGINT, then finish what is running.
+    """Serve proofs over HTTP and prove the jobs of a queue.
 
-    Keys are found in the keys directory by circuit (current or earlier file names) and loaded on first use or, with
-    --preload-keys, at the start. A second signal ends the process at once.
+    SIGTERM and SIGINT finish running proofs and end the process; a second signal ends it at once. Keys are found in
+    the keys directory by circuit, under their current or earlier file names. They load on first use or, with
+    --preload-keys, at the start.
 
-    With --redis-url batches become jobs that all instances on the same Redis prove (append, update, address-append;
-    others when the client asks for it); the circuits of --run-mode and --circuit are those that this one proves.
+    With --redis-url, batches (append, update, address-append) become jobs that all instances on the same Redis prove;
+    other requests do so if the client asks for it. --run-mode and --circuit select the circuits that this instance
+    proves.
     """
     settings = start_settings(options, os.environ)
     configure_logs(

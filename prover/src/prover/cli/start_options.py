@@ -31,7 +31,7 @@ _ADDRESSES = (
         envvar="PROVER_HTTP__ADDRESS",
         show_envvar=True,
         show_default="0.0.0.0:3001",
-        help="Where the API listens.",
+        help="Address of the API.",
     ),
     click.option(
         "--metrics-address",
@@ -39,7 +39,7 @@ _ADDRESSES = (
         envvar="PROVER_HTTP__METRICS_ADDRESS",
         show_envvar=True,
         show_default="0.0.0.0:9998",
-        help="Where metrics, /livez and /readyz are served.",
+        help="Address of metrics, /livez and /readyz.",
     ),
     click.option("--json-logging", is_flag=True, help="Write JSON lines to standard output, even on a terminal."),
 )
@@ -49,16 +49,16 @@ _MACHINE = (
         type=click.IntRange(0, 1024),
         envvar="PROVER_PROVING__THREADS",
         show_envvar=True,
-        show_default="one per processor that affinity and quota grant",
-        help="Kernel threads; a single proof uses all.",
+        show_default="one per CPU that affinity and quota grant",
+        help="Kernel threads; a single proof uses all of them.",
     ),
     click.option(
         "--max-concurrency",
         type=click.IntRange(0, 1024),
         envvar="PROVER_PROVING__MAX_CONCURRENCY",
         show_envvar=True,
-        show_default="one per two processors, at least two",
-        help="Proofs computed at once.",
+        show_default="one per two CPUs, at least two",
+        help="Maximum proofs computed at once.",
     ),
     click.option(
         "--key-memory-gb",
@@ -67,13 +67,13 @@ _MACHINE = (
         envvar="PROVER_KEYS__MEMORY_GIB",
         show_envvar=True,
         show_default="half of the memory",
-        help="GiB for loaded keys; the key unused for longest leaves.",
+        help="Maximum GiB of loaded keys; beyond it the least recently used key is unloaded.",
     ),
 )
 _CIRCUITS = (
     keys_dir_option,
-    run_mode_option("PROVER_KEYS__RUN_MODE", "Prove the circuits of a role only; others are answered 503."),
-    circuit_option("PROVER_KEYS__CIRCUITS", "Prove these circuits only, beside those of --run-mode;"),
+    run_mode_option("PROVER_KEYS__RUN_MODE", "Circuits that this instance proves, by role; others are answered 503."),
+    circuit_option("PROVER_KEYS__CIRCUITS", "Circuits that this instance proves, in addition to those of --run-mode,"),
     set_option("PROVER_KEYS__KEY_SET"),
     click.option(
         "--preload-keys",
@@ -82,7 +82,7 @@ _CIRCUITS = (
         show_default=True,
         envvar="PROVER_KEYS__PRELOAD",
         show_envvar=True,
-        help="Keys loaded at the start and kept; /readyz waits for them. Others are loaded on first use.",
+        help="Keys to load at the start and keep; /readyz fails until they are loaded. Others load on first use.",
     ),
     click.option(
         "--preload-circuits",
@@ -91,7 +91,7 @@ _CIRCUITS = (
         callback=names_of,
         envvar="PROVER_KEYS__PRELOAD_CIRCUITS",
         show_envvar=True,
-        help="More of them by circuit or key name. Repeatable.",
+        help="Also preload these circuits, by circuit or key name. Repeatable.",
     ),
 )
 _DOWNLOADS = (
@@ -100,7 +100,7 @@ _DOWNLOADS = (
         is_flag=True,
         envvar="PROVER_KEYS__AUTO_DOWNLOAD",
         show_envvar=True,
-        help="Download a missing key on its first use.",
+        help="Download a missing key on first use.",
     ),
     download_url_option,
     click.option(
@@ -110,14 +110,14 @@ _DOWNLOADS = (
         show_default=True,
         envvar="PROVER_KEYS__DOWNLOAD_MAX_RETRIES",
         show_envvar=True,
-        help="Attempts per file.",
+        help="Maximum attempts per file.",
     ),
     manifest_option,
 )
 
 
 def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of ``prover start``; what shares them can be asked about what a start would do."""
+    """Add the options of ``prover start``, which ``prover check`` shares."""
     command = device_options(http_options(queue_options(command)))
     for option in reversed((*_ADDRESSES, *_CIRCUITS, *_DOWNLOADS, *_MACHINE)):
         command = option(command)

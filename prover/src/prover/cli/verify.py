@@ -42,16 +42,18 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
         "prover verify --key v1_inclusion_26_1.vkey --public-input 0xROOT --public-input 0xLEAF < proof.json",
     ),
 )
-@key_option("Proving key file, or a verifying key as export-vk or setup writes it.")
+@key_option("Proving key, or a verifying key as export-vk or setup writes it.")
 @click.option(
     "--public-input",
     "public_inputs",
     type=PublicInput(),
     multiple=True,
     required=True,
-    help="Public input; repeat it (or separate by commas) for version 1 circuits: roots, then leaves or values.",
+    help="Public input in hexadecimal. Repeatable, or comma-separated; version 1: roots, then leaves or values.",
 )
-@expected_circuit_option("Fail unless the proving key is of this circuit; a verifying key alone does not tell its own.")
+@expected_circuit_option(
+    "Fail unless the proving key is of this circuit. Ignored for a verifying key, which does not name one."
+)
 @output_option
 @click.pass_context
 def verify(
@@ -63,8 +65,7 @@ def verify(
 ) -> None:
     """Verify a proof.
 
-    Reads the proof (JSON) from standard input. Exits with 0 if it holds, 1 if not, 2 for wrong usage,
-    65 for a broken key file.
+    Reads the proof (JSON) from standard input. Exit code: 0 valid, 1 invalid, 2 wrong usage, 65 malformed key file.
     """
     values = [value for group in public_inputs for value in group]
     body = sys.stdin.buffer.read()
@@ -73,7 +74,9 @@ def verify(
         with _open_key(key, circuits, cancel) as verifying_key:
             expected = verifying_key.public_inputs
             if len(values) != expected:
-                raise click.UsageError(f"{key.name} takes {expected} public inputs, {len(values)} were given", ctx)
+                raise click.UsageError(
+                    f"{key.name} has {expected} public inputs, but --public-input gives {len(values)}", ctx
+                )
             try:
                 verifying_key.verify(read_proof(body), b"".join(values))
             except ProofFailed as error:
@@ -99,5 +102,5 @@ def _open_key(path: Path, circuits: Sequence[str], cancel: CancelFlag) -> Iterat
         held = circuit_of(key.info)
         if held is None or not any(is_named(held, name) for name in circuits):
             names, what = ",".join(circuits), held.name if held else "an unknown circuit"
-            raise click.UsageError(f"--circuit is {names}, but {path.name} holds {what}; drop it or correct it")
+            raise click.UsageError(f"--circuit is {names}, but {path.name} holds {what}; remove or correct the option")
         yield key.verifying_key

@@ -71,9 +71,7 @@ def circuits_named(names: Iterable[str]) -> frozenset[CircuitId]:
             chosen.add(single)
         else:
             groups = ", ".join(CIRCUIT_GROUPS)
-            raise UnknownCircuit(
-                f"there is no circuit {name!r}; choose from {groups}, or name a key: v2_inclusion_32_1"
-            )
+            raise UnknownCircuit(f"unknown circuit {name!r}; choose from {groups}, or name a key: v2_inclusion_32_1")
     return frozenset(chosen)
 
 

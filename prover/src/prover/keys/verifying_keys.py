@@ -170,4 +170,4 @@ def _from_text(text: bytes, path: Path) -> bytes:
     try:
         return bytes(map(int, text.strip().removeprefix(b"[").removesuffix(b"]").split()))
     except ValueError:
-        raise MalformedKey(f"{path.name} begins like a verifying key as text and is none") from None
+        raise MalformedKey(f"{path.name} starts like a verifying key as text, but is malformed") from None
