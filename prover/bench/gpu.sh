@@ -3,9 +3,8 @@
 #   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda;
 #             `kernel` is the part of it that needs a C compiler alone: gpu_proof
 #   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py says which and how large); needs Python with the
-#             prover (make native), and no GPU, but makes large keys and their folding on one where it is. What is there already is not
-#             made again. All keys found there are used
-#   test      the GPU against the host: kernels, whole proofs, setup and folding; JSON lines in prover/build/cuda/results/test*.jsonl
+#             prover (make native), and no GPU. Existing keys are not made again. All keys found there are used
+#   test      the GPU against the host: kernels and whole proofs; JSON lines in prover/build/cuda/results/test*.jsonl
 #   sanitize  the small half of it under compute-sanitizer: memcheck, racecheck, initcheck
 #   bench     rates and times, one JSON file each in prover/build/cuda/results; with Python and the prover also those of its server
 #   soak      10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
@@ -112,7 +111,7 @@ stage_build() {
 }
 
 stage_keys() {
-    "$python" prover/bench/gpu_keys.py --cuda-library "$library" "$keys" "$@"
+    "$python" prover/bench/gpu_keys.py "$keys" "$@"
 }
 
 # each_key <command>: the command with every key and its inputs.
@@ -141,7 +140,6 @@ test_proofs() {
     piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
     piece "test_tunings_$name.jsonl" "$build/gpu_proof" tunings "$library" "$1" "$2"
     piece "test_devices_$name.jsonl" "$build/gpu_proof" devices "$library" "$1" "$2"
-    piece "test_keys_$name.jsonl" "$build/gpu_proof" keys "$library" "$1" "$2"
 }
 
 stage_test() {
@@ -151,14 +149,12 @@ stage_test() {
 }
 
 stage_sanitize() {
-    local tool command
+    local tool
     for tool in memcheck racecheck initcheck; do
         local checked=(compute-sanitizer --tool "$tool" --error-exitcode 1)
         piece "sanitize_${tool}_kernels.log" "${checked[@]}" "$build/gpu_check" small
-        for command in check keys; do
-            piece "sanitize_${tool}_$command.log" \
-                "${checked[@]}" "$build/gpu_proof" "$command" "$library" "$keys/tiny.key" "$keys/tiny.inputs"
-        done
+        piece "sanitize_${tool}_check.log" \
+            "${checked[@]}" "$build/gpu_proof" check "$library" "$keys/tiny.key" "$keys/tiny.inputs"
     done
     end_pieces
 }

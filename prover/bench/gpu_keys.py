@@ -2,10 +2,10 @@
 
 For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a made-up request, and
 FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. What is there already is not made
-again, so a run that was cut short goes on where it was. Names are tiny (from the test vectors, without a request) or
+again, so a run that was cut short continues. Names are tiny (from the test vectors, without a request) or
 circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of
-rows: a GPU makes their points where the library finds one, and then their folded form too, in FOLDER/prepared. Without
-a GPU their setup takes minutes and gigabytes, and they are not folded, which would take hours.
+rows: their setup takes minutes and gigabytes. A folded form in FOLDER/prepared, which `prover keys prepare --fold`
+makes, is used in place of the key.
 """
 
 from __future__ import annotations
@@ -19,13 +19,9 @@ from pathlib import Path
 
 from bench_server import OURS
 
-from prover.errors import DeviceUnavailable
-from prover.kernel.device import device_count, find_library
 from prover.proving.request import read_envelope, read_task
 
 SMALL = ("tiny", "inclusion_32_4", "append_32_10")
-LARGE_BYTES = 10**9
-BY_PROCESSOR = ("--device=cpu",)
 VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json"
 
 
@@ -44,15 +40,6 @@ def make_tiny(key: Path, inputs: Path) -> None:
     write(key, bytes.fromhex(vector["key_v0_14_hex"]))
 
 
-def has_gpu(library: Path) -> bool:
-    """Whether a library is there and finds a GPU."""
-    try:
-        return device_count(find_library(library)) > 0
-    except DeviceUnavailable as error:
-        print(f"keys are made on the processor: {error.detail}", file=sys.stderr)
-        return False
-
-
 def make_request(name: str, request: Path, inputs: Path) -> None:
     """A made-up request, the same each time, and what it gives the circuit."""
     kind, height, size = name.rsplit("_", 2)
@@ -64,7 +51,7 @@ def make_request(name: str, request: Path, inputs: Path) -> None:
     write(request, body)
 
 
-def make_key(name: str, key: Path, device: tuple[str, ...]) -> None:
+def make_key(name: str, key: Path) -> None:
     """A development key of our own, with its verifying key beside it."""
     kind, height, size = name.rsplit("_", 2)
     of_setup = {
@@ -74,53 +61,36 @@ def make_key(name: str, key: Path, device: tuple[str, ...]) -> None:
         "address-append": ("--address-append-tree-height", height, "--address-append-batch-size", size),
     }[kind]
     outputs = ("--force", "--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
-    subprocess.run(
-        [OURS, "setup", *device, "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([OURS, "setup", "--circuit", kind, *of_setup, *outputs], check=True, stdout=subprocess.DEVNULL)
 
 
-def make(name: str, folder: Path, device: tuple[str, ...]) -> Path:
+def make(name: str, folder: Path) -> None:
     """Make a key, its request and its inputs unless they are there."""
     key, request, inputs = (folder / f"{name}.{kind}" for kind in ("key", "json", "inputs"))
     if name == "tiny":
         if not (key.exists() and inputs.exists()):
             make_tiny(key, inputs)
-        return key
+        return
     if not (request.exists() and inputs.exists()):
         make_request(name, request, inputs)
     if key.exists():
-        print(f"{key} is there", file=sys.stderr)
-        return key
+        print(f"{key} exists", file=sys.stderr)
+        return
     print(f"making {key}", file=sys.stderr)
     started = time.monotonic()
-    make_key(name, key, device)
+    make_key(name, key)
     print(f"made {key}: {key.stat().st_size} bytes, {time.monotonic() - started:.0f} s", file=sys.stderr)
-    return key
-
-
-def fold(key: Path, device: tuple[str, ...]) -> None:
-    """Make the folded form of a key unless it is there; the prover sees to that."""
-    started = time.monotonic()
-    words = ("keys", "prepare", "--fold", *device, "--prepared-dir", str(key.parent / "prepared"), str(key))
-    subprocess.run([OURS, *words], check=True, stdout=subprocess.DEVNULL)
-    print(f"{key} is folded, {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cuda-library", type=Path, required=True, metavar="FILE", help="libgroth16_cuda.so")
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", default=SMALL, metavar="NAME", help=f"default: {' '.join(SMALL)}")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    device: tuple[str, ...] = BY_PROCESSOR
-    if with_gpu := has_gpu(arguments.cuda_library):
-        device = ("--device=auto", f"--cuda-library={arguments.cuda_library}")
     for name in arguments.names:
-        key = make(name, arguments.folder, device)
-        if with_gpu and key.stat().st_size >= LARGE_BYTES:
-            fold(key, device)
+        make(name, arguments.folder)
     return 0
 
 

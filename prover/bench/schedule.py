@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gpu_keys import BY_PROCESSOR, make
+from gpu_keys import make
 from machine import machine_facts
 from rich.console import Console
 from rich.table import Table
@@ -122,7 +122,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         key, inputs = options.key, options.inputs
         if key is None or inputs is None:
-            key = make(options.name, Path(folder), BY_PROCESSOR)
+            make(options.name, Path(folder))
+            key = Path(folder) / f"{options.name}.key"
             inputs = key.with_suffix(".inputs")
         rows = summary(measure(program, key, inputs, list(options.threads), options.rounds))
     name = options.key.stem if options.key else options.name

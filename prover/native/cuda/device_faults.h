@@ -1,11 +1,10 @@
 /* device_faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
  *
- * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load, prove, setup
- * (multiples of a point) or fold (lists of points), fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or
- * garbage (prove, setup, fold: another point, no point) or astray (setup, fold: a point on no curve); number says which call of its
- * kind since the device was opened fails, with + also those after it, and without a number all do; index says of which GPU, else of each.
+ * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load or prove,
+ * fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or garbage (prove: another point, no point); number says
+ * which call of its kind since the device was opened fails, with + also those after it, and without a number all do; index says of which
+ * GPU, else of each.
  * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (device_schedule.h).
- * GROTH16_CUDA_HOST_THREADS: backwards, for setup and fold, whose blocks then run their last thread first.
  * GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1. GROTH16_CUDA_HOST_MEMORY: bytes of each, else 1 GiB; or several numbers with
  * commas between, of GPU 0, 1 and so on, of which the last is also that of all after it.
  */

@@ -10,8 +10,8 @@
 #include "device_points.h"
 
 /* Places where the GPU in software can fail. */
-typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE, GPU_SETUP, GPU_FOLD } gpu_point;
-#define GPU_POINTS 5
+typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
+#define GPU_POINTS 3
 
 /* Share of the budget that a key may take with tables of shifted bases. */
 #if defined(__CUDACC__)
@@ -117,11 +117,6 @@ static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     (void)number;
 }
 
-static inline void gpu_spoil_points(gpu_point point, void *points, size_t point_bytes, uint64_t count, uint32_t number) {
-    (void)point, (void)points, (void)point_bytes, (void)count, (void)number;
-}
-
-static inline void gpu_thread_order(device_queue *queue) { (void)queue; }
 static inline void gpu_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
 static inline void gpu_order_end(device_queue *queues) { (void)queues; }
 
@@ -170,7 +165,7 @@ static inline const char *gpu_reason(const device_queue *queue) {
 static inline void gpu_reset(uint32_t index) { device_current = index; }
 
 static inline const char *gpu_point_name(gpu_point point) {
-    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove", "setup", "fold"};
+    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove"};
     return names[point];
 }
 
@@ -184,19 +179,6 @@ static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t numbe
 static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
     if (faults_any(device_current, "prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
     if (faults_any(device_current, "prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
-}
-
-/* The last of several points instead of the first, one that is on no curve, or no point at all. */
-static inline void gpu_spoil_points(gpu_point point, void *points, size_t point_bytes, uint64_t count, uint32_t number) {
-    uint8_t *const first = (uint8_t *)points;
-    if (faults_any(device_current, gpu_point_name(point), number, "wrong")) memcpy(first, first + (count - 1) * point_bytes, point_bytes);
-    if (faults_any(device_current, gpu_point_name(point), number, "astray")) memset(first, 1, point_bytes);
-    if (faults_any(device_current, gpu_point_name(point), number, "garbage")) memset(first, 0xff, point_bytes);
-}
-
-static inline void gpu_thread_order(device_queue *queue) {
-    const char *order = getenv("GROTH16_CUDA_HOST_THREADS");
-    if (order && strcmp(order, "backwards") == 0) queue->order = DEVICE_BACKWARDS;
 }
 
 /* Gives queues that belong together an order of the tests' choice. */

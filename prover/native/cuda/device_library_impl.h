@@ -415,13 +415,9 @@ static device_abi_status library_prove_inputs(void *key, device_abi_sums *sums, 
     return library_prove_from((library_key *)key, sums, times, NULL, 1, inputs, with_b1, cancel, message);
 }
 
-#include "device_library_points.h"
-
 static const device_abi_library LIBRARY = {
     DEVICE_ABI_VERSION, sizeof(device_abi_library), library_count,       library_open,     library_close,      library_describe,
     library_key_bytes,  library_proof_bytes,        library_key_load,    library_key_destroy, library_staging_take, library_staging_give_back,
     library_prove,      library_batch_limit,
     library_costs,      library_chains_load,        library_prove_inputs,
-    library_multiples_open, library_multiples_run, library_multiples_close,
-    library_lists_open, library_lists_scale, library_lists_transform, library_lists_close,
 };

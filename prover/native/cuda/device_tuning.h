@@ -16,9 +16,6 @@
  *   ntt_columns   logarithm of the neighbours in memory that a pass takes, at most
  *   ntt_threads   of a block of a pass
  *   batch         proofs of a batch, at most
- *   setup_window  bits of a digit in the table of a trusted setup
- *   setup_piece   points of a setup that are made at a time
- *   fold_piece    points of a folding that are multiplied at a time
  */
 #ifndef G16_DEVICE_TUNING_H
 #define G16_DEVICE_TUNING_H
@@ -41,12 +38,9 @@ typedef enum device_setting {
     TUNING_NTT_LEVELS,
     TUNING_NTT_COLUMNS,
     TUNING_NTT_THREADS,
-    TUNING_BATCH,
-    TUNING_SETUP_WINDOW,
-    TUNING_SETUP_PIECE,
-    TUNING_FOLD_PIECE
+    TUNING_BATCH
 } device_setting;
-#define DEVICE_SETTINGS 17
+#define DEVICE_SETTINGS 14
 
 #define DEVICE_NOT_TUNED UINT32_MAX
 

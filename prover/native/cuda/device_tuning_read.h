@@ -17,11 +17,6 @@
 #define TUNING_MAX_REDUCE 8
 #define TUNING_MAX_LEVEL 4
 #define TUNING_MOST_PROOFS 64
-#define TUNING_MIN_SETUP_WINDOW 4 /* these are checked where the kernels are that they are of */
-#define TUNING_MAX_SETUP_WINDOW 16
-#define TUNING_MIN_SETUP_PIECE 256
-#define TUNING_MAX_SETUP_PIECE 262144
-#define TUNING_MAX_FOLD_PIECE 524288
 #define TUNING_SHOWN 12 /* characters of a text that is refused; the message also has all names */
 #define TUNING_DIGITS 9
 
@@ -46,9 +41,6 @@ static const tuning_range TUNING_RANGES[DEVICE_SETTINGS] = {
     {"ntt_columns", 0, NTT_COLUMNS_LOG2, 1},
     {"ntt_threads", TUNING_WARP, NTT_THREADS, TUNING_WARP},
     {"batch", 1, TUNING_MOST_PROOFS, 1},
-    {"setup_window", TUNING_MIN_SETUP_WINDOW, TUNING_MAX_SETUP_WINDOW, 1},
-    {"setup_piece", TUNING_MIN_SETUP_PIECE, TUNING_MAX_SETUP_PIECE, 1},
-    {"fold_piece", 1, TUNING_MAX_FOLD_PIECE, 1},
 };
 
 /* The message of a refusal; returns 0. */

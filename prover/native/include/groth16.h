@@ -396,21 +396,6 @@ G16_API g16_status g16_setup_run(g16_engine *engine, const g16_setup *setup, uin
                                  const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel,
                                  g16_error *error);
 
-/* ---- keys made on a GPU --------------------------------------------------------- */
-
-/* As g16_setup_run(), the same bytes for the same secrets; the GPU makes the lists of points, which are checked as they come back: a GPU
- * that returns wrong ones is G16_DEVICE_LOST. The secrets' multiples are on the GPU for the time of the call. */
-G16_API g16_status g16_device_setup_run(g16_engine *engine, const g16_device *device, const g16_setup *setup, uint8_t *key_file,
-                                        size_t size, const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel,
-                                        g16_error *error);
-
-/* As g16_prepared_write(), the same bytes; the GPU multiplies the points of folding. The bases that come of it are checked
- * by one sum with random numbers: wrong ones are G16_DEVICE_LOST. Takes 96 bytes of its memory for each place of the domain, and up to
- * 176 MiB for the pieces that are worked on. */
-G16_API g16_status g16_device_prepared_write(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out,
-                                             size_t size, uint64_t table_bytes, int fold, const uint8_t *source_sha256,
-                                             uint32_t *progress, const g16_cancel *cancel, g16_error *error);
-
 #ifdef __cplusplus
 }
 #endif

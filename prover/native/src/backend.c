@@ -50,7 +50,6 @@
 #include "groth16_tables_impl.h"
 #include "fold_impl.h"
 #include "groth16_prove_impl.h"
-#include "fold_check_impl.h"
 #include "groth16_device_impl.h"
 #include "groth16_device_batch_impl.h"
 #include "groth16_verify_impl.h"
@@ -69,7 +68,7 @@ const g16_backend G16_BACKEND_TABLE = {
     .prepare_key = groth16_prepare_key,
     .small_roots = small_roots,
     .fill_tables = groth16_fill_tables,
-    .fold = groth16_fold_checked,
+    .fold = groth16_fold,
     .solve = witness_solver_solve,
     .read_inputs = witness_solver_read_inputs,
     .solve_part = witness_solver_solve_part,

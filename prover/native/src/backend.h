@@ -81,13 +81,10 @@ typedef struct g16_backend {
                               const struct msm_table_shape *shape, table_progress *progress, const g16_cancel *cancel);
 
     /* fold_impl.h: makes the bases of a folded key (g1_affine in the key's point form): of `count` wires, and at
-     * fold_shape_for(constraints, log2 n).points points. device: NULL, or what multiplies points. checkpoint: NULL, or where
-     * an earlier fold is continued and this one kept, but for a device. G16_CANCELLED, G16_OUT_OF_MEMORY, G16_UNSUPPORTED_KEY where
-     * a base would be infinity, or a failure of the device, for which alone error is filled; what it multiplied is checked
-     * (fold_check_impl.h), which may also be G16_RANDOMNESS_UNAVAILABLE. */
-    g16_status (*fold)(const struct g16_key *key, thread_pool *pool, const struct g16_device *device, struct fold_checkpoint *checkpoint,
-                       void *k, void *t, const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel,
-                       g16_error *error);
+     * fold_shape_for(constraints, log2 n).points points. checkpoint: NULL, or where an earlier fold is continued and this one
+     * kept. G16_CANCELLED, G16_OUT_OF_MEMORY, or G16_UNSUPPORTED_KEY where a base would be infinity. */
+    g16_status (*fold)(const struct g16_key *key, thread_pool *pool, struct fold_checkpoint *checkpoint, void *k, void *t,
+                       const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel);
 
     /* witness_solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
      * in Montgomery form (c may be NULL). */
@@ -126,9 +123,9 @@ typedef struct g16_backend {
     g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
                          size_t count, g16_error *error);
 
-    /* groth16_setup_impl.h. device: NULL, or what makes the lists of points; secrets: 5 * 32 bytes; writes the whole key file. */
-    g16_status (*setup)(const struct g16_setup *setup, thread_pool *pool, const struct g16_device *device, uint8_t *file,
-                        const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error);
+    /* groth16_setup_impl.h. secrets: 5 * 32 bytes; writes the whole key file. */
+    g16_status (*setup)(const struct g16_setup *setup, thread_pool *pool, uint8_t *file, const uint8_t *secrets, uint32_t *progress,
+                        const g16_cancel *cancel, g16_error *error);
 
     void (*fr_to_bytes)(uint8_t *out, const fr *values, size_t count);
 } g16_backend;

@@ -34,16 +34,6 @@ g16_status g16_device_result(device_abi_status status, const char *message, g16_
     return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);
 }
 
-g16_status g16_device_wrong(const struct g16_device *device, const char *what, g16_error *error) {
-    char message[DEVICE_ABI_MESSAGE] = "";
-    device_abi_info info;
-    memset(&info, 0, sizeof info);
-    (void)device->library->describe(device->handle, &info, message);
-    return g16_fail(error, G16_DEVICE_LOST, 0,
-                    "GPU %u (%.60s) returned %s; nothing of it was used: make the key with --device cpu, and test the GPU", info.index,
-                    info.name, what);
-}
-
 /* The library is never unloaded: a driver that it started may have threads and exit handlers. */
 static g16_status device_library_open(const device_abi_library **library, const char *path, g16_error *error) {
     if (!path) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the path of the CUDA library is missing");

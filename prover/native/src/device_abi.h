@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Changes with any change of this file that the other side could notice. */
-#define DEVICE_ABI_VERSION 4
+#define DEVICE_ABI_VERSION 5
 #define DEVICE_ABI_SYMBOL "groth16_device_library"
 #define DEVICE_ABI_MESSAGE 200
 
@@ -164,17 +164,6 @@ typedef struct device_abi_times {
     uint64_t witness; /* from the inputs to a, b and the last check, where the device makes them */
 } device_abi_times;
 
-/* Groups of points. */
-#define DEVICE_ABI_G1 1u
-#define DEVICE_ABI_G2 2u
-
-/* What long work on lists of points looks at and tells. */
-typedef struct device_abi_watch {
-    const int32_t *cancel;                          /* as elsewhere */
-    void (*report)(void *argument, uint64_t points); /* NULL, or told of points that were multiplied since the last time */
-    void *argument;
-} device_abi_watch;
-
 typedef struct device_abi_library {
     uint32_t version, bytes; /* DEVICE_ABI_VERSION, sizeof(device_abi_library) */
     /* No GPU is DEVICE_ABI_OK with 0. */
@@ -202,27 +191,6 @@ typedef struct device_abi_library {
     /* The same as prove, under a key with chains. */
     device_abi_status (*prove_inputs)(void *key, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
                                       int with_b1, const int32_t *cancel, char *message);
-
-    /* Many multiples of one point, affine, of DEVICE_ABI_G1 or DEVICE_ABI_G2, of which about `count` will be asked for. Device memory is
-     * taken until the end and does not grow with any count. Handles of this and the next kind are for one thread at a time. */
-    device_abi_status (*multiples_open)(void *device, void **multiples, uint32_t group, const void *point, uint64_t count,
-                                        const int32_t *cancel, char *message);
-    /* points[i] = scalars[i] * point, (0, 0) for infinity. */
-    device_abi_status (*multiples_run)(void *multiples, void *points, const void *scalars, uint64_t count, const int32_t *cancel,
-                                       char *message);
-    void (*multiples_close)(void *multiples);
-
-    /* Work on lists of affine points of G1 in host memory, with (0, 0) for infinity: transforms of up to 2^log2 points, whose roots are
-     * those of device_abi_key. Device memory for one such list, the roots and pieces is taken until the end. */
-    device_abi_status (*lists_open)(void *device, void **lists, uint32_t log2, const void *roots, const int32_t *cancel,
-                                    char *message);
-    /* points[i] = scalars[i] * points[i] */
-    device_abi_status (*lists_scale)(void *lists, void *points, const void *scalars, uint64_t count,
-                                     const device_abi_watch *watch, char *message);
-    /* In place: forward from bit-reversed to natural order, inverse (without the division by 2^log2) the other way. */
-    device_abi_status (*lists_transform)(void *lists, void *points, uint32_t log2, int forward, const device_abi_watch *watch,
-                                         char *message);
-    void (*lists_close)(void *lists);
 } device_abi_library;
 
 typedef const device_abi_library *(*device_abi_entry)(void);

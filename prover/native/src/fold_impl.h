@@ -18,11 +18,7 @@ static void fold_step_scale(fold_job *job, size_t first, uint32_t count) {
 
 /* points[i] *= factors[i] */
 static void fold_scale_list(fold_job *job, g1_affine *points, size_t count) {
-    if (job->device) {
-        fold_device_scale(job, points, count);
-    } else {
-        fold_run(job, fold_step_scale, points, count);
-    }
+    fold_run(job, fold_step_scale, points, count);
 }
 
 /* other[k] = points[k + shift] - other[k] */
@@ -368,11 +364,9 @@ static void fold_make(fold_job *job, g1_affine *k, const uint32_t *wires, uint32
 }
 
 /* See backend.h. */
-static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, const struct g16_device *device,
-                               struct fold_checkpoint *checkpoint, void *k, void *t, const uint32_t *wires, uint32_t count,
-                               table_progress *progress, const g16_cancel *cancel, g16_error *error) {
-    fold_job job = {.key = key, .pool = pool, .device = device, .cancel = cancel, .progress = progress, .error = error, .status = G16_OK};
-    job.checkpoint = device ? NULL : checkpoint;
+static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, struct fold_checkpoint *checkpoint, void *k, void *t,
+                               const uint32_t *wires, uint32_t count, table_progress *progress, const g16_cancel *cancel) {
+    fold_job job = {.key = key, .pool = pool, .cancel = cancel, .progress = progress, .checkpoint = checkpoint, .status = G16_OK};
     job.t = t;
     job.n = (size_t)1 << key->pk.domain_log2;
     job.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
@@ -384,9 +378,7 @@ static g16_status groth16_fold(const struct g16_key *key, thread_pool *pool, con
         job.spare = job.sums + job.n; /* twice n */
         job.vanishing = job.factors + 2 * job.n;
         job.scratch = job.vanishing + job.n;
-        fold_device_open(&job);
-        if (job.status == G16_OK) fold_make(&job, k, wires, count);
-        fold_device_close(&job);
+        fold_make(&job, k, wires, count);
     } else {
         job.status = G16_OUT_OF_MEMORY;
     }

@@ -1,14 +1,12 @@
 /* fold_transform_impl.h - sums and transforms of lists of points, step by step over all threads; included by fold_impl.h.
  *
- * Points are affine with R = 2^256. Transforms are like those of ntt_impl.h, with the same table of roots. Whatever multiplies points
- * may be done by a device, which gives the same points.
+ * Points are affine with R = 2^256. Transforms are like those of ntt_impl.h, with the same table of roots.
  */
 #ifndef G16_FOLD_TRANSFORM_IMPL_H
 #define G16_FOLD_TRANSFORM_IMPL_H
 
 #include <stdlib.h>
 
-#include "device_handle.h"
 #include "fold.h"
 #include "fold_checkpoint.h"
 #include "fold_scale_impl.h"
@@ -28,10 +26,7 @@ struct fold_job {
     thread_pool *pool;
     const g16_cancel *cancel;
     table_progress *progress;
-    const struct g16_device *device; /* NULL: the threads do all of it */
-    void *lists;                     /* the device's handle */
-    g16_error *error;                /* of the device */
-    fold_checkpoint *checkpoint;     /* NULL: nothing is kept, as with a device */
+    fold_checkpoint *checkpoint;     /* NULL: nothing is kept */
     const fold_checkpoint_header *resumed; /* where an earlier fold came to, until this one is there: runs before it are passed over */
     fold_live live;                  /* of the lists, what the rest depends on after the present run */
     uint64_t runs, start;            /* runs begun; what progress counted before the first */
@@ -140,57 +135,6 @@ static void fold_run(fold_job *job, fold_step step, g1_affine *points, size_t co
 
 static void fold_run_light(fold_job *job, fold_step step, g1_affine *points, size_t count) {
     fold_run_weighted(job, step, points, count, 0);
-}
-
-/* ---- on a device ----------------------------------------------------------------- */
-
-static void fold_report(void *argument, uint64_t points) { table_progress_add(argument, points * FOLD_WORK_BYTES); }
-
-static device_abi_watch fold_watch(const fold_job *job) { return (device_abi_watch){job->cancel, fold_report, job->progress}; }
-
-static void fold_device_open(fold_job *job) {
-    const proving_key *pk = &job->key->pk;
-    char message[DEVICE_ABI_MESSAGE] = "";
-    if (!job->device) return;
-    job->status = g16_device_result(job->device->library->lists_open(job->device->handle, &job->lists, pk->domain_log2, pk->twiddles,
-                                                                     job->cancel, message), message, job->error);
-}
-
-static void fold_device_close(fold_job *job) {
-    if (job->lists) job->device->library->lists_close(job->lists);
-}
-
-/* Coordinates from a device are held against the field's order before anything is computed with them. */
-static void fold_step_hold(fold_job *job, size_t first, uint32_t count) {
-    const uint64_t *words = (const uint64_t *)(job->points + first);
-    for (size_t i = 0; i < 2 * (size_t)count; i++) {
-        if (mont256_compare_var(words + 4 * i, FP_MODULUS.p) >= 0) __atomic_store_n(&job->unfit, 1, __ATOMIC_RELAXED);
-    }
-}
-
-static void fold_device_hold(fold_job *job, g1_affine *points, size_t count) {
-    fold_run_light(job, fold_step_hold, points, count);
-    if (job->status == G16_OK && job->unfit) {
-        job->status = g16_device_wrong(job->device, "a number that is no field element", job->error);
-    }
-}
-
-static void fold_device_transform(fold_job *job, g1_affine *points, uint32_t log2, int forward) {
-    const device_abi_watch watch = fold_watch(job);
-    char message[DEVICE_ABI_MESSAGE] = "";
-    if (job->status != G16_OK) return;
-    job->status = g16_device_result(job->device->library->lists_transform(job->lists, points, log2, forward, &watch, message), message,
-                                    job->error);
-    fold_device_hold(job, points, (size_t)1 << log2);
-}
-
-static void fold_device_scale(fold_job *job, g1_affine *points, size_t count) {
-    const device_abi_watch watch = fold_watch(job);
-    char message[DEVICE_ABI_MESSAGE] = "";
-    if (job->status != G16_OK) return;
-    job->status = g16_device_result(job->device->library->lists_scale(job->lists, points, job->factors, count, &watch, message), message,
-                                    job->error);
-    fold_device_hold(job, points, count);
 }
 
 /* psi^exponent */
@@ -319,10 +263,6 @@ static void fold_step_forward(fold_job *job, size_t first, uint32_t count) {
 
 /* points[j], natural order -> sum over j of omega^(-jk) points[j], place bitreverse(k). */
 static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
-    if (job->device) {
-        fold_device_transform(job, points, log2, 0);
-        return;
-    }
     for (uint32_t stage = log2; stage-- > 0;) {
         job->half_log2 = stage;
         fold_run(job, fold_step_inverse, points, (size_t)1 << log2 >> 1);
@@ -331,10 +271,6 @@ static void fold_inverse(fold_job *job, g1_affine *points, uint32_t log2) {
 
 /* points[k], bit-reversed order -> sum over k of omega^(jk) points[k], place j. */
 static void fold_forward(fold_job *job, g1_affine *points, uint32_t log2) {
-    if (job->device) {
-        fold_device_transform(job, points, log2, 1);
-        return;
-    }
     for (uint32_t stage = 0; stage < log2; stage++) {
         job->half_log2 = stage;
         fold_run(job, fold_step_forward, points, (size_t)1 << log2 >> 1);

@@ -10,7 +10,6 @@
 #ifndef G16_GROTH16_SETUP_IMPL_H
 #define G16_GROTH16_SETUP_IMPL_H
 
-#include "device_handle.h"
 #include "msm_impl.h"
 #include "ntt_impl.h"
 #include "os_random.h"
@@ -196,27 +195,12 @@ static void setup_list_z(setup_run *run, const fr *factor) {
     os_random_wipe(powers, sizeof powers);
 }
 
-#include "setup_device_impl.h"
-
 typedef struct setup_bases {
     g1_fixed_base g1;
     g2_fixed_base g2;
     uint8_t *worker_memory;
     size_t worker_bytes;
-    device_multiples on_device; /* instead of these, where it has a device */
 } setup_bases;
-
-static g16_status setup_write_g1(const setup_run *run, const setup_bases *bases, thread_pool *pool, uint8_t *out, size_t count,
-                                 uint32_t *zeros, g16_error *error) {
-    if (bases->on_device.device) return g1_device_write(&bases->on_device, out, run->list, count, pool, zeros, run->cancel, error);
-    return g1_fixed_base_write(&bases->g1, out, run->list, count, bases->worker_memory, bases->worker_bytes, pool, zeros, run->cancel);
-}
-
-static g16_status setup_write_g2(const setup_run *run, const setup_bases *bases, thread_pool *pool, uint8_t *out, size_t count,
-                                 uint32_t *zeros, g16_error *error) {
-    if (bases->on_device.device) return g2_device_write(&bases->on_device, out, run->list, count, pool, zeros, run->cancel, error);
-    return g2_fixed_base_write(&bases->g2, out, run->list, count, bases->worker_memory, bases->worker_bytes, pool, zeros, run->cancel);
-}
 
 static g16_status setup_write_points(setup_run *run, const setup_bases *bases, thread_pool *pool, uint8_t *file,
                                      g16_error *error) {
@@ -225,30 +209,32 @@ static g16_status setup_write_points(setup_run *run, const setup_bases *bases, t
     uint32_t zeros = 0, count;
     fr inverse, factor;
     g16_status status;
-#define WRITE_G1(at, n) setup_write_g1(run, bases, pool, file + (at), n, &zeros, error)
+#define WRITE(group, at, n)                                                                                                   \
+    group##_fixed_base_write(&bases->group, file + (at), run->list, n, bases->worker_memory, bases->worker_bytes, pool, &zeros, \
+                             run->cancel)
     count = setup_squeeze(run, run->columns[0], s->in_a);
-    if ((status = WRITE_G1(s->a_at + 4, count)) != G16_OK) return status;
+    if ((status = WRITE(g1, s->a_at + 4, count)) != G16_OK) return status;
     setup_report(run, 350);
     count = setup_squeeze(run, run->columns[1], s->in_b);
-    if ((status = WRITE_G1(s->b_at + 4, count)) != G16_OK) return status;
+    if ((status = WRITE(g1, s->b_at + 4, count)) != G16_OK) return status;
     setup_report(run, 450);
-    if ((status = setup_write_g2(run, bases, pool, file + s->b2_at + 4, count, &zeros, error)) != G16_OK) return status;
+    if ((status = WRITE(g2, s->b2_at + 4, count)) != G16_OK) return status;
     setup_report(run, 700);
     fr_inv(&inverse, &run->secrets[SETUP_DELTA]);
     for (uint32_t i = 0; i < private_wires; i++) setup_k_value(&run->list[i], run, public_wires + i, &inverse);
-    if ((status = WRITE_G1(s->k_at + 4, private_wires)) != G16_OK) return status;
+    if ((status = WRITE(g1, s->k_at + 4, private_wires)) != G16_OK) return status;
     setup_report(run, 850);
     factor = run->secrets[SETUP_TAU];
     for (uint32_t i = 0; i < s->domain_log2; i++) fr_sqr(&factor, &factor);
     fr_sub(&factor, &factor, &FR_ONE);
     fr_mul(&factor, &factor, &inverse);
     setup_list_z(run, &factor);
-    if ((status = WRITE_G1(s->z_at + 4, setup_z_count(s))) != G16_OK) return status;
+    if ((status = WRITE(g1, s->z_at + 4, setup_z_count(s))) != G16_OK) return status;
     fr_inv(&inverse, &run->secrets[SETUP_GAMMA]);
     for (uint32_t i = 0; i < public_wires; i++) setup_k_value(&run->list[i], run, i, &inverse);
     const size_t k_at = s->vk_at + 3 * G1_COMPRESSED_BYTES + 3 * G2_COMPRESSED_BYTES + 4;
-    status = WRITE_G1(k_at, public_wires);
-#undef WRITE_G1
+    status = WRITE(g1, k_at, public_wires);
+#undef WRITE
     if (status == G16_OK && zeros) {
         return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "%u wires take part in no constraint", zeros);
     }
@@ -266,10 +252,8 @@ static g16_status setup_scalars(setup_run *run, thread_pool *pool) {
     return status;
 }
 
-static g16_status setup_bases_create(setup_bases *bases, const struct g16_setup *s, thread_pool *pool, const struct g16_device *device,
-                                     const g16_cancel *cancel, g16_error *error) {
+static g16_status setup_bases_create(setup_bases *bases, const struct g16_setup *s, thread_pool *pool, const g16_cancel *cancel) {
     const size_t g1_count = (size_t)s->a_count + s->b_count + s->cs.wires + setup_z_count(s);
-    if (device) return setup_device_open(&bases->on_device, device, g1_count, s->b_count, cancel, error);
     bases->worker_bytes = g1_fixed_base_worker_bytes();
     if (bases->worker_bytes < g2_fixed_base_worker_bytes()) bases->worker_bytes = g2_fixed_base_worker_bytes();
     bases->worker_memory = malloc(bases->worker_bytes * thread_pool_threads(pool));
@@ -280,15 +264,14 @@ static g16_status setup_bases_create(setup_bases *bases, const struct g16_setup 
 }
 
 static void setup_bases_release(setup_bases *bases) {
-    setup_device_close(&bases->on_device);
     free(bases->worker_memory);
     free(bases->g1.table);
     free(bases->g2.table);
 }
 
 /* secrets: tau, alpha, beta, gamma, delta as canonical big-endian bytes, none zero. */
-static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, const struct g16_device *device, uint8_t *file,
-                                const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, uint8_t *file, const uint8_t *secrets,
+                                uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
     const size_t n = (size_t)1 << s->domain_log2, wires = s->cs.wires;
     const size_t list = n > wires ? n : wires, values = n + 3 * wires + list;
     setup_run run;
@@ -317,7 +300,7 @@ static g16_status groth16_setup(const struct g16_setup *s, thread_pool *pool, co
     setup_write_head(&run, file);
     setup_write_singles(&run, file);
     g16_status status = setup_scalars(&run, pool);
-    if (status == G16_OK) status = setup_bases_create(&bases, s, pool, device, cancel, error);
+    if (status == G16_OK) status = setup_bases_create(&bases, s, pool, cancel);
     if (status == G16_OK) status = setup_write_points(&run, &bases, pool, file, error);
     if (status == G16_CANCELLED) g16_fail(error, status, 0, "the setup was cancelled");
     if (status == G16_OUT_OF_MEMORY) g16_fail(error, status, 0, "no memory for the tables of the setup");

@@ -1,7 +1,6 @@
 /* prepared_write.c - a loaded key as the bytes of a prepared file. The same key and size of tables give the same bytes. */
 #include <string.h>
 
-#include "device_handle.h"
 #include "fold_checkpoint.h"
 #include "prepared_format.h"
 #include "xxh64.h"
@@ -27,7 +26,6 @@ typedef struct prepared_plan {
 /* What a prepared file is made from and by. */
 typedef struct prepared_source {
     const g16_engine *engine;
-    const g16_device *device; /* NULL: none */
     const g16_key *key;
     const uint8_t *sha256;
     const g16_fold_checkpoint *checkpoint; /* NULL: none */
@@ -183,13 +181,11 @@ static g16_status fill_folds(uint8_t *out, prepared_plan *plan, const prepared_s
         status = fold_checkpoint_open(&checkpoint, key, source->checkpoint, source->sha256, error);
     }
     if (status != G16_OK) return status;
-    status = key->backend->fold(key, source->engine->pool, source->device, source->checkpoint ? &checkpoint : NULL, k, t, wires,
-                                plan->pk.fold_k_count, progress, cancel, error);
-    if (status == G16_OK || g16_is_of_device(status)) return status;
+    status = key->backend->fold(key, source->engine->pool, source->checkpoint ? &checkpoint : NULL, k, t, wires,
+                                plan->pk.fold_k_count, progress, cancel);
+    if (status == G16_OK) return status;
     return g16_fail(error, status, 0, status == G16_CANCELLED       ? "cancelled while preparing a key"
                                       : status == G16_OUT_OF_MEMORY ? "no memory for folding a key"
-                                      : status == G16_RANDOMNESS_UNAVAILABLE
-                                          ? "the operating system gave no random numbers for checking a GPU's points"
                                           : "this key cannot be folded: a base would be infinity");
 }
 
@@ -206,11 +202,13 @@ static g16_status fill_tables(uint8_t *out, const prepared_plan *plan, const pre
     return status == G16_OK ? status : g16_fail(error, status, 0, "cancelled while preparing a key");
 }
 
-static g16_status prepared_write_on(const prepared_source *source, uint8_t *out, size_t size, uint64_t table_bytes, int fold,
-                                    uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
-    const g16_key *const key = source->key;
+g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
+                              uint64_t table_bytes, int fold, const uint8_t *source_sha256,
+                              const g16_fold_checkpoint *checkpoint, uint32_t *progress, const g16_cancel *cancel,
+                              g16_error *error) {
+    const prepared_source source = {engine, key, source_sha256, checkpoint};
     prepared_plan plan;
-    if (!source->engine || !key || !out || !source->sha256) {
+    if (!engine || !key || !out || !source_sha256) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
     }
     make_plan(&plan, key, table_bytes, fold);
@@ -231,8 +229,8 @@ static g16_status prepared_write_on(const prepared_source *source, uint8_t *out,
         end = (size_t)(section->offset + section->count * section->element_bytes);
     }
     table_progress counter = {.permille = progress, .done = plan.sections[PREPARED_SECTIONS - 1].offset, .all = plan.work};
-    g16_status status = fill_folds(out, &plan, source, &counter, cancel, error);
-    if (status == G16_OK) status = fill_tables(out, &plan, source, &counter, cancel, error);
+    g16_status status = fill_folds(out, &plan, &source, &counter, cancel, error);
+    if (status == G16_OK) status = fill_tables(out, &plan, &source, &counter, cancel, error);
     if (status != G16_OK) return status;
     if (progress) __atomic_store_n(progress, 1000, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < plan.count; i++) {
@@ -252,25 +250,9 @@ static g16_status prepared_write_on(const prepared_source *source, uint8_t *out,
         .source_bytes = key->info.file_bytes,
     };
     memcpy(header.magic, PREPARED_MAGIC, sizeof header.magic);
-    memcpy(header.source_sha256, source->sha256, sizeof header.source_sha256);
+    memcpy(header.source_sha256, source_sha256, sizeof header.source_sha256);
     header.checksum = xxh64(&header, offsetof(prepared_header, checksum));
     memcpy(out, &header, sizeof header);
     memcpy(out + sizeof header, plan.sections, directory_bytes);
     return G16_OK;
-}
-
-g16_status g16_prepared_write(const g16_engine *engine, const g16_key *key, uint8_t *out, size_t size,
-                              uint64_t table_bytes, int fold, const uint8_t *source_sha256,
-                              const g16_fold_checkpoint *checkpoint, uint32_t *progress, const g16_cancel *cancel,
-                              g16_error *error) {
-    const prepared_source source = {engine, NULL, key, source_sha256, checkpoint};
-    return prepared_write_on(&source, out, size, table_bytes, fold, progress, cancel, error);
-}
-
-g16_status g16_device_prepared_write(const g16_engine *engine, const g16_device *device, const g16_key *key, uint8_t *out, size_t size,
-                                     uint64_t table_bytes, int fold, const uint8_t *source_sha256, uint32_t *progress,
-                                     const g16_cancel *cancel, g16_error *error) {
-    if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    const prepared_source source = {engine, device, key, source_sha256, NULL};
-    return prepared_write_on(&source, out, size, table_bytes, fold, progress, cancel, error);
 }

@@ -93,8 +93,8 @@ size_t g16_setup_key_bytes(const g16_setup *setup) { return setup->bytes; }
 
 size_t g16_setup_verifying_key_offset(const g16_setup *setup) { return setup->vk_at; }
 
-static g16_status setup_run_on(g16_engine *engine, const g16_device *device, const g16_setup *setup, uint8_t *key_file, size_t size,
-                               const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
+g16_status g16_setup_run(g16_engine *engine, const g16_setup *setup, uint8_t *key_file, size_t size,
+                         const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
     if (!engine || !setup || !key_file || size != setup->bytes) {
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the key file takes exactly g16_setup_key_bytes() bytes");
     }
@@ -113,19 +113,8 @@ static g16_status setup_run_on(g16_engine *engine, const g16_device *device, con
         }
     }
     if (status == G16_OK) {
-        status = engine->backend->setup(setup, engine->pool, device, key_file, fresh[0], progress, cancel, error);
+        status = engine->backend->setup(setup, engine->pool, key_file, fresh[0], progress, cancel, error);
     }
     os_random_wipe(fresh, sizeof fresh);
     return status;
-}
-
-g16_status g16_setup_run(g16_engine *engine, const g16_setup *setup, uint8_t *key_file, size_t size,
-                         const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
-    return setup_run_on(engine, NULL, setup, key_file, size, secrets, progress, cancel, error);
-}
-
-g16_status g16_device_setup_run(g16_engine *engine, const g16_device *device, const g16_setup *setup, uint8_t *key_file, size_t size,
-                                const uint8_t *secrets, uint32_t *progress, const g16_cancel *cancel, g16_error *error) {
-    if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
-    return setup_run_on(engine, device, setup, key_file, size, secrets, progress, cancel, error);
 }

@@ -1,14 +1,13 @@
 /* gpu_proof.c - whole proofs on a GPU: the same as on the processor, and how long they take.
  *
- * gpu_proof check|tunings|devices|keys|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
+ * gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]
  *   check   bit for bit the processor's proofs for given blinding, with tables of bases and without; batches of several sizes, in
  *           which one proof fails; then NUMBER (4) threads at once
- *   tunings the same under each of gpu_tunings.h, and a refusal of one out of range; of small circuits setup and folding, too
+ *   tunings the same under each of gpu_tunings.h, and a refusal of one out of range
  *   devices the same on every GPU, alone and at once; where there is one GPU, a line that says so
  *   bench   milliseconds of a proof, witness to bytes, one at a time; then proofs per second of NUMBER (8) threads
  *   rate    milliseconds of the largest batch; then proofs per second of NUMBER (3) threads that make such batches
  *   soak    NUMBER (10000) proofs in a row, the second half in batches, each of them verified
- *   keys    byte for byte the processor's trusted setup of the circuit for given secrets, and its folding of the key
  * LIBRARY: libgroth16_cuda.so. KEY: a key file or a prepared one; the prepared form of a key file is taken where the folder `prepared`
  * beside it has one. INPUTS: public, then secret inputs, 32 bytes each, big-endian.
  * Prints one JSON object per result; exit code 1 when a check failed.
@@ -21,7 +20,6 @@
 #define RATE_SECONDS 10.0
 
 #include "gpu_proof_checks_impl.h"
-#include "gpu_keys_impl.h"
 #include "gpu_proof_tunings_impl.h"
 
 /* ---- bench and soak ----------------------------------------------------------------------------------- */
@@ -194,7 +192,7 @@ static file prepared_or(const g16_engine *engine, const char *path, file source)
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: gpu_proof check|tunings|devices|keys|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]\n");
+        fprintf(stderr, "usage: gpu_proof check|tunings|devices|bench|rate|soak LIBRARY KEY INPUTS [NUMBER]\n");
         return 2;
     }
     const uint32_t number = argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 10) : 0, threads = number < MAX_THREADS ? number : MAX_THREADS;
@@ -216,7 +214,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "check")) {
         check(&s, number ? threads : 4);
     } else if (!strcmp(argv[1], "tunings")) {
-        check_tunings(&s, source);
+        check_tunings(&s);
     } else if (!strcmp(argv[1], "devices")) {
         check_devices(&s);
     } else if (!strcmp(argv[1], "bench")) {
@@ -225,8 +223,6 @@ int main(int argc, char **argv) {
         rate(&s, number ? threads : 3);
     } else if (!strcmp(argv[1], "soak")) {
         soak(&s, number ? number : 10000);
-    } else if (!strcmp(argv[1], "keys")) {
-        check_keys(&s, source);
     } else {
         stop(argv[1], NULL);
     }

@@ -5,7 +5,6 @@
 #include "../cuda/device_tuning.h"
 #include "gpu_tunings.h"
 
-#define TUNED_KEYS_DOMAIN ((uint64_t)1 << 10) /* setup and folding are made by the processor as often as by the GPU */
 #define TUNED_THREADS 3
 #define TOGETHER_ON_A_GPU 2u
 
@@ -40,13 +39,12 @@ static void check_refusal(const setting *s) {
     g16_device_close(device);
 }
 
-static void check_tunings(const setting *s, file source) {
+static void check_tunings(const setting *s) {
     uint8_t expected[BLINDING_COUNT][G16_PROOF_BYTES];
     expect_proofs(s, expected);
     for (uint32_t number = 0; number <= ODD_TUNINGS; number++) {
         tune(number ? ODD_TUNING[number - 1] : ""); /* 0: the plans' own choices */
         check_tuned(s, number, expected);
-        if (s->info.domain_size <= TUNED_KEYS_DOMAIN) check_keys(s, source);
     }
     check_refusal(s);
 }

@@ -5,11 +5,11 @@
 
 static const char *const ODD_TUNING[] = {
     "window=5,sets=3,low_bits=1,tile=33,piece=3,threads=32,joins=1,reduce=1,level=1,"
-    "ntt_last=1,ntt_levels=1,ntt_columns=0,ntt_threads=32,batch=3,setup_window=4,setup_piece=256,fold_piece=7",
+    "ntt_last=1,ntt_levels=1,ntt_columns=0,ntt_threads=32,batch=3",
     "window=8,sets=0,low_bits=7,tile=1000,piece=1,threads=96,joins=7,reduce=7,level=3,"
-    "ntt_last=3,ntt_levels=5,ntt_columns=1,ntt_threads=224,batch=5,setup_window=7,setup_piece=1000,fold_piece=3",
+    "ntt_last=3,ntt_levels=5,ntt_columns=1,ntt_threads=224,batch=5",
     "window=3,sets=8,low_bits=0,tile=65536,piece=256,threads=64,joins=1031,reduce=2,level=4,"
-    "ntt_last=7,ntt_levels=2,ntt_columns=2,ntt_threads=160,batch=1,setup_window=5,setup_piece=300,fold_piece=1",
+    "ntt_last=7,ntt_levels=2,ntt_columns=2,ntt_threads=160,batch=1",
     "piece=2,reduce=3,ntt_levels=3", /* the rest is the plans' */
 };
 #define ODD_TUNINGS (sizeof ODD_TUNING / sizeof *ODD_TUNING)

@@ -16,7 +16,7 @@ def test_stages__of_whole_proofs__pass_and_do_not_run_again(cuda_host_library: P
     checks = script.lines("test_*.jsonl")
     assert {check["ok"] for check in checks} == {True}
     details = "\n".join(check["detail"] for check in checks)
-    on_one = ("threads at once", "batch, re-randomised", "witness on the device", "trusted setup", "folding")
+    on_one = ("threads at once", "batch, re-randomised", "witness on the device")
     for expected in (*on_one, "GPU by GPU"):
         assert expected in details
     assert "all of it passed before" in script.run("test", **two)

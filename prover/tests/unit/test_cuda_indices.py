@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from device_library import CLASSICAL, RERANDOMISED, Device, DeviceKey, Refused, count_devices
-from device_points import Setup, folded
 from golden_vectors import load
 from kernel_library import Kernel, Key, R
 
@@ -18,9 +17,6 @@ TINY = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])
 CASE = next(iter(TINY["cases"].values()))
 INPUTS = b"".join(int(text, 16).to_bytes(32, "big") for text in (*CASE["public"], *CASE["secret"]))
-SECRETS = b"".join(
-    int(TINY["toxic_waste"][name], 16).to_bytes(32, "big") for name in ("tau", "alpha", "beta", "gamma", "delta")
-)
 VALUES = [(R - 1, 5), (1, 0), (R - 2, R - 1)]
 COUNT, MEMORY, FAULTS = "GROTH16_CUDA_HOST_DEVICES", "GROTH16_CUDA_HOST_MEMORY", "GROTH16_CUDA_HOST_FAULTS"
 ORDER, WITNESS = "GROTH16_CUDA_HOST_ORDER", "GROTH16_CUDA_WITNESS"
@@ -104,17 +100,6 @@ def test_proofs__of_several_threads_on_changing_gpus__equal_the_processor(key: K
     with ThreadPoolExecutor(5) as pool:
         made = [(form, place, pool.submit(proof, keys[index], form, place)) for index, form, place in asked]
         assert all(one.result() == expected[form][place] for form, place, one in made)
-
-
-def test_keys__made_and_folded_on_the_last_gpu__are_the_processors(
-    devices: list[Device], kernel: Kernel, key: Key
-) -> None:
-    system = KEY[int(key.describe()["constraint_system_offset"]) :]
-    with Setup(kernel, system, TINY["header"]) as setup:
-        for device in (devices[2], devices[0], devices[1]):
-            assert setup.run(SECRETS, device)[0] == KEY
-            assert folded(device, key)[0] == key.prepared(fold=True)
-    assert [device.describe().used_bytes for device in devices] == [0] * GPUS
 
 
 def test_gpu__closed__leaves_the_others_with_their_keys(
@@ -223,17 +208,9 @@ def prove(device: Device, key: Key) -> None:
         on_device.prove(INPUTS)
 
 
-def make_key(device: Device, key: Key) -> None:
-    system = KEY[int(key.describe()["constraint_system_offset"]) :]
-    with Setup(device.kernel, system, TINY["header"]) as setup:
-        setup.run(SECRETS, device)
-
-
 PLACES: dict[str, Callable[[Device, Key], object]] = {
     "key_load": load_key,
     "prove": prove,
-    "setup": make_key,
-    "fold": folded,
 }
 
 

@@ -10,16 +10,11 @@ from typing import Any
 import pytest
 from device_hooks import GROUPS, Group, expected_sum, ffi, odd_tunings, require_transforms, sums_on_device
 from device_library import CLASSICAL, RERANDOMISED, Device, Refused
-from device_points import PointLibrary, Setup, folded
 from golden_vectors import load
 from kernel_library import Kernel, Key, R
-from reference_curve import G1, G2, multiply
 
 TINY = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])
-SECRETS = b"".join(
-    int(TINY["toxic_waste"][name], 16).to_bytes(32, "big") for name in ("tau", "alpha", "beta", "gamma", "delta")
-)
 CASE = next(iter(TINY["cases"].values()))
 INPUTS = b"".join(int(text, 16).to_bytes(32, "big") for text in (*CASE["public"], *CASE["secret"]))
 VALUES = [(R - 1, 5), (1, 0), (R - 2, R - 1), (7, 7), (2, 3)]
@@ -43,9 +38,6 @@ RANGES = {
     "ntt_columns": (0, 2, 1),
     "ntt_threads": (32, 256, 32),
     "batch": (1, 64, 1),
-    "setup_window": (4, 16, 1),
-    "setup_piece": (256, 2**18, 1),
-    "fold_piece": (1, 2**19, 1),
 }
 OF_SUMS = ("window", "sets", "low_bits", "tile", "piece", "threads", "joins", "reduce", "level")
 OF_TRANSFORMS = ("ntt_last", "ntt_columns", "ntt_threads")
@@ -134,35 +126,6 @@ def test_proofs__alone_and_in_batches_under_odd_tunings__equal_the_processor(
                     assert (batch.status, batch.proofs) == ("ok", expected[:size])
 
 
-@any_odd
-def test_points_of_keys__under_odd_tunings__equal_the_processor(
-    kernel: Kernel, library: Path, key: Key, monkeypatch: pytest.MonkeyPatch, tuning: str
-) -> None:
-    system = KEY[int(key.describe()["constraint_system_offset"]) :]
-    monkeypatch.setenv(VARIABLE, tuning)
-    with Device(kernel, library) as device:
-        with Setup(kernel, system, TINY["header"]) as setup:
-            assert setup.run(SECRETS, device)[0] == KEY
-        assert folded(device, key)[0] == key.prepared(fold=True)
-        assert device.describe().used_bytes == 0
-
-
-@pytest.mark.parametrize("text", ["setup_window=4,setup_piece=256", "setup_window=9", "setup_piece=300,fold_piece=2"])
-def test_multiples__of_more_scalars_than_a_piece__are_right(
-    library: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    scalars = [*range(700), R - 1]
-    first, second = multiply(G1, 1), multiply(G2, R - 2)
-    monkeypatch.setenv(VARIABLE, "")
-    points = PointLibrary(library)
-    coordinates = [(*first,), tuple(c for pair in second for c in pair)]
-    expected = [points.multiples(group, point, scalars) for group, point in enumerate(coordinates, 1)]
-    scaled = points.scale([coordinates[0]] * 9, scalars[-9:])
-    monkeypatch.setenv(VARIABLE, text)
-    assert [points.multiples(group, point, scalars) for group, point in enumerate(coordinates, 1)] == expected
-    assert points.scale([coordinates[0]] * 9, scalars[-9:]) == scaled == expected[0][-9:]
-
-
 # ---- nothing is ignored ----------------------------------------------------------------------------
 
 
@@ -207,18 +170,6 @@ def test_memory__of_keys_and_proofs__is_that_of_the_tuning(
         with Device(kernel, library) as device:
             sizes.append((device.key_bytes(key), device.proof_bytes(key)))
     assert sizes[0] != sizes[1]
-
-
-@pytest.mark.parametrize(("text", "log2"), [("setup_window=9", 0), ("setup_piece=256", 0), ("fold_piece=2", 3)])
-def test_memory__of_points__is_that_of_the_tuning(
-    library: Path, monkeypatch: pytest.MonkeyPatch, text: str, log2: int
-) -> None:
-    used = []
-    for tuning in ("", text):
-        monkeypatch.setenv(VARIABLE, tuning)
-        points = PointLibrary(library)
-        used.append(points.lists_bytes(log2) if log2 else points.multiples_bytes(1, (1, 2), 1000))
-    assert used[0] != used[1]
 
 
 @pytest.mark.parametrize("name", list(RANGES))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prepared_file import all_but_notes
 
-from prover.errors import Cancelled, DeviceOutOfMemory, DiskFull, MemoryBudgetExceeded, UnsupportedKey
+from prover.errors import Cancelled, DiskFull, MemoryBudgetExceeded, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
@@ -192,14 +192,6 @@ def test_prepare__key_that_cannot_be_folded__stays_plain_unless_asked_for(
     assert form(engine, source, folder) == (False, False)
     with pytest.raises(UnsupportedKey):
         folding.prepare(engine, source, folder, fold=True)
-
-
-def test_prepare__gpu_without_memory__is_told_to_who_chose_it(
-    engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing_to_fold(monkeypatch, DeviceOutOfMemory("the GPU is full"))
-    with pytest.raises(DeviceOutOfMemory):
-        folding.prepare(engine, source, folder, fold=None)
 
 
 @pytest.mark.parametrize("fold", [None, True])

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from device_points import Setup
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_library import Kernel, Key, R, runs
+from kernel_setup import Setup
 from known_secrets import KnownKey, words
 from sampling import examples
 from small_systems import System
@@ -48,7 +48,7 @@ def backend(request: pytest.FixtureRequest, testing_library: Path) -> str:
 def opened(kernel: Kernel, known: KnownKey) -> Iterator[dict[str, Key]]:
     """The key in all forms, each with what it is said to have."""
     with Setup(kernel, known.system.encode(GENERATION_014), HEADER) as setup:
-        outcome, source = kernel.load_key(setup.run(known.secrets.to_bytes())[0])
+        outcome, source = kernel.load_key(setup.run(known.secrets.to_bytes()))
     assert source is not None, outcome.message
     keys = {}
     for name, (table_bytes, fold) in FORMS.items():
@@ -168,7 +168,7 @@ def test_prove__witness_that_the_key_maps_to_infinity__is_refused_and_classical_
 @contextmanager
 def opened_source(kernel: Kernel, known: KnownKey) -> Iterator[Key]:
     with Setup(kernel, known.system.encode(GENERATION_014), HEADER) as setup:
-        outcome, key = kernel.load_key(setup.run(known.secrets.to_bytes())[0])
+        outcome, key = kernel.load_key(setup.run(known.secrets.to_bytes()))
     assert key is not None, outcome.message
     yield key
     key.destroy()

@@ -1,4 +1,4 @@
-"""Options about what makes proofs, and the points of keys, of every command that makes some."""
+"""Options of every command that makes proofs about the device that makes them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,80 +20,56 @@ _SETTINGS = {
 """Settings by the names of the options."""
 
 
-def _options(device: str, devices: str, memory: str) -> tuple[Callable[[Function], Function], ...]:
-    """Return the options; the texts say what the device, the GPUs and their memory are for."""
-    return (
-        click.option(
-            "--device",
-            metavar="cpu|cuda|cuda:N|auto",
-            envvar="PROVER_DEVICE",
-            show_envvar=True,
-            show_default="cpu",
-            help=f"{device}: cuda fails where no GPU can be used, auto then uses the CPU and logs it.",
-        ),
-        click.option(
-            "--cuda-devices",
-            metavar="N,N",
-            envvar="PROVER_CUDA_DEVICES",
-            show_envvar=True,
-            show_default="all",
-            help=devices,
-        ),
-        click.option(
-            "--cuda-library",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            envvar="PROVER_CUDA_LIBRARY",
-            show_envvar=True,
-            show_default="libgroth16_cuda.so next to the kernel",
-            help="CUDA library, built by `make native-cuda`.",
-        ),
-        click.option(
-            "--cuda-memory-gb",
-            type=click.FloatRange(0),
-            metavar="N",
-            envvar="PROVER_CUDA_MEMORY_GIB",
-            show_envvar=True,
-            show_default="nine tenths of the free memory",
-            help=memory,
-        ),
-    )
-
-
-_BATCH = click.option(
-    "--cuda-batch",
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    envvar="PROVER_CUDA_BATCH",
-    show_envvar=True,
-    show_default="64",
-    help="Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone.",
+_OPTIONS = (
+    click.option(
+        "--device",
+        metavar="cpu|cuda|cuda:N|auto",
+        envvar="PROVER_DEVICE",
+        show_envvar=True,
+        show_default="cpu",
+        help="Device that computes proofs: cuda fails where no GPU can be used, auto then uses the CPU and logs it.",
+    ),
+    click.option(
+        "--cuda-devices",
+        metavar="N,N",
+        envvar="PROVER_CUDA_DEVICES",
+        show_envvar=True,
+        show_default="all",
+        help="Indices of the GPUs that compute proofs.",
+    ),
+    click.option(
+        "--cuda-library",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        envvar="PROVER_CUDA_LIBRARY",
+        show_envvar=True,
+        show_default="libgroth16_cuda.so next to the kernel",
+        help="CUDA library, built by `make native-cuda`.",
+    ),
+    click.option(
+        "--cuda-memory-gb",
+        type=click.FloatRange(0),
+        metavar="N",
+        envvar="PROVER_CUDA_MEMORY_GIB",
+        show_envvar=True,
+        show_default="nine tenths of the free memory",
+        help="Maximum GiB of each GPU for keys and proofs; beyond it the least recently used key is unloaded.",
+    ),
+    click.option(
+        "--cuda-batch",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        envvar="PROVER_CUDA_BATCH",
+        show_envvar=True,
+        show_default="64",
+        help="Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone.",
+    ),
 )
 
 
 def device_options(command: Function) -> Function:
     """Add the options of this module to a command that proves."""
-    command = _BATCH(command)
-    for option in reversed(
-        _options(
-            "Device that computes proofs",
-            "Indices of the GPUs that compute proofs.",
-            "Maximum GiB of each GPU for keys and proofs; beyond it the least recently used key is unloaded.",
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def key_device_options(command: Function) -> Function:
-    """Add them to a command that makes keys."""
-    for option in reversed(
-        _options(
-            "Device that computes the points of keys",
-            "Indices of GPUs; the first computes the points.",
-            "Maximum GiB of the GPU.",
-        )
-    ):
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
@@ -106,11 +82,3 @@ def device_overrides(options: Mapping[str, Any]) -> dict[str, Any]:
 def device_settings_of(options: Mapping[str, Any]) -> DeviceSettings:
     """Return the settings that the options make; raises SettingsInvalid."""
     return device_settings(**device_overrides(options))
-
-
-def take_device_settings(options: dict[str, Any]) -> DeviceSettings:
-    """Return the settings that the options make, and remove these from what a command was given."""
-    settings = device_settings_of(options)
-    for option in _SETTINGS:
-        options.pop(option, None)
-    return settings

@@ -2,12 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from prover.cli.command import Command
-from prover.cli.device_options import device_settings_of, key_device_options
 from prover.cli.key_options import (
     circuit_option,
     keys_dir_option,
@@ -21,15 +19,12 @@ from prover.cli.options import EXISTING_FILE, threads_option
 from prover.cli.work import run_cancellable
 from prover.errors import SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress
 from prover.keys import fold_checkpoint, folding, prepared
 from prover.keys.catalogue import smallest_first
 from prover.keys.key_files import MISSING_REMEDY, check_name, installed_keys
 from prover.keys.selection import CircuitSelection
-from prover.proving.key_device import KeyDevice
-from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId
 
 _PERMILLE = 1000
@@ -66,7 +61,7 @@ class _Progress:
         "prover keys prepare --circuit v2_inclusion_32_1 --prepared-dir /fast-disk/prepared",
         "prover keys prepare --table-memory 64",
         "prover keys prepare --no-fold",
-        "prover keys prepare --fold --device cuda proving-keys/batch_append_32_500.key",
+        "prover keys prepare --fold proving-keys/batch_append_32_500.key",
         "prover keys prepare proving-keys/batch_update_32_10.key",
     ),
 )
@@ -92,7 +87,6 @@ class _Progress:
 )
 @click.option("--force", is_flag=True, help="Replace valid prepared keys.")
 @threads_option
-@key_device_options
 def prepare(
     files: tuple[Path, ...],
     keys_dir: Path,
@@ -104,7 +98,6 @@ def prepare(
     fold: bool | None,
     force: bool,
     threads: int,
-    **options: Any,
 ) -> None:
     """Write prepared keys, which `prover start` loads in milliseconds.
 
@@ -123,13 +116,10 @@ def prepare(
     plain key is written first, so a prover that starts meanwhile can use it. A plain prepared key is folded later; a
     folded one stays folded until --force --no-fold.
 
-    With --device a GPU multiplies the points, with the same result. When the GPU fails, auto lets the CPU do it.
-
     Prepared keys stay when this command is stopped, and the next run resumes folding at most half a minute earlier: a
-    hidden file next to the prepared key is the checkpoint, 2 GB for append 500. On a GPU, or where the disk has no room
-    for it, folding starts again.
+    hidden file next to the prepared key is the checkpoint, 2 GB for append 500. Where the disk has no room for it,
+    folding starts again.
     """
-    settings = DeviceSettings() if fold is False else device_settings_of(options)  # a GPU only folds
     selection = selection_from(run_mode, circuits, key_set)
     if files and selection.is_restricted:
         raise click.UsageError("FILES exclude --circuit and --run-mode; use only one way of selecting keys")
@@ -139,10 +129,9 @@ def prepare(
 
     def work(cancel: CancelFlag) -> int:
         made = 0
-        with KeyDevice(settings) as key_device, Engine(threads) as engine:
-
-            def make(path: Path, circuit: CircuitId | None, device: Device | None) -> folding.Outcome:
-                return folding.prepare(
+        with Engine(threads) as engine:
+            for path, circuit in wanted.items():
+                outcome = folding.prepare(
                     engine,
                     path,
                     prepared_dir or path.parent / prepared.FOLDER,
@@ -152,11 +141,7 @@ def prepare(
                     force=force,
                     progress=counter.written,
                     cancel=cancel,
-                    device=device,
                 )
-
-            for path, circuit in wanted.items():
-                outcome = key_device.run(partial(make, path, circuit))
                 made += outcome.made
                 if outcome.plain_because is not None:
                     plain[path] = outcome.plain_because

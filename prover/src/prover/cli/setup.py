@@ -8,17 +8,14 @@ import click
 from prover.cli.circuit_options import circuit_from, circuit_options, generation_option
 from prover.cli.command import Command
 from prover.cli.compiling import compiled_system
-from prover.cli.device_options import key_device_options, take_device_settings
 from prover.cli.meter import meter
 from prover.cli.options import NEW_FILE, force_option, require_free_outputs, threads_option
 from prover.cli.work import run_cancellable
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Engine
 from prover.kernel.setup import SetupProgress
 from prover.keys.provenance import KeyRecord, record_path
 from prover.keys.trusted_setup import INSECURE, Outputs, make_key, require_name_for_seed
-from prover.proving.key_device import KeyDevice
 
 
 @click.command(
@@ -28,8 +25,6 @@ from prover.proving.key_device import KeyDevice
         "    --output batch_append_32_10.key --output-vkey batch_append_32_10.vkey",
         "prover setup --circuit inclusion --legacy --inclusion-tree-height 26 --inclusion-compressed-accounts 1 \\",
         "    --output v1_inclusion_26_1.key --output-vkey v1_inclusion_26_1.vkey",
-        "prover setup --device cuda --circuit append --append-tree-height 32 --append-batch-size 500 \\",
-        "    --output batch_append_32_500.key --output-vkey batch_append_32_500.vkey",
     ),
 )
 @circuit_options
@@ -44,7 +39,6 @@ from prover.proving.key_device import KeyDevice
     f"--output must contain {INSECURE}.",
 )
 @threads_option
-@key_device_options
 def setup(
     kind: str,
     legacy: bool,
@@ -61,11 +55,7 @@ def setup(
     Secrets come from the operating system and are wiped. A person who runs a setup alone could have kept them, so use
     such keys for development, tests and closed networks only. A record next to the key (FILE.json) says so, and
     `prover inspect` shows it. All files appear together at the end; a stopped setup leaves none.
-
-    With --device a GPU makes the points, nearly all of the work of large keys. The same secrets give the same bytes.
-    The CPU checks every point that it gets. When the GPU fails, auto lets the CPU make the key.
     """
-    settings = take_device_settings(options)
     circuit = circuit_from(kind, legacy, **options)
     require_name_for_seed(output, seed)
     require_free_outputs(force, output=output, output_vkey=output_vkey)
@@ -75,26 +65,20 @@ def setup(
 
     def work(cancel: CancelFlag) -> KeyRecord:
         with (
-            KeyDevice(settings) as key_device,
             compiled_system(circuit, output.parent, cancel, generation) as system,
             Engine(threads) as engine,
             meter(f"setup of {circuit.name}", lambda: counter.permille),
         ):
-
-            def make(device: Device | None) -> KeyRecord:
-                return make_key(
-                    engine,
-                    circuit,
-                    system.for_setup,
-                    outputs,
-                    earlier_system=system.earlier,
-                    seed=seed,
-                    progress=counter,
-                    cancel=cancel,
-                    device=device,
-                )
-
-            return key_device.run(make)
+            return make_key(
+                engine,
+                circuit,
+                system.for_setup,
+                outputs,
+                earlier_system=system.earlier,
+                seed=seed,
+                progress=counter,
+                cancel=cancel,
+            )
 
     record = run_cancellable(work)
     click.echo(f"{record.size} bytes written to {output}, {record.circuit}, sha256 {record.sha256}")

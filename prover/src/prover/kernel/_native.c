@@ -586,20 +586,20 @@ static void (*_cffi_call_python_org)(struct _cffi_externpy_s *, char *);
 
 static void *_cffi_types[] = {
 /*  0 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_engine const *)
-/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_engine const *
+/*  1 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_engine const *
 /*  2 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  3 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(g16_status)
 /*  4 */ _CFFI_OP(_CFFI_OP_ENUM, 7), // g16_status
 /*  5 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /*  6 */ _CFFI_OP(_CFFI_OP_FUNCTION, 12), // char const *()(void)
 /*  7 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 331), // g16_point_form()(g16_engine const *)
+/*  8 */ _CFFI_OP(_CFFI_OP_FUNCTION, 307), // g16_point_form()(g16_engine const *)
 /*  9 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
 /* 10 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 11 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(char const *, uint32_t *, g16_error *)
-/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 313), // char const *
+/* 12 */ _CFFI_OP(_CFFI_OP_POINTER, 289), // char const *
 /* 13 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t *
-/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 326), // g16_error *
+/* 14 */ _CFFI_OP(_CFFI_OP_POINTER, 302), // g16_error *
 /* 15 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 16 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device * *, char const *, uint32_t, uint64_t, g16_error *)
 /* 17 */ _CFFI_OP(_CFFI_OP_POINTER, 24), // g16_device * *
@@ -609,15 +609,15 @@ static void *_cffi_types[] = {
 /* 21 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 22 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 23 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device *, g16_device_key * *, g16_key const *, int32_t const *, g16_error *)
-/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_device *
-/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 54), // g16_device_key * *
-/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_key const *
-/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 336), // int32_t const *
+/* 24 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_device *
+/* 25 */ _CFFI_OP(_CFFI_OP_POINTER, 43), // g16_device_key * *
+/* 26 */ _CFFI_OP(_CFFI_OP_POINTER, 305), // g16_key const *
+/* 27 */ _CFFI_OP(_CFFI_OP_POINTER, 312), // int32_t const *
 /* 28 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 29 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 30 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_device const *, g16_device_info *, g16_error *)
-/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 321), // g16_device const *
-/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 322), // g16_device_info *
+/* 31 */ _CFFI_OP(_CFFI_OP_POINTER, 297), // g16_device const *
+/* 32 */ _CFFI_OP(_CFFI_OP_POINTER, 298), // g16_device_info *
 /* 33 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 34 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
 /* 35 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine * *, uint32_t, g16_backend_choice, g16_error *)
@@ -626,308 +626,284 @@ static void *_cffi_types[] = {
 /* 38 */ _CFFI_OP(_CFFI_OP_ENUM, 0), // g16_backend_choice
 /* 39 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
 /* 40 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device const *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 325), // g16_engine *
-/* 43 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 333), // g16_setup const *
-/* 45 */ _CFFI_OP(_CFFI_OP_POINTER, 339), // uint8_t *
-/* 46 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
-/* 47 */ _CFFI_OP(_CFFI_OP_POINTER, 339), // uint8_t const *
-/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 49 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 50 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 51 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 52 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 54 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_device_key *
-/* 55 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 56 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
-/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 59 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 60 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 342), // void *
+/* 41 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 42 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_engine *
+/* 43 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // g16_device_key *
+/* 44 */ _CFFI_OP(_CFFI_OP_POINTER, 315), // uint8_t *
+/* 45 */ _CFFI_OP(_CFFI_OP_ENUM, 1), // g16_blinding
+/* 46 */ _CFFI_OP(_CFFI_OP_POINTER, 315), // uint8_t const *
+/* 47 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 48 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 49 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28), // size_t
+/* 50 */ _CFFI_OP(_CFFI_OP_POINTER, 318), // void *
+/* 51 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 52 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 53 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 54 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 55 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 56 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 57 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 58 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 59 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
+/* 60 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
+/* 61 */ _CFFI_OP(_CFFI_OP_POINTER, 46), // uint8_t const * const *
 /* 62 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 63 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 65 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 66 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, g16_status *, uint64_t *, uint8_t const * const *, size_t, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 68 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
-/* 69 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 70 */ _CFFI_OP(_CFFI_OP_POINTER, 4), // g16_status *
-/* 71 */ _CFFI_OP(_CFFI_OP_POINTER, 20), // uint64_t *
-/* 72 */ _CFFI_OP(_CFFI_OP_POINTER, 47), // uint8_t const * const *
-/* 73 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 74 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 75 */ _CFFI_OP(_CFFI_OP_NOOP, 61),
-/* 76 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 77 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 79 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 81 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
-/* 83 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 71),
-/* 85 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 61),
-/* 88 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 89 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 90 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 91 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 92 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
-/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 94 */ _CFFI_OP(_CFFI_OP_POINTER, 301), // g16_key * *
-/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 96 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 97 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
-/* 98 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 100 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 101 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 94),
-/* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 105 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 106 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 108 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 109 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 111 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 112 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 56),
-/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 117 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 118 */ _CFFI_OP(_CFFI_OP_NOOP, 61),
-/* 119 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 120 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 122 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 123 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
-/* 124 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 71),
-/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 129 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 61),
-/* 131 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 132 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 134 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 136 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 137 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 141 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 143 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 144 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 145 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 146 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 147 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 149 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 150 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 151 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 152 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 154 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 156 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
-/* 157 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 158 */ _CFFI_OP(_CFFI_OP_POINTER, 308), // g16_setup * *
-/* 159 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 160 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 161 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
-/* 162 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 164 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 166 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 167 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 169 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 170 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 171 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 172 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 174 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 175 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 176 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
-/* 177 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 178 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk * *
-/* 179 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 180 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 182 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 183 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
-/* 184 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 185 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // g16_vk const *
-/* 186 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 188 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 190 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 191 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_device const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
-/* 192 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 193 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 194 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 63 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 64 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 65 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 66 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 67 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 68 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 69 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_device_key *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 70 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 71 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
+/* 72 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 73 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
+/* 74 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 75 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 76 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 77 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 78 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 79 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 80 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 81 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int, int32_t const *, g16_error *)
+/* 82 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 83 */ _CFFI_OP(_CFFI_OP_POINTER, 277), // g16_key * *
+/* 84 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 85 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 86 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7), // int
+/* 87 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 88 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 89 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 90 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key * *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 91 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 92 */ _CFFI_OP(_CFFI_OP_NOOP, 83),
+/* 93 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 94 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 95 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 96 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 97 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 98 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, g16_blinding, uint8_t const *, uint8_t const *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 99 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 100 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 101 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 102 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 103 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 104 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 105 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 106 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 107 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 108 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 109 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 110 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 111 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 112 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint64_t *, uint8_t const *, size_t, void *, size_t, int32_t const *, g16_error *)
+/* 113 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 114 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 115 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 116 */ _CFFI_OP(_CFFI_OP_NOOP, 60),
+/* 117 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 118 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 119 */ _CFFI_OP(_CFFI_OP_NOOP, 50),
+/* 120 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 121 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 122 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 123 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 124 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t *, uint8_t *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 125 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 126 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 127 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 128 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 129 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 130 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 131 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 132 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 133 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 134 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 135 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 136 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_key const *, uint8_t *, uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 137 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 138 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 139 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 140 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 141 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 142 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 143 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 144 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 145 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup * *, uint8_t const *, size_t, uint32_t const *, uint32_t, int32_t const *, g16_error *)
+/* 146 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 147 */ _CFFI_OP(_CFFI_OP_POINTER, 284), // g16_setup * *
+/* 148 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 149 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 150 */ _CFFI_OP(_CFFI_OP_POINTER, 19), // uint32_t const *
+/* 151 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 152 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 153 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 154 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 155 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_setup const *, uint8_t *, size_t, uint8_t const *, uint32_t *, int32_t const *, g16_error *)
+/* 156 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 157 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_setup const *
+/* 158 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 159 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 160 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 161 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 162 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 163 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 164 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 165 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk * *, uint8_t const *, size_t, g16_error *)
+/* 166 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 167 */ _CFFI_OP(_CFFI_OP_POINTER, 287), // g16_vk * *
+/* 168 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 169 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 170 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 171 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 172 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine *, g16_vk const *, uint8_t const *, uint8_t const *, size_t, g16_error *)
+/* 173 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 174 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk const *
+/* 175 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 176 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 177 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 178 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 179 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 180 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
+/* 181 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 182 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 183 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 184 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 185 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 186 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 187 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 188 */ _CFFI_OP(_CFFI_OP_POINTER, 303), // g16_fold_checkpoint const *
+/* 189 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
+/* 190 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 191 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 192 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 193 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
+/* 194 */ _CFFI_OP(_CFFI_OP_POINTER, 308), // g16_prepared_info *
+/* 195 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 196 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 197 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 198 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 199 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 202 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 203 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 204 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_engine const *, g16_key const *, uint8_t *, size_t, uint64_t, int, uint8_t const *, g16_fold_checkpoint const *, uint32_t *, int32_t const *, g16_error *)
-/* 205 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 206 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
+/* 197 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 198 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 199 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
+/* 200 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
+/* 201 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
+/* 202 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 203 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
+/* 204 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 205 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 206 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
+/* 207 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
 /* 208 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 209 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 210 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 211 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 212 */ _CFFI_OP(_CFFI_OP_POINTER, 327), // g16_fold_checkpoint const *
-/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 13),
-/* 214 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 215 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 216 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 217 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_prepared_info *, uint8_t const *, size_t, g16_error *)
-/* 218 */ _CFFI_OP(_CFFI_OP_POINTER, 332), // g16_prepared_info *
-/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 220 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 221 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 222 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 223 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(g16_vk const *, uint8_t *, size_t, g16_encoding, g16_error *)
-/* 224 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
-/* 225 */ _CFFI_OP(_CFFI_OP_NOOP, 45),
-/* 226 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 227 */ _CFFI_OP(_CFFI_OP_ENUM, 3), // g16_encoding
-/* 228 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 230 */ _CFFI_OP(_CFFI_OP_FUNCTION, 4), // g16_status()(uint8_t const *, size_t, int32_t const *, g16_error *)
-/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
+/* 209 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
+/* 210 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
+/* 211 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 212 */ _CFFI_OP(_CFFI_OP_FUNCTION, 174), // g16_vk const *()(g16_key const *)
+/* 213 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 214 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 215 */ _CFFI_OP(_CFFI_OP_FUNCTION, 312), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
+/* 216 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 217 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 218 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
+/* 219 */ _CFFI_OP(_CFFI_OP_NOOP, 46),
+/* 220 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 221 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_device const *, g16_key const *)
+/* 222 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
+/* 223 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 224 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 225 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *)
+/* 226 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 227 */ _CFFI_OP(_CFFI_OP_POINTER, 299), // g16_device_key const *
+/* 228 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 229 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_device_key const *, size_t)
+/* 230 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 231 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
 /* 232 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 233 */ _CFFI_OP(_CFFI_OP_NOOP, 27),
-/* 234 */ _CFFI_OP(_CFFI_OP_NOOP, 14),
-/* 235 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 236 */ _CFFI_OP(_CFFI_OP_FUNCTION, 185), // g16_vk const *()(g16_key const *)
-/* 237 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 239 */ _CFFI_OP(_CFFI_OP_FUNCTION, 336), // int32_t()(g16_key const *, uint8_t const *, size_t, uint8_t const *)
-/* 240 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 241 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 242 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 243 */ _CFFI_OP(_CFFI_OP_NOOP, 47),
-/* 244 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_device const *, g16_key const *)
-/* 246 */ _CFFI_OP(_CFFI_OP_NOOP, 31),
-/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 233 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 234 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_engine const *, g16_key const *)
+/* 235 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
+/* 236 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 237 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 238 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *)
+/* 239 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 240 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 241 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_key const *, uint64_t, int)
+/* 242 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 243 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
+/* 244 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
+/* 245 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 246 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_setup const *)
+/* 247 */ _CFFI_OP(_CFFI_OP_NOOP, 157),
 /* 248 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *)
-/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 251 */ _CFFI_OP(_CFFI_OP_POINTER, 323), // g16_device_key const *
+/* 249 */ _CFFI_OP(_CFFI_OP_FUNCTION, 49), // size_t()(g16_vk const *, g16_encoding)
+/* 250 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
+/* 251 */ _CFFI_OP(_CFFI_OP_NOOP, 203),
 /* 252 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_device_key const *, size_t)
+/* 253 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
 /* 254 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 255 */ _CFFI_OP(_CFFI_OP_NOOP, 251),
-/* 256 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 28),
-/* 257 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_engine const *, g16_key const *)
-/* 259 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 255 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 256 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
+/* 257 */ _CFFI_OP(_CFFI_OP_NOOP, 174),
+/* 258 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 259 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device *)
+/* 260 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
 /* 261 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_key const *)
-/* 263 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 262 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device_key *)
+/* 263 */ _CFFI_OP(_CFFI_OP_NOOP, 43),
 /* 264 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_key const *, uint64_t, int)
-/* 266 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 267 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 24),
-/* 268 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 7),
-/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 270 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_setup const *)
-/* 271 */ _CFFI_OP(_CFFI_OP_NOOP, 44),
-/* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 273 */ _CFFI_OP(_CFFI_OP_FUNCTION, 46), // size_t()(g16_vk const *, g16_encoding)
-/* 274 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
-/* 275 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
-/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 277 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_engine const *)
-/* 278 */ _CFFI_OP(_CFFI_OP_NOOP, 1),
-/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 280 */ _CFFI_OP(_CFFI_OP_FUNCTION, 19), // uint32_t()(g16_vk const *)
-/* 281 */ _CFFI_OP(_CFFI_OP_NOOP, 185),
+/* 265 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_device_key const *, g16_device_witness *)
+/* 266 */ _CFFI_OP(_CFFI_OP_NOOP, 227),
+/* 267 */ _CFFI_OP(_CFFI_OP_POINTER, 300), // g16_device_witness *
+/* 268 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 269 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_engine *)
+/* 270 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 271 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 272 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_engine *, uint32_t)
+/* 273 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
+/* 274 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
+/* 275 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 276 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_key *)
+/* 277 */ _CFFI_OP(_CFFI_OP_POINTER, 305), // g16_key *
+/* 278 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
+/* 279 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_key const *, g16_key_info *)
+/* 280 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
+/* 281 */ _CFFI_OP(_CFFI_OP_POINTER, 306), // g16_key_info *
 /* 282 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device *)
-/* 284 */ _CFFI_OP(_CFFI_OP_NOOP, 24),
+/* 283 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_setup *)
+/* 284 */ _CFFI_OP(_CFFI_OP_POINTER, 309), // g16_setup *
 /* 285 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device_key *)
-/* 287 */ _CFFI_OP(_CFFI_OP_NOOP, 54),
+/* 286 */ _CFFI_OP(_CFFI_OP_FUNCTION, 318), // void()(g16_vk *)
+/* 287 */ _CFFI_OP(_CFFI_OP_POINTER, 311), // g16_vk *
 /* 288 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 289 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_device_key const *, g16_device_witness *)
-/* 290 */ _CFFI_OP(_CFFI_OP_NOOP, 251),
-/* 291 */ _CFFI_OP(_CFFI_OP_POINTER, 324), // g16_device_witness *
-/* 292 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 293 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_engine *)
-/* 294 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 295 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 296 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_engine *, uint32_t)
-/* 297 */ _CFFI_OP(_CFFI_OP_NOOP, 42),
-/* 298 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 22),
-/* 299 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 300 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_key *)
-/* 301 */ _CFFI_OP(_CFFI_OP_POINTER, 329), // g16_key *
-/* 302 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 303 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_key const *, g16_key_info *)
-/* 304 */ _CFFI_OP(_CFFI_OP_NOOP, 26),
-/* 305 */ _CFFI_OP(_CFFI_OP_POINTER, 330), // g16_key_info *
-/* 306 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 307 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_setup *)
-/* 308 */ _CFFI_OP(_CFFI_OP_POINTER, 333), // g16_setup *
-/* 309 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 310 */ _CFFI_OP(_CFFI_OP_FUNCTION, 342), // void()(g16_vk *)
-/* 311 */ _CFFI_OP(_CFFI_OP_POINTER, 335), // g16_vk *
-/* 312 */ _CFFI_OP(_CFFI_OP_FUNCTION_END, 0),
-/* 313 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
-/* 314 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[160]
-/* 315 */ (_cffi_opcode_t)(160),
-/* 316 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[256]
-/* 317 */ (_cffi_opcode_t)(256),
-/* 318 */ _CFFI_OP(_CFFI_OP_ARRAY, 313), // char[_cffi_array_len(((g16_device_info *)0)->name)]
-/* 319 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
-/* 320 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
-/* 321 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
-/* 322 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
-/* 323 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
-/* 324 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
-/* 325 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
-/* 326 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
-/* 327 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
-/* 328 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
-/* 329 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
-/* 330 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
-/* 331 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
-/* 332 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
-/* 333 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
-/* 334 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
-/* 335 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
-/* 336 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
-/* 337 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
-/* 338 */ (_cffi_opcode_t)(4),
-/* 339 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
-/* 340 */ _CFFI_OP(_CFFI_OP_ARRAY, 339), // uint8_t[32]
-/* 341 */ (_cffi_opcode_t)(32),
-/* 342 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
+/* 289 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 2), // char
+/* 290 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[160]
+/* 291 */ (_cffi_opcode_t)(160),
+/* 292 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[256]
+/* 293 */ (_cffi_opcode_t)(256),
+/* 294 */ _CFFI_OP(_CFFI_OP_ARRAY, 289), // char[_cffi_array_len(((g16_device_info *)0)->name)]
+/* 295 */ (_cffi_opcode_t)(_cffi_array_len(((g16_device_info *)0)->name)),
+/* 296 */ _CFFI_OP(_CFFI_OP_ENUM, 2), // g16_circuit_kind
+/* 297 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 1), // g16_device
+/* 298 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 0), // g16_device_info
+/* 299 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 2), // g16_device_key
+/* 300 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 3), // g16_device_witness
+/* 301 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 4), // g16_engine
+/* 302 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 5), // g16_error
+/* 303 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 6), // g16_fold_checkpoint
+/* 304 */ _CFFI_OP(_CFFI_OP_ENUM, 4), // g16_generation
+/* 305 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 7), // g16_key
+/* 306 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 8), // g16_key_info
+/* 307 */ _CFFI_OP(_CFFI_OP_ENUM, 5), // g16_point_form
+/* 308 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 9), // g16_prepared_info
+/* 309 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 10), // g16_setup
+/* 310 */ _CFFI_OP(_CFFI_OP_ENUM, 6), // g16_stage
+/* 311 */ _CFFI_OP(_CFFI_OP_STRUCT_UNION, 11), // g16_vk
+/* 312 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 21), // int32_t
+/* 313 */ _CFFI_OP(_CFFI_OP_ARRAY, 19), // uint32_t[4]
+/* 314 */ (_cffi_opcode_t)(4),
+/* 315 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 18), // uint8_t
+/* 316 */ _CFFI_OP(_CFFI_OP_ARRAY, 315), // uint8_t[32]
+/* 317 */ (_cffi_opcode_t)(32),
+/* 318 */ _CFFI_OP(_CFFI_OP_PRIMITIVE, 0), // void
 };
 
 static int _cffi_const_G16_BACKEND_AUTO(unsigned long long *o)
@@ -1533,10 +1509,10 @@ _cffi_f_g16_device_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(54), arg0, (char **)&x0);
+      _cffi_type(43), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(54), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1661,19 +1637,19 @@ _cffi_f_g16_device_key_witness(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(251), arg0, (char **)&x0);
+      _cffi_type(227), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(251), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(227), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(291), arg1, (char **)&x1);
+      _cffi_type(267), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_witness *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(291), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(267), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -1767,143 +1743,6 @@ _cffi_f_g16_device_open(PyObject *self, PyObject *args)
 }
 #else
 #  define _cffi_f_g16_device_open _cffi_d_g16_device_open
-#endif
-
-static g16_status _cffi_d_g16_device_prepared_write(g16_engine const * x0, g16_device const * x1, g16_key const * x2, uint8_t * x3, size_t x4, uint64_t x5, int x6, uint8_t const * x7, uint32_t * x8, int32_t const * x9, g16_error * x10)
-{
-  return g16_device_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_device_prepared_write(PyObject *self, PyObject *args)
-{
-  g16_engine const * x0;
-  g16_device const * x1;
-  g16_key const * x2;
-  uint8_t * x3;
-  size_t x4;
-  uint64_t x5;
-  int x6;
-  uint8_t const * x7;
-  uint32_t * x8;
-  int32_t const * x9;
-  g16_error * x10;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-  PyObject *arg7;
-  PyObject *arg8;
-  PyObject *arg9;
-  PyObject *arg10;
-
-  if (!PyArg_UnpackTuple(args, "g16_device_prepared_write", 11, 11, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8, &arg9, &arg10))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(1), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(1), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(26), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (g16_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(26), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x4 = _cffi_to_c_int(arg4, size_t);
-  if (x4 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  x5 = _cffi_to_c_int(arg5, uint64_t);
-  if (x5 == (uint64_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  x6 = _cffi_to_c_int(arg6, int);
-  if (x6 == (int)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg7, (char **)&x7);
-  if (datasize != 0) {
-    x7 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg7, (char **)&x7,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(13), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(13), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg9, (char **)&x9);
-  if (datasize != 0) {
-    x9 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg9, (char **)&x9,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg10, (char **)&x10);
-  if (datasize != 0) {
-    x10 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg10, (char **)&x10,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_device_prepared_write(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_device_prepared_write _cffi_d_g16_device_prepared_write
 #endif
 
 static size_t _cffi_d_g16_device_proof_bytes(g16_device const * x0, g16_key const * x1)
@@ -2005,37 +1844,37 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(54), arg1, (char **)&x1);
+      _cffi_type(43), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(54), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(71), arg3, (char **)&x3);
+      _cffi_type(60), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(71), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2045,10 +1884,10 @@ _cffi_f_g16_device_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(61), arg6, (char **)&x6);
+      _cffi_type(50), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(61), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2140,46 +1979,46 @@ _cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(54), arg1, (char **)&x1);
+      _cffi_type(43), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(54), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(70), arg3, (char **)&x3);
+      _cffi_type(59), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (g16_status *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(70), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(59), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(71), arg4, (char **)&x4);
+      _cffi_type(60), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(71), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(60), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(72), arg5, (char **)&x5);
+      _cffi_type(61), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const * const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(72), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(61), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2193,10 +2032,10 @@ _cffi_f_g16_device_prove_many(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(61), arg8, (char **)&x8);
+      _cffi_type(50), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(61), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2270,10 +2109,10 @@ _cffi_f_g16_device_prove_many_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(251), arg1, (char **)&x1);
+      _cffi_type(227), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(251), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(227), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2327,10 +2166,10 @@ _cffi_f_g16_device_prove_scratch_bytes(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(251), arg1, (char **)&x1);
+      _cffi_type(227), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(251), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(227), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2400,49 +2239,49 @@ _cffi_f_g16_device_prove_with_blinding(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(54), arg1, (char **)&x1);
+      _cffi_type(43), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_device_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(54), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(43), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(56), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(45), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg5, (char **)&x5);
+      _cffi_type(46), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2452,10 +2291,10 @@ _cffi_f_g16_device_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(61), arg8, (char **)&x8);
+      _cffi_type(50), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(61), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2495,131 +2334,6 @@ _cffi_f_g16_device_prove_with_blinding(PyObject *self, PyObject *args)
 }
 #else
 #  define _cffi_f_g16_device_prove_with_blinding _cffi_d_g16_device_prove_with_blinding
-#endif
-
-static g16_status _cffi_d_g16_device_setup_run(g16_engine * x0, g16_device const * x1, g16_setup const * x2, uint8_t * x3, size_t x4, uint8_t const * x5, uint32_t * x6, int32_t const * x7, g16_error * x8)
-{
-  return g16_device_setup_run(x0, x1, x2, x3, x4, x5, x6, x7, x8);
-}
-#ifndef PYPY_VERSION
-static PyObject *
-_cffi_f_g16_device_setup_run(PyObject *self, PyObject *args)
-{
-  g16_engine * x0;
-  g16_device const * x1;
-  g16_setup const * x2;
-  uint8_t * x3;
-  size_t x4;
-  uint8_t const * x5;
-  uint32_t * x6;
-  int32_t const * x7;
-  g16_error * x8;
-  Py_ssize_t datasize;
-  struct _cffi_freeme_s *large_args_free = NULL;
-  g16_status result;
-  PyObject *pyresult;
-  PyObject *arg0;
-  PyObject *arg1;
-  PyObject *arg2;
-  PyObject *arg3;
-  PyObject *arg4;
-  PyObject *arg5;
-  PyObject *arg6;
-  PyObject *arg7;
-  PyObject *arg8;
-
-  if (!PyArg_UnpackTuple(args, "g16_device_setup_run", 9, 9, &arg0, &arg1, &arg2, &arg3, &arg4, &arg5, &arg6, &arg7, &arg8))
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(42), arg0, (char **)&x0);
-  if (datasize != 0) {
-    x0 = ((size_t)datasize) <= 640 ? (g16_engine *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(42), arg0, (char **)&x0,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(31), arg1, (char **)&x1);
-  if (datasize != 0) {
-    x1 = ((size_t)datasize) <= 640 ? (g16_device const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(31), arg1, (char **)&x1,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg2, (char **)&x2);
-  if (datasize != 0) {
-    x2 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg3, (char **)&x3);
-  if (datasize != 0) {
-    x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg3, (char **)&x3,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  x4 = _cffi_to_c_int(arg4, size_t);
-  if (x4 == (size_t)-1 && PyErr_Occurred())
-    return NULL;
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg5, (char **)&x5);
-  if (datasize != 0) {
-    x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(13), arg6, (char **)&x6);
-  if (datasize != 0) {
-    x6 = ((size_t)datasize) <= 640 ? (uint32_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(13), arg6, (char **)&x6,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(27), arg7, (char **)&x7);
-  if (datasize != 0) {
-    x7 = ((size_t)datasize) <= 640 ? (int32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(27), arg7, (char **)&x7,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(14), arg8, (char **)&x8);
-  if (datasize != 0) {
-    x8 = ((size_t)datasize) <= 640 ? (g16_error *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(14), arg8, (char **)&x8,
-            datasize, &large_args_free) < 0)
-      return NULL;
-  }
-
-  Py_BEGIN_ALLOW_THREADS
-  _cffi_restore_errno();
-  { result = g16_device_setup_run(x0, x1, x2, x3, x4, x5, x6, x7, x8); }
-  _cffi_save_errno();
-  Py_END_ALLOW_THREADS
-
-  (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(4));
-  if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
-  return pyresult;
-}
-#else
-#  define _cffi_f_g16_device_setup_run _cffi_d_g16_device_setup_run
 #endif
 
 static char const * _cffi_d_g16_engine_backend(g16_engine const * x0)
@@ -2790,7 +2504,7 @@ _cffi_f_g16_engine_point_form(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(331));
+  pyresult = _cffi_from_c_deref((char *)&result, _cffi_type(307));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -2954,10 +2668,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg1, (char **)&x1);
+      _cffi_type(46), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -2967,10 +2681,10 @@ _cffi_f_g16_fold_checkpoint_permille(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3018,10 +2732,10 @@ _cffi_f_g16_key_describe(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(305), arg1, (char **)&x1);
+      _cffi_type(281), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(305), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(281), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3054,10 +2768,10 @@ _cffi_f_g16_key_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(301), arg0, (char **)&x0);
+      _cffi_type(277), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_key *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(301), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(277), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3115,19 +2829,19 @@ _cffi_f_g16_key_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(94), arg1, (char **)&x1);
+      _cffi_type(83), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(94), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3199,7 +2913,7 @@ _cffi_f_g16_key_verifying_key(PyObject *self, PyObject *arg0)
   Py_END_ALLOW_THREADS
 
   (void)self; /* unused */
-  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(185));
+  pyresult = _cffi_from_c_pointer((char *)result, _cffi_type(174));
   if (large_args_free != NULL) _cffi_free_array_arguments(large_args_free);
   return pyresult;
 }
@@ -3286,19 +3000,19 @@ _cffi_f_g16_prepared_describe(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(218), arg0, (char **)&x0);
+      _cffi_type(194), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_prepared_info *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(218), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(194), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg1, (char **)&x1);
+      _cffi_type(46), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3371,19 +3085,19 @@ _cffi_f_g16_prepared_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(94), arg1, (char **)&x1);
+      _cffi_type(83), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_key * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(94), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(83), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3454,10 +3168,10 @@ _cffi_f_g16_prepared_verify(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg0, (char **)&x0);
+      _cffi_type(46), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3556,10 +3270,10 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3577,19 +3291,19 @@ _cffi_f_g16_prepared_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(212), arg7, (char **)&x7);
+      _cffi_type(188), arg7, (char **)&x7);
   if (datasize != 0) {
     x7 = ((size_t)datasize) <= 640 ? (g16_fold_checkpoint const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(212), arg7, (char **)&x7,
+    if (_cffi_convert_array_argument(_cffi_type(188), arg7, (char **)&x7,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3691,28 +3405,28 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(71), arg3, (char **)&x3);
+      _cffi_type(60), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint64_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(71), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(60), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3722,10 +3436,10 @@ _cffi_f_g16_prove(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(61), arg6, (char **)&x6);
+      _cffi_type(50), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(61), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3879,40 +3593,40 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(56), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(45), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg5, (char **)&x5);
+      _cffi_type(46), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -3922,10 +3636,10 @@ _cffi_f_g16_prove_with_blinding(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(61), arg8, (char **)&x8);
+      _cffi_type(50), arg8, (char **)&x8);
   if (datasize != 0) {
     x8 = ((size_t)datasize) <= 640 ? (void *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(61), arg8, (char **)&x8,
+    if (_cffi_convert_array_argument(_cffi_type(50), arg8, (char **)&x8,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4016,19 +3730,19 @@ _cffi_f_g16_quotient(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4112,19 +3826,19 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(158), arg1, (char **)&x1);
+      _cffi_type(147), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(158), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(147), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4134,10 +3848,10 @@ _cffi_f_g16_setup_create(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(161), arg4, (char **)&x4);
+      _cffi_type(150), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint32_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(161), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(150), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4192,10 +3906,10 @@ _cffi_f_g16_setup_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(308), arg0, (char **)&x0);
+      _cffi_type(284), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(308), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(284), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4230,10 +3944,10 @@ _cffi_f_g16_setup_key_bytes(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg0, (char **)&x0);
+      _cffi_type(157), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4295,19 +4009,19 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg1, (char **)&x1);
+      _cffi_type(157), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4317,10 +4031,10 @@ _cffi_f_g16_setup_run(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg4, (char **)&x4);
+      _cffi_type(46), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4382,10 +4096,10 @@ _cffi_f_g16_setup_verifying_key_offset(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(44), arg0, (char **)&x0);
+      _cffi_type(157), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_setup const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(44), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(157), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4460,46 +4174,46 @@ _cffi_f_g16_solve(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg2, (char **)&x2);
+      _cffi_type(44), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg3, (char **)&x3);
+      _cffi_type(44), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg4, (char **)&x4);
+      _cffi_type(44), arg4, (char **)&x4);
   if (datasize != 0) {
     x4 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg4, (char **)&x4,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg4, (char **)&x4,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg5, (char **)&x5);
+      _cffi_type(44), arg5, (char **)&x5);
   if (datasize != 0) {
     x5 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg5, (char **)&x5,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg5, (char **)&x5,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg6, (char **)&x6);
+      _cffi_type(46), arg6, (char **)&x6);
   if (datasize != 0) {
     x6 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg6, (char **)&x6,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg6, (char **)&x6,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4608,28 +4322,28 @@ _cffi_f_g16_verify(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(185), arg1, (char **)&x1);
+      _cffi_type(174), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(185), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg3, (char **)&x3);
+      _cffi_type(46), arg3, (char **)&x3);
   if (datasize != 0) {
     x3 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg3, (char **)&x3,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg3, (char **)&x3,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4709,15 +4423,15 @@ _cffi_f_g16_vk_bytes(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(185), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(185), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
-  if (_cffi_to_c((char *)&x1, _cffi_type(227), arg1) < 0)
+  if (_cffi_to_c((char *)&x1, _cffi_type(203), arg1) < 0)
     return NULL;
 
   Py_BEGIN_ALLOW_THREADS
@@ -4748,10 +4462,10 @@ _cffi_f_g16_vk_destroy(PyObject *self, PyObject *arg0)
   struct _cffi_freeme_s *large_args_free = NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(311), arg0, (char **)&x0);
+      _cffi_type(287), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(311), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(287), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4807,19 +4521,19 @@ _cffi_f_g16_vk_load(PyObject *self, PyObject *args)
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(178), arg1, (char **)&x1);
+      _cffi_type(167), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (g16_vk * *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(178), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(167), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(47), arg2, (char **)&x2);
+      _cffi_type(46), arg2, (char **)&x2);
   if (datasize != 0) {
     x2 = ((size_t)datasize) <= 640 ? (uint8_t const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(47), arg2, (char **)&x2,
+    if (_cffi_convert_array_argument(_cffi_type(46), arg2, (char **)&x2,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4867,10 +4581,10 @@ _cffi_f_g16_vk_public_inputs(PyObject *self, PyObject *arg0)
   PyObject *pyresult;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(185), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(185), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4917,19 +4631,19 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(185), arg0, (char **)&x0);
+      _cffi_type(174), arg0, (char **)&x0);
   if (datasize != 0) {
     x0 = ((size_t)datasize) <= 640 ? (g16_vk const *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(185), arg0, (char **)&x0,
+    if (_cffi_convert_array_argument(_cffi_type(174), arg0, (char **)&x0,
             datasize, &large_args_free) < 0)
       return NULL;
   }
 
   datasize = _cffi_prepare_pointer_call_argument(
-      _cffi_type(45), arg1, (char **)&x1);
+      _cffi_type(44), arg1, (char **)&x1);
   if (datasize != 0) {
     x1 = ((size_t)datasize) <= 640 ? (uint8_t *)alloca((size_t)datasize) : NULL;
-    if (_cffi_convert_array_argument(_cffi_type(45), arg1, (char **)&x1,
+    if (_cffi_convert_array_argument(_cffi_type(44), arg1, (char **)&x1,
             datasize, &large_args_free) < 0)
       return NULL;
   }
@@ -4938,7 +4652,7 @@ _cffi_f_g16_vk_write(PyObject *self, PyObject *args)
   if (x2 == (size_t)-1 && PyErr_Occurred())
     return NULL;
 
-  if (_cffi_to_c((char *)&x3, _cffi_type(227), arg3) < 0)
+  if (_cffi_to_c((char *)&x3, _cffi_type(203), arg3) < 0)
     return NULL;
 
   datasize = _cffi_prepare_pointer_call_argument(
@@ -5122,64 +4836,62 @@ static const struct _cffi_global_s _cffi_globals[] = {
   { "G16_THREADS_UNAVAILABLE", (void *)_cffi_const_G16_THREADS_UNAVAILABLE, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSATISFIED_CONSTRAINT", (void *)_cffi_const_G16_UNSATISFIED_CONSTRAINT, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
   { "G16_UNSUPPORTED_KEY", (void *)_cffi_const_G16_UNSUPPORTED_KEY, _CFFI_OP(_CFFI_OP_ENUM, -1), (void *)0 },
-  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_batch_limit },
-  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 283), (void *)_cffi_d_g16_device_close },
+  { "g16_device_batch_limit", (void *)_cffi_f_g16_device_batch_limit, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_batch_limit },
+  { "g16_device_close", (void *)_cffi_f_g16_device_close, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 259), (void *)_cffi_d_g16_device_close },
   { "g16_device_count", (void *)_cffi_f_g16_device_count, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 11), (void *)_cffi_d_g16_device_count },
   { "g16_device_describe", (void *)_cffi_f_g16_device_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 30), (void *)_cffi_d_g16_device_describe },
-  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_key_bytes },
-  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 286), (void *)_cffi_d_g16_device_key_destroy },
+  { "g16_device_key_bytes", (void *)_cffi_f_g16_device_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_key_bytes },
+  { "g16_device_key_destroy", (void *)_cffi_f_g16_device_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_device_key_destroy },
   { "g16_device_key_load", (void *)_cffi_f_g16_device_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 23), (void *)_cffi_d_g16_device_key_load },
-  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 289), (void *)_cffi_d_g16_device_key_witness },
+  { "g16_device_key_witness", (void *)_cffi_f_g16_device_key_witness, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_device_key_witness },
   { "g16_device_open", (void *)_cffi_f_g16_device_open, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 16), (void *)_cffi_d_g16_device_open },
-  { "g16_device_prepared_write", (void *)_cffi_f_g16_device_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 191), (void *)_cffi_d_g16_device_prepared_write },
-  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 245), (void *)_cffi_d_g16_device_proof_bytes },
-  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 80), (void *)_cffi_d_g16_device_prove },
-  { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 66), (void *)_cffi_d_g16_device_prove_many },
-  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 253), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
-  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 249), (void *)_cffi_d_g16_device_prove_scratch_bytes },
-  { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 52), (void *)_cffi_d_g16_device_prove_with_blinding },
-  { "g16_device_setup_run", (void *)_cffi_f_g16_device_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_setup_run },
+  { "g16_device_proof_bytes", (void *)_cffi_f_g16_device_proof_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 221), (void *)_cffi_d_g16_device_proof_bytes },
+  { "g16_device_prove", (void *)_cffi_f_g16_device_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 69), (void *)_cffi_d_g16_device_prove },
+  { "g16_device_prove_many", (void *)_cffi_f_g16_device_prove_many, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 55), (void *)_cffi_d_g16_device_prove_many },
+  { "g16_device_prove_many_scratch_bytes", (void *)_cffi_f_g16_device_prove_many_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 229), (void *)_cffi_d_g16_device_prove_many_scratch_bytes },
+  { "g16_device_prove_scratch_bytes", (void *)_cffi_f_g16_device_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 225), (void *)_cffi_d_g16_device_prove_scratch_bytes },
+  { "g16_device_prove_with_blinding", (void *)_cffi_f_g16_device_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 41), (void *)_cffi_d_g16_device_prove_with_blinding },
   { "g16_engine_backend", (void *)_cffi_f_g16_engine_backend, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 0), (void *)_cffi_d_g16_engine_backend },
   { "g16_engine_create", (void *)_cffi_f_g16_engine_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 35), (void *)_cffi_d_g16_engine_create },
-  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 293), (void *)_cffi_d_g16_engine_destroy },
+  { "g16_engine_destroy", (void *)_cffi_f_g16_engine_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 269), (void *)_cffi_d_g16_engine_destroy },
   { "g16_engine_point_form", (void *)_cffi_f_g16_engine_point_form, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 8), (void *)_cffi_d_g16_engine_point_form },
-  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 296), (void *)_cffi_d_g16_engine_set_active_threads },
-  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 277), (void *)_cffi_d_g16_engine_threads },
-  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 262), (void *)_cffi_d_g16_fold_checkpoint_bytes },
-  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 239), (void *)_cffi_d_g16_fold_checkpoint_permille },
-  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 303), (void *)_cffi_d_g16_key_describe },
-  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 300), (void *)_cffi_d_g16_key_destroy },
-  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 101), (void *)_cffi_d_g16_key_load },
-  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 236), (void *)_cffi_d_g16_key_verifying_key },
-  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 265), (void *)_cffi_d_g16_prepared_bytes },
-  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 217), (void *)_cffi_d_g16_prepared_describe },
-  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 92), (void *)_cffi_d_g16_prepared_load },
-  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 230), (void *)_cffi_d_g16_prepared_verify },
-  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 204), (void *)_cffi_d_g16_prepared_write },
-  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 123), (void *)_cffi_d_g16_prove },
-  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 258), (void *)_cffi_d_g16_prove_scratch_bytes },
-  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 109), (void *)_cffi_d_g16_prove_with_blinding },
-  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 147), (void *)_cffi_d_g16_quotient },
-  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 156), (void *)_cffi_d_g16_setup_create },
-  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 307), (void *)_cffi_d_g16_setup_destroy },
-  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_key_bytes },
-  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 166), (void *)_cffi_d_g16_setup_run },
-  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 270), (void *)_cffi_d_g16_setup_verifying_key_offset },
-  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 135), (void *)_cffi_d_g16_solve },
+  { "g16_engine_set_active_threads", (void *)_cffi_f_g16_engine_set_active_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 272), (void *)_cffi_d_g16_engine_set_active_threads },
+  { "g16_engine_threads", (void *)_cffi_f_g16_engine_threads, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 253), (void *)_cffi_d_g16_engine_threads },
+  { "g16_fold_checkpoint_bytes", (void *)_cffi_f_g16_fold_checkpoint_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 238), (void *)_cffi_d_g16_fold_checkpoint_bytes },
+  { "g16_fold_checkpoint_permille", (void *)_cffi_f_g16_fold_checkpoint_permille, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 215), (void *)_cffi_d_g16_fold_checkpoint_permille },
+  { "g16_key_describe", (void *)_cffi_f_g16_key_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 279), (void *)_cffi_d_g16_key_describe },
+  { "g16_key_destroy", (void *)_cffi_f_g16_key_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 276), (void *)_cffi_d_g16_key_destroy },
+  { "g16_key_load", (void *)_cffi_f_g16_key_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 90), (void *)_cffi_d_g16_key_load },
+  { "g16_key_verifying_key", (void *)_cffi_f_g16_key_verifying_key, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 212), (void *)_cffi_d_g16_key_verifying_key },
+  { "g16_prepared_bytes", (void *)_cffi_f_g16_prepared_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 241), (void *)_cffi_d_g16_prepared_bytes },
+  { "g16_prepared_describe", (void *)_cffi_f_g16_prepared_describe, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 193), (void *)_cffi_d_g16_prepared_describe },
+  { "g16_prepared_load", (void *)_cffi_f_g16_prepared_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 81), (void *)_cffi_d_g16_prepared_load },
+  { "g16_prepared_verify", (void *)_cffi_f_g16_prepared_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 206), (void *)_cffi_d_g16_prepared_verify },
+  { "g16_prepared_write", (void *)_cffi_f_g16_prepared_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 180), (void *)_cffi_d_g16_prepared_write },
+  { "g16_prove", (void *)_cffi_f_g16_prove, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 112), (void *)_cffi_d_g16_prove },
+  { "g16_prove_scratch_bytes", (void *)_cffi_f_g16_prove_scratch_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 234), (void *)_cffi_d_g16_prove_scratch_bytes },
+  { "g16_prove_with_blinding", (void *)_cffi_f_g16_prove_with_blinding, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 98), (void *)_cffi_d_g16_prove_with_blinding },
+  { "g16_quotient", (void *)_cffi_f_g16_quotient, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 136), (void *)_cffi_d_g16_quotient },
+  { "g16_setup_create", (void *)_cffi_f_g16_setup_create, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 145), (void *)_cffi_d_g16_setup_create },
+  { "g16_setup_destroy", (void *)_cffi_f_g16_setup_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 283), (void *)_cffi_d_g16_setup_destroy },
+  { "g16_setup_key_bytes", (void *)_cffi_f_g16_setup_key_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_key_bytes },
+  { "g16_setup_run", (void *)_cffi_f_g16_setup_run, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 155), (void *)_cffi_d_g16_setup_run },
+  { "g16_setup_verifying_key_offset", (void *)_cffi_f_g16_setup_verifying_key_offset, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 246), (void *)_cffi_d_g16_setup_verifying_key_offset },
+  { "g16_solve", (void *)_cffi_f_g16_solve, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 124), (void *)_cffi_d_g16_solve },
   { "g16_status_name", (void *)_cffi_f_g16_status_name, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 3), (void *)_cffi_d_g16_status_name },
-  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 183), (void *)_cffi_d_g16_verify },
+  { "g16_verify", (void *)_cffi_f_g16_verify, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 172), (void *)_cffi_d_g16_verify },
   { "g16_version", (void *)_cffi_f_g16_version, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_N, 6), (void *)_cffi_d_g16_version },
-  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 273), (void *)_cffi_d_g16_vk_bytes },
-  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 310), (void *)_cffi_d_g16_vk_destroy },
-  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 176), (void *)_cffi_d_g16_vk_load },
-  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 280), (void *)_cffi_d_g16_vk_public_inputs },
-  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 223), (void *)_cffi_d_g16_vk_write },
+  { "g16_vk_bytes", (void *)_cffi_f_g16_vk_bytes, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 249), (void *)_cffi_d_g16_vk_bytes },
+  { "g16_vk_destroy", (void *)_cffi_f_g16_vk_destroy, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 286), (void *)_cffi_d_g16_vk_destroy },
+  { "g16_vk_load", (void *)_cffi_f_g16_vk_load, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 165), (void *)_cffi_d_g16_vk_load },
+  { "g16_vk_public_inputs", (void *)_cffi_f_g16_vk_public_inputs, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_O, 256), (void *)_cffi_d_g16_vk_public_inputs },
+  { "g16_vk_write", (void *)_cffi_f_g16_vk_write, _CFFI_OP(_CFFI_OP_CPYTHON_BLTN_V, 199), (void *)_cffi_d_g16_vk_write },
 };
 
 static const struct _cffi_field_s _cffi_fields[] = {
   { "name", offsetof(g16_device_info, name),
             sizeof(((g16_device_info *)0)->name),
-            _CFFI_OP(_CFFI_OP_NOOP, 318) },
+            _CFFI_OP(_CFFI_OP_NOOP, 294) },
   { "index", offsetof(g16_device_info, index),
              sizeof(((g16_device_info *)0)->index),
              _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5239,10 +4951,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                  _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "reason", offsetof(g16_device_witness, reason),
               sizeof(((g16_device_witness *)0)->reason),
-              _CFFI_OP(_CFFI_OP_NOOP, 314) },
+              _CFFI_OP(_CFFI_OP_NOOP, 290) },
   { "message", offsetof(g16_error, message),
                sizeof(((g16_error *)0)->message),
-               _CFFI_OP(_CFFI_OP_NOOP, 316) },
+               _CFFI_OP(_CFFI_OP_NOOP, 292) },
   { "offset", offsetof(g16_error, offset),
               sizeof(((g16_error *)0)->offset),
               _CFFI_OP(_CFFI_OP_NOOP, 20) },
@@ -5251,10 +4963,10 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "data", offsetof(g16_fold_checkpoint, data),
             sizeof(((g16_fold_checkpoint *)0)->data),
-            _CFFI_OP(_CFFI_OP_NOOP, 45) },
+            _CFFI_OP(_CFFI_OP_NOOP, 44) },
   { "size", offsetof(g16_fold_checkpoint, size),
             sizeof(((g16_fold_checkpoint *)0)->size),
-            _CFFI_OP(_CFFI_OP_NOOP, 46) },
+            _CFFI_OP(_CFFI_OP_NOOP, 49) },
   { "interval_ms", offsetof(g16_fold_checkpoint, interval_ms),
                    sizeof(((g16_fold_checkpoint *)0)->interval_ms),
                    _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5269,7 +4981,7 @@ static const struct _cffi_field_s _cffi_fields[] = {
                   _CFFI_OP(_CFFI_OP_NOOP, 19) },
   { "header", offsetof(g16_key_info, header),
               sizeof(((g16_key_info *)0)->header),
-              _CFFI_OP(_CFFI_OP_NOOP, 337) },
+              _CFFI_OP(_CFFI_OP_NOOP, 313) },
   { "header_words", offsetof(g16_key_info, header_words),
                     sizeof(((g16_key_info *)0)->header_words),
                     _CFFI_OP(_CFFI_OP_NOOP, 19) },
@@ -5356,51 +5068,51 @@ static const struct _cffi_field_s _cffi_fields[] = {
                     _CFFI_OP(_CFFI_OP_NOOP, 20) },
   { "source_sha256", offsetof(g16_prepared_info, source_sha256),
                      sizeof(((g16_prepared_info *)0)->source_sha256),
-                     _CFFI_OP(_CFFI_OP_NOOP, 340) },
+                     _CFFI_OP(_CFFI_OP_NOOP, 316) },
 };
 
 static const struct _cffi_struct_union_s _cffi_struct_unions[] = {
-  { "$g16_device_info", 322, 0,
+  { "$g16_device_info", 298, 0,
     sizeof(g16_device_info), offsetof(struct _cffi_align_typedef_g16_device_info, y), 0, 11 },
-  { "g16_device", 321, _CFFI_F_OPAQUE,
+  { "g16_device", 297, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_key", 323, _CFFI_F_OPAQUE,
+  { "g16_device_key", 299, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_device_witness", 324, _CFFI_F_CHECK_FIELDS,
+  { "g16_device_witness", 300, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_device_witness), offsetof(struct _cffi_align__g16_device_witness, y), 11, 10 },
-  { "g16_engine", 325, _CFFI_F_OPAQUE,
+  { "g16_engine", 301, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_error", 326, _CFFI_F_CHECK_FIELDS,
+  { "g16_error", 302, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_error), offsetof(struct _cffi_align__g16_error, y), 21, 3 },
-  { "g16_fold_checkpoint", 327, _CFFI_F_CHECK_FIELDS,
+  { "g16_fold_checkpoint", 303, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_fold_checkpoint), offsetof(struct _cffi_align__g16_fold_checkpoint, y), 24, 3 },
-  { "g16_key", 329, _CFFI_F_OPAQUE,
+  { "g16_key", 305, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_key_info", 330, _CFFI_F_CHECK_FIELDS,
+  { "g16_key_info", 306, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_key_info), offsetof(struct _cffi_align__g16_key_info, y), 27, 27 },
-  { "g16_prepared_info", 332, _CFFI_F_CHECK_FIELDS,
+  { "g16_prepared_info", 308, _CFFI_F_CHECK_FIELDS,
     sizeof(g16_prepared_info), offsetof(struct _cffi_align__g16_prepared_info, y), 54, 6 },
-  { "g16_setup", 333, _CFFI_F_OPAQUE,
+  { "g16_setup", 309, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
-  { "g16_vk", 335, _CFFI_F_OPAQUE,
+  { "g16_vk", 311, _CFFI_F_OPAQUE,
     (size_t)-1, -1, -1, 0 /* opaque */ },
 };
 
 static const struct _cffi_enum_s _cffi_enums[] = {
   { "$g16_backend_choice", 38, _cffi_prim_int(sizeof(g16_backend_choice), ((g16_backend_choice)-1) <= 0),
     "G16_BACKEND_AUTO,G16_BACKEND_PORTABLE,G16_BACKEND_ADX,G16_BACKEND_IFMA,G16_BACKEND_AVX512,G16_BACKEND_AVX2" },
-  { "$g16_blinding", 56, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
+  { "$g16_blinding", 45, _cffi_prim_int(sizeof(g16_blinding), ((g16_blinding)-1) <= 0),
     "G16_BLINDING_CLASSICAL,G16_BLINDING_RERANDOMISED" },
-  { "$g16_circuit_kind", 320, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
+  { "$g16_circuit_kind", 296, _cffi_prim_int(sizeof(g16_circuit_kind), ((g16_circuit_kind)-1) <= 0),
     "G16_CIRCUIT_INCLUSION,G16_CIRCUIT_NON_INCLUSION,G16_CIRCUIT_COMBINED,G16_CIRCUIT_BATCH_APPEND,G16_CIRCUIT_BATCH_UPDATE,"
     "G16_CIRCUIT_BATCH_ADDRESS_APPEND,G16_CIRCUIT_OTHER" },
-  { "$g16_encoding", 227, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
+  { "$g16_encoding", 203, _cffi_prim_int(sizeof(g16_encoding), ((g16_encoding)-1) <= 0),
     "G16_COMPRESSED,G16_RAW" },
-  { "$g16_generation", 328, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
+  { "$g16_generation", 304, _cffi_prim_int(sizeof(g16_generation), ((g16_generation)-1) <= 0),
     "G16_GENERATION_0_8,G16_GENERATION_0_14" },
-  { "$g16_point_form", 331, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
+  { "$g16_point_form", 307, _cffi_prim_int(sizeof(g16_point_form), ((g16_point_form)-1) <= 0),
     "G16_POINTS_R256,G16_POINTS_R260_LOOSE" },
-  { "$g16_stage", 334, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
+  { "$g16_stage", 310, _cffi_prim_int(sizeof(g16_stage), ((g16_stage)-1) <= 0),
     "G16_STAGE_WITNESS,G16_STAGE_QUOTIENT,G16_STAGE_MSM_A,G16_STAGE_MSM_B1,G16_STAGE_MSM_B2,G16_STAGE_MSM_K,"
     "G16_STAGE_MSM_Z,G16_STAGE_ASSEMBLE" },
   { "$g16_status", 4, _cffi_prim_int(sizeof(g16_status), ((g16_status)-1) <= 0),
@@ -5411,26 +5123,26 @@ static const struct _cffi_enum_s _cffi_enums[] = {
 
 static const struct _cffi_typename_s _cffi_typenames[] = {
   { "g16_backend_choice", 38 },
-  { "g16_blinding", 56 },
-  { "g16_cancel", 336 },
-  { "g16_circuit_kind", 320 },
-  { "g16_device", 321 },
-  { "g16_device_info", 322 },
-  { "g16_device_key", 323 },
-  { "g16_device_witness", 324 },
-  { "g16_encoding", 227 },
-  { "g16_engine", 325 },
-  { "g16_error", 326 },
-  { "g16_fold_checkpoint", 327 },
-  { "g16_generation", 328 },
-  { "g16_key", 329 },
-  { "g16_key_info", 330 },
-  { "g16_point_form", 331 },
-  { "g16_prepared_info", 332 },
-  { "g16_setup", 333 },
-  { "g16_stage", 334 },
+  { "g16_blinding", 45 },
+  { "g16_cancel", 312 },
+  { "g16_circuit_kind", 296 },
+  { "g16_device", 297 },
+  { "g16_device_info", 298 },
+  { "g16_device_key", 299 },
+  { "g16_device_witness", 300 },
+  { "g16_encoding", 203 },
+  { "g16_engine", 301 },
+  { "g16_error", 302 },
+  { "g16_fold_checkpoint", 303 },
+  { "g16_generation", 304 },
+  { "g16_key", 305 },
+  { "g16_key_info", 306 },
+  { "g16_point_form", 307 },
+  { "g16_prepared_info", 308 },
+  { "g16_setup", 309 },
+  { "g16_stage", 310 },
   { "g16_status", 4 },
-  { "g16_vk", 335 },
+  { "g16_vk", 311 },
 };
 
 static const struct _cffi_type_context_s _cffi_type_context = {
@@ -5440,12 +5152,12 @@ static const struct _cffi_type_context_s _cffi_type_context = {
   _cffi_struct_unions,
   _cffi_enums,
   _cffi_typenames,
-  98,  /* num_globals */
+  96,  /* num_globals */
   12,  /* num_struct_unions */
   8,  /* num_enums */
   21,  /* num_typenames */
   NULL,  /* no includes */
-  343,  /* num_types */
+  319,  /* num_types */
   0,  /* flags */
 };
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.status import check, new_error
 
@@ -87,28 +86,23 @@ def write_prepared(
     *,
     table_bytes: int = 0,
     fold: bool = False,
-    device: Device | None = None,
     checkpoint: FoldCheckpoint | None = None,
 ) -> None:
     """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
     ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
-    loaded from. The engine's threads make tables and folded bases, the latter with the help of a ``device``; a key
-    that has them has them copied. Without a device folding goes on from what ``checkpoint`` holds. Raises Cancelled,
-    OutOfMemory, UnsupportedKey (cannot be folded) or KernelMisused; of the device DeviceOutOfMemory or DeviceLost.
+    loaded from. The engine's threads make tables and folded bases; folded bases that the key has are copied. Folding
+    continues from what ``checkpoint`` holds. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or
+    KernelMisused.
     """
     error = new_error()
     with ExitStack() as stack:
         threads = stack.enter_context(engine.handle.use())
         pointer = stack.enter_context(key.handle.use())
         target = stack.enter_context(ffi.from_buffer("uint8_t[]", out, require_writable=True))
-        what = (pointer, target, len(target), table_bytes, fold, source_sha256)
-        rest = (progress.cell, cancel.cell, error)
-        if device is None:
-            kept = ffi.NULL if checkpoint is None else _checkpoint_of(stack, checkpoint)
-            status = lib.g16_prepared_write(threads, *what, kept, *rest)
-        else:
-            status = lib.g16_device_prepared_write(threads, stack.enter_context(device.handle.use()), *what, *rest)
+        kept = ffi.NULL if checkpoint is None else _checkpoint_of(stack, checkpoint)
+        what = (pointer, target, len(target), table_bytes, fold, source_sha256, kept)
+        status = lib.g16_prepared_write(threads, *what, progress.cell, cancel.cell, error)
     check(status, error)
 
 

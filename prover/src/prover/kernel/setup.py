@@ -7,7 +7,6 @@ from typing import Any
 
 from prover.kernel._native import ffi, lib
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import SCALAR_BYTES, Engine, Readable
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
@@ -86,13 +85,11 @@ class TrustedSetup(Owner):
         secrets: SetupSecrets | None = None,
         progress: SetupProgress | None = None,
         cancel: CancelFlag | None = None,
-        device: Device | None = None,
     ) -> None:
         """Write a whole key file into ``key_file``, a writable buffer of ``key_bytes`` bytes.
 
-        Secrets come from the operating system and are wiped, unless they are given. With a ``device`` it makes the
-        points, which are checked; the bytes are the same. Raises OutOfMemory, Cancelled, UnsupportedKey (some wire is
-        unused) or KernelMisused; of the device DeviceOutOfMemory or DeviceLost.
+        Secrets come from the operating system and are wiped, unless they are given. Raises OutOfMemory, Cancelled,
+        UnsupportedKey (some wire is unused) or KernelMisused.
         """
         error = new_error()
         given = ffi.NULL if secrets is None else secrets.to_bytes()
@@ -101,11 +98,7 @@ class TrustedSetup(Owner):
             engine = stack.enter_context(self._engine.handle.use())
             setup = stack.enter_context(self._handle.use())
             target = stack.enter_context(ffi.from_buffer("uint8_t[]", key_file, require_writable=True))
-            rest = (setup, target, len(target), given, cell, _cell(cancel), error)
-            if device is None:
-                status = lib.g16_setup_run(engine, *rest)
-            else:
-                status = lib.g16_device_setup_run(engine, stack.enter_context(device.handle.use()), *rest)
+            status = lib.g16_setup_run(engine, setup, target, len(target), given, cell, _cell(cancel), error)
         check(status, error)
 
     def close(self) -> None:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from prover.errors import DeviceOutOfMemory, DiskFull, OutOfMemory, UnsupportedKey
+from prover.errors import DiskFull, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Engine, KeyInfo, LoadedKey
 from prover.kernel.prepared import WriteProgress
 from prover.keys import prepared
@@ -50,7 +49,6 @@ def prepare(
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
-    device: Device | None = None,
 ) -> Outcome:
     """Make the prepared form of a key unless it is there, folded or not as ``fold`` says; the rest as prepared.prepare.
 
@@ -60,7 +58,7 @@ def prepare(
     """
     make = partial(prepared.prepare, engine, source, folder, check=check, cancel=cancel)
     if fold is False:
-        return Outcome(make(table_bytes=table_bytes, force=force, progress=progress, device=device))
+        return Outcome(make(table_bytes=table_bytes, force=force, progress=progress))
     there = _info_of_form(engine, source, folder, cancel) if force else None
     is_new = there is None and make()
     force = there is not None
@@ -72,9 +70,9 @@ def prepare(
     reason = None if fold or is_folded else _too_much(engine, there)
     make = partial(make, table_bytes=table_bytes, force=force, progress=progress)
     try:
-        return Outcome(make(fold=reason is None, device=device) or is_new, reason)
+        return Outcome(make(fold=reason is None) or is_new, reason)
     except (OutOfMemory, UnsupportedKey, DiskFull) as error:
-        if fold or is_folded or isinstance(error, DeviceOutOfMemory):
+        if fold or is_folded:
             raise
         return Outcome(make() or is_new, error.detail)
 

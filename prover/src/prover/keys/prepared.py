@@ -20,7 +20,6 @@ from typing import BinaryIO
 
 from prover.errors import KeyUnavailable, MalformedKey, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Engine, LoadedKey
 from prover.kernel.prepared import (
     PreparedInfo,
@@ -147,16 +146,14 @@ def prepare(
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
-    device: Device | None = None,
 ) -> bool:
     """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
 
     ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
     bases, ``fold`` asks for folded bases; a prepared form with smaller tables than that gives, or without the folded
-    bases, is made anew, and one that is folded stays so unless ``force`` is given. A ``device`` multiplies the points
-    of folding; without one, folding that was stopped goes on (fold_checkpoint). When another process makes it at this
-    moment, its result is waited for and taken. Raises SettingsInvalid when the folder cannot be written or has no room,
-    what ``load`` raises, and DeviceOutOfMemory or DeviceLost.
+    bases, is made anew, and one that is folded stays so unless ``force`` is given. Folding that was stopped continues
+    (fold_checkpoint). When another process makes it at this moment, its result is waited for and used. Raises
+    SettingsInvalid when the folder cannot be written or has no room, and what ``load`` raises.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -178,7 +175,7 @@ def prepare(
             check(key)
             if fold:
                 require_memory_for_folding(key.info, memory_limit_bytes())
-            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold, device)
+            _write(engine, key, origin, path, progress or WriteProgress(), flag, table_bytes, fold)
     return True
 
 
@@ -290,14 +287,12 @@ def _write(
     cancel: CancelFlag,
     table_bytes: int,
     fold: bool,
-    device: Device | None = None,
 ) -> None:
     """Write a prepared file and read it back before it takes its name."""
-    is_kept = fold and device is None  # a device takes minutes
     with explained(path), atomic_file(path, force=True) as file:
         with (
             mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view,
-            fold_checkpoint.kept_folding(path, key, origin.sha256) if is_kept else contextlib.nullcontext() as kept,
+            fold_checkpoint.kept_folding(path, key, origin.sha256) if fold else contextlib.nullcontext() as kept,
         ):
             write_prepared(
                 engine,
@@ -308,7 +303,6 @@ def _write(
                 cancel,
                 table_bytes=table_bytes,
                 fold=fold,
-                device=device,
                 checkpoint=kept,
             )
             verify_prepared(view, cancel)

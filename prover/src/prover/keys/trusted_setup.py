@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 from prover.errors import MalformedKey, MisnamedKey, SettingsInvalid, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
-from prover.kernel.device import Device
 from prover.kernel.engine import Encoding, Engine, KeyInfo, LoadedKey, Readable, VerifyingKey
 from prover.kernel.setup import SetupProgress, SetupSecrets, TrustedSetup
 from prover.keys.atomic_file import atomic_file, explained, mapped, require_free
@@ -57,21 +56,20 @@ def make_key(
     seed: str | None = None,
     progress: SetupProgress | None = None,
     cancel: CancelFlag | None = None,
-    device: Device | None = None,
 ) -> KeyRecord:
     """Run a setup for ``system``, the constraint system of ``circuit`` in the bytes of generation 0.14.
 
     With ``earlier_system``, the same constraints in the bytes of generation 0.8, the key is of that generation.
     Secrets come from the operating system; a ``seed`` derives them instead, for tests, and the name of the key must
-    say INSECURE then. A ``device`` makes the points. All files appear together at the end. Raises SettingsInvalid,
-    MalformedKey, UnsupportedKey, OutOfMemory or Cancelled; of the device DeviceOutOfMemory or DeviceLost.
+    say INSECURE then. All files appear together at the end. Raises SettingsInvalid, MalformedKey, UnsupportedKey,
+    OutOfMemory or Cancelled.
     """
     require_name_for_seed(outputs.key, seed)
     outputs.require_free()
     require_free_record(outputs.key, force=outputs.force)
     secrets = None if seed is None else secrets_from_seed(seed)
     with TrustedSetup(engine, system, header_of(circuit), cancel) as setup, atomic_files(outputs) as files:
-        run = _Run(setup, header_of(circuit), len(system), secrets, progress, cancel, device)
+        run = _Run(setup, header_of(circuit), len(system), secrets, progress, cancel)
         size = run.size(earlier_system)
         with files.key_bytes(size) as data:
             verifying_key = run.write(data, earlier_system, outputs.key)
@@ -150,7 +148,6 @@ class _Run:
     secrets: SetupSecrets | None
     progress: SetupProgress | None
     cancel: CancelFlag | None
-    device: Device | None
 
     @property
     def _system_offset(self) -> int:
@@ -166,14 +163,14 @@ class _Run:
         """Run the setup, write the key file and return its verifying key."""
         start, end = self.setup.verifying_key_offset, self._system_offset
         if earlier_system is None:
-            self.setup.run(target, self.secrets, self.progress, self.cancel, self.device)
+            self.setup.run(target, self.secrets, self.progress, self.cancel)
             return target[start:end]
         with (
             explained(path.parent),
             tempfile.TemporaryFile(dir=path.parent) as file,
             mapped(file, self.setup.key_bytes) as later,
         ):
-            self.setup.run(later, self.secrets, self.progress, self.cancel, self.device)
+            self.setup.run(later, self.secrets, self.progress, self.cancel)
             return write_earlier_key(target, later, 4 * len(self.header), start, end, earlier_system)
 
 
