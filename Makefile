@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON_BIN := .venv/bin/python
 MEMBER_FILES := shared/pyproject.toml shared/CMakeLists.txt forester/pyproject.toml \
-	$(wildcard shared/native/*.[ch]) shared/src/shared/_native.c
+	$(wildcard shared/native/*/*.[ch]) shared/src/shared/_native.c
 not_built = @shared/scripts/not-built-yet $@
 
 .state/environment: requirements.lock shared/scripts/make-environment

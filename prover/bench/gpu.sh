@@ -36,7 +36,8 @@ compile() {
     shift
     digest=$({
         echo "$@"
-        cat "$native"/{cuda,include,src,tests}/*.* prover/bench/gpu_bench* shared/native/*.h
+        find "$native"/{cuda,include,src,tests} shared/native -name '*.[ch]*' -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
+        cat prover/bench/gpu_bench*
     } | sha256sum)
     if [ -s "$file" ] && [ "$(cat "$file.digest" 2>/dev/null)" = "$digest" ]; then return; fi
     rm -f "$file.digest"
@@ -73,14 +74,16 @@ stage_kernel() {
         backend avx512 "${lanes[@]}"
         backend ifma "${lanes[@]}" -mavx512ifma
     fi
-    for source in "$native"/src/*.c; do
-        name=$(basename "$source" .c)
+    for source in "$native"/src/*.c "$native"/src/*/*.c; do
+        name=${source#"$native"/src/}
+        name=${name%.c}
+        name=${name//\//_}
         if [ "$name" = backend ]; then continue; fi
         objects+=("$build/kernel/$name.o")
         compile "$build/kernel/$name.o" "${options[@]}" -c "$source"
     done
     wait_for "${jobs[@]}"
-    cc -O2 -Wall -Wextra -I "$native/include" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${objects[@]}" -lpthread -ldl
+    cc -O2 -Wall -Wextra -I "$native/include" -I "$native" -o "$build/gpu_proof" "$native"/tests/gpu_proof*.c "${objects[@]}" -lpthread -ldl
 }
 
 stage_build() {
@@ -88,12 +91,12 @@ stage_build() {
         echo "gpu.sh: no CUDA compiler; put nvcc (12.0 or later) on the PATH or name it in NVCC" >&2
         return 1
     }
-    local options=(-O3 -std=c++17 -I "$native/cuda" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
+    local options=(-O3 -std=c++17 -I "$native" -I "$native/src" -I "$native/tests" -I shared/native) architecture jobs=()
     for architecture in ${GPU_ARCHITECTURES:-80 90}; do
         options+=(-gencode "arch=compute_$architecture,code=sm_$architecture")
     done
     mkdir -p "$build" "$results"
-    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native/src" -I "$native/tests" -c)
+    local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native" -I "$native/src" -I "$native/tests" -c)
     compile "$build/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
     compile "$build/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
     # The three take minutes of one processor each: G2 has large kernels.

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "device_msm.h"
-#include "device_ntt.h"
-#include "device_witness.h"
 #include "gpu_generators.h"
+#include "cuda/msm/sums.h"
+#include "cuda/ntt/transform.h"
+#include "cuda/proof/witness.h"
 
 #define REPEATS 10
 #define DISCARDED 3

@@ -1,4 +1,4 @@
-"""Checkpoints of folding taken apart as fold_checkpoint.h lays them out, and folding that stops at its next state."""
+"""Checkpoints of folding, apart as src/key/fold_checkpoint.h lays them out, and folding that stops at its next one."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
  * in the thread's processor time, and writes one JSON object per line and then an empty line: so several programs can take turns.
  * Additions of buckets are counted by the kernel itself; `of_bound` is the time that the field products of what was counted take
  * alone, as measured in the same round, over the time of all: five products and a square an addition of buckets, eight and two
- * squares an addition to XYZZ coordinates, a product a butterfly. Names: kernel-performance.md section 5.
+ * squares an addition to XYZZ coordinates, a product a butterfly.
  * Usage: kernel_bench [largest log2 of G1 [of G2 [of a transform [of a sum over tables, 0 for none [times the memory of its bases]]]]]
  */
 #include <inttypes.h>
@@ -20,10 +20,10 @@
 static uint64_t bench_additions;
 #define MSM_COUNT(additions) (bench_additions += (additions))
 
-#include "key.h"
-#include "msm_impl.h"
-#include "ntt_impl.h"
-#include "pairing_impl.h"
+#include "curve/pairing_impl.h"
+#include "msm/sums_impl.h"
+#include "ntt/transform_impl.h"
+#include "key/key.h"
 
 #define BENCH_MIN_LOG2 10
 #define BENCH_LEAST_MAX_LOG2 13 /* additions of buckets take MSM_SLAB bases */
@@ -102,7 +102,8 @@ static double bench_clock_ns(void) {
 #endif
 }
 
-/* A product of scalar code is bound by its two carry chains of 52 clocks (kernel-performance.md 1.5). */
+/* A product of scalar code is bound by its two carry chains of 52 clocks (docs/explanation/kernel.md,
+ * "Field products"). */
 #define BENCH_PRODUCT_CLOCKS 52
 
 /* Products of one form of the field: FE and FE2 hold `width` elements, OF_FP makes one of an element. */

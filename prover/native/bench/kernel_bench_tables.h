@@ -1,4 +1,4 @@
-/* kernel_bench_tables.h - sums over tables of precomputed bases (msm_table.h); included by kernel_bench.c after BENCH_GROUP.
+/* kernel_bench_tables.h - sums over tables of precomputed bases (msm/table.h); included by kernel_bench.c after BENCH_GROUP.
  *
  * A factor is how many times as much memory as its bases a table may take: its shape is the best of those.
  */

@@ -1,4 +1,4 @@
-/* recording_thread_pool.c - the pool of thread_pool.h on one thread: says that it has as many threads as asked for, so that work is
+/* recording_thread_pool.c - the pool of base/thread_pool.h on one thread: says that it has as many threads as asked for, so that work is
  * cut for them, runs all tasks on the calling thread and notes the processor time of each. */
 #include "recording_thread_pool.h"
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "thread_pool.h"
+#include "base/thread_pool.h"
 
 typedef struct recorded_task {
     uint32_t job, entry, group, after; /* jobs run one after the other; the rest as in thread_pool_task */

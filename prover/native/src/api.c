@@ -1,4 +1,4 @@
-/* api.c - the public functions that make engines and proofs. Keys: key_load.c. */
+/* api.c - the public functions that make engines and proofs. Keys: key/load.c. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
@@ -7,8 +7,9 @@
 #include <cpuid.h>
 #endif
 
-#include "key.h"
-#include "os_random.h"
+#include "base/random.h"
+#include "key/key.h"
+#include "groth16/blinding.h"
 
 const char *g16_version(void) { return "0.1.0"; }
 
@@ -123,7 +124,7 @@ g16_status g16_prove(g16_engine *engine, const g16_key *key, uint8_t *proof, uin
         return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
     }
     uint8_t blinding[2][32];
-    status = os_random_blinding(blinding, error);
+    status = blinding_draw(blinding, error);
     if (status == G16_OK) {
         status = key->backend->prove(key, engine->pool, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0],
                                      blinding[1], inputs, count, scratch, scratch_size, cancel, error);

@@ -1,4 +1,4 @@
-/* emulated_avx512.h - the instructions of AVX-512 that lanes_avx512.h uses, by vectors that the compiler takes apart; forced into the
+/* emulated_avx512.h - the instructions of AVX-512 that simd/avx512.h uses, by vectors that the compiler takes apart; forced into the
  * test library's AVX-512 backends where the processor has AVX2 and FMA only (`EMULATE_AVX512=1 make native-tests`). All else is the
  * code that runs where these instructions are. What rounds towards zero here is the mode that LANES_REGION sets, as with AVX2.
  *
@@ -20,7 +20,7 @@ typedef double emulated_reals __attribute__((vector_size(64), may_alias));
 
 /* ---- rounding, and no registers for what LANES_IN_ORDER keeps there ---- */
 
-#include "lanes_region.h"
+#include "simd/region.h"
 
 #define LANES_IN_REGION LANES_REGION_OR_STOP
 #define LANES_IN_ORDER(a, b) ((void)0)

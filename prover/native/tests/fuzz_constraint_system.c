@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
-#include "constraint_system.h"
-#include "key.h"
+#include "base/backend.h"
+#include "r1cs/shorten.h"
+#include "gnark/reader.h"
+#include "key/key.h"
 
 /* Larger systems would only make the runs slow. */
 #define MOST_SOLVED_VALUES 4096

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_compact.c"
+#include "json/compact.c"
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "prepared_format.h"
-#include "xxh64.h"
+#include "base/xxh64.h"
+#include "key/prepared_format.h"
 
 #define REQUIRE(condition)                                                                                   \
     do {                                                                                                     \

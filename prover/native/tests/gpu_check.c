@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fr.h"
+#include "field/fr.h"
 #include "gpu_generators.h"
 #include "gpu_tunings.h"
 

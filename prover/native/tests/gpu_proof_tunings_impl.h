@@ -2,8 +2,8 @@
 #ifndef G16_GPU_PROOF_TUNINGS_IMPL_H
 #define G16_GPU_PROOF_TUNINGS_IMPL_H
 
-#include "../cuda/device_tuning.h"
 #include "gpu_tunings.h"
+#include "cuda/base/tuning.h"
 
 #define TUNED_THREADS 3
 #define TOGETHER_ON_A_GPU 2u

@@ -1,6 +1,6 @@
 /* ptx_operations.cu - straight-line field operations, whose PTX test_cuda_ptx.py interprets: without a GPU nothing else shows that
- * the carry chains of device_limbs.h say what its C says. */
-#include "device_fields.h"
+ * the carry chains of cuda/field/limbs.h say what its C says. */
+#include "cuda/field/fields.h"
 
 #define OPERATIONS(field)                                                       \
     extern "C" __global__ void field##_operations(const field *in, field *out) { \

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "thread_pool.h"
+#include "base/thread_pool.h"
 
 #define DEADLINE_S 120
 #define MAX_CALLERS 16

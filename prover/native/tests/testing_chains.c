@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
-#include "constraint_system_chains.h"
-#include "key.h"
-#include "thread_pool.h"
+#include "base/backend.h"
+#include "base/thread_pool.h"
+#include "key/key.h"
+#include "gpu/chains.h"
 
 #define T_CS __attribute__((visibility("default")))
 

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
-#include "constraint_system.h"
-#include "intcomp.h"
-#include "key.h"
-#include "leb128.h"
-#include "thread_pool.h"
+#include "base/backend.h"
+#include "base/thread_pool.h"
+#include "r1cs/shorten.h"
+#include "gnark/intcomp.h"
+#include "gnark/leb128.h"
+#include "gnark/reader.h"
+#include "key/key.h"
 
 #define T_CS __attribute__((visibility("default")))
 

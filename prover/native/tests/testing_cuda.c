@@ -2,7 +2,7 @@
 /* Only a part of what the headers define is driven from here. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 
-#include "../cuda/device_groups.h"
+#include "cuda/curve/groups.h"
 
 #define T_BACKEND cuda
 

@@ -3,10 +3,10 @@
  * are x | y with the coefficient of 1 first, infinity all zero. Hooks return a device_status, or T_REFUSED for a shape that no plan
  * fits.
  */
-#include "../cuda/device_msm.h"
-#include "../cuda/device_ntt.h"
-#include "../cuda/device_tuning_read.h"
-#include "../cuda/device_witness.h"
+#include "cuda/msm/sums.h"
+#include "cuda/ntt/transform.h"
+#include "cuda/proof/witness.h"
+#include "cuda/library/tuning_read.h"
 
 #define T_REFUSED (-1)
 #define T_THREADS 64

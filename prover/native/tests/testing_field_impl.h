@@ -1,14 +1,14 @@
 /* testing_field_impl.h - hooks over the fields and curves of one backend, compiled once per backend by
  * testing_arithmetic_*.c. How a hook is called: testing_arithmetic_impl.h.
  */
-#include "fp.h"
-#include "fp12_impl.h"
-#include "fp2.h"
-#include "fr.h"
-#include "g1.h"
-#include "g2.h"
-#include "pairing_impl.h"
-#include "point_encoding_impl.h"
+#include "field/fp.h"
+#include "field/fp12_impl.h"
+#include "field/fp2.h"
+#include "field/fr.h"
+#include "curve/encoding_impl.h"
+#include "curve/g1.h"
+#include "curve/g2.h"
+#include "curve/pairing_impl.h"
 
 #include "testing_arithmetic_impl.h"
 

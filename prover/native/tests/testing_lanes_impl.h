@@ -1,8 +1,8 @@
 /* testing_lanes_impl.h - hooks over eight elements at once, compiled by the backends with lanes; included after
  * testing_field_impl.h. Operands are limbs as the lanes hold them: per element five words, little-endian, lane after lane;
  * the results too. */
-#include "fp82_impl.h"
-#include "g2_subgroup_impl.h"
+#include "field/fp82_impl.h"
+#include "curve/g2_subgroup_impl.h"
 
 #define T_LANES_WORDS (5 * FP8_LANES)
 

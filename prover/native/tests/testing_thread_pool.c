@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "thread_pool.h"
+#include "base/thread_pool.h"
 
 typedef struct loop_record {
     uint32_t *runs; /* per index */

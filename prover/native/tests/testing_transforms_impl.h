@@ -6,10 +6,10 @@
 /* Only a part of what the headers define is driven from here. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 
-#include "key.h"
-#include "msm_impl.h"
-#include "fold_scale_impl.h"
-#include "quotient_cut_impl.h"
+#include "msm/sums_impl.h"
+#include "key/key.h"
+#include "fold/scale_impl.h"
+#include "groth16/quotient_cut_impl.h"
 
 static void T(g1_read)(g1_affine *p, const uint8_t *in) {
     fp_from_bytes(&p->x, in);
@@ -283,7 +283,7 @@ int32_t T(t_quotient)(uint8_t *vectors, uint32_t log2, uint32_t constraints, uin
 }
 
 #if defined(G16_LANES)
-/* sums[i] = p[i] + q[i] for at most 32 pairs of stored points as fp8_impl.h has them in memory; bit 0 of signs[i] means the opposite
+/* sums[i] = p[i] + q[i] for at most 32 pairs of stored points as field/fp8_impl.h has them in memory; bit 0 of signs[i] means the opposite
  * of p[i], bit 1 that of q[i]. No x of a pair may be equal modulo p. */
 #define T_STORED_SUMS(group)                                                                                               \
     int32_t T(t_stored_sums_##group)(void *sums, const void *p, const void *q, const uint8_t *signs, uint32_t count) {       \

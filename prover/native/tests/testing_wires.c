@@ -1,5 +1,5 @@
 /* testing_wires.c - a hook for the groups of wires. */
-#include "wire_groups.h"
+#include "key/wire_groups.h"
 
 /* Groups wires by the lists A, B, K of `counts` wires each. groups[wire]: its group, or -1. places[list * wires + wire]: where a run of
  * the list finds the wire's base, or -1 where none covers it. looked_up: a bit per list whose places do not follow from positions.

@@ -95,7 +95,7 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         pytest.skip("there is no CUDA compiler")
     out = tmp_path_factory.mktemp("ptx") / "operations.ptx"
     command = [compiler, "-arch=sm_90", "-std=c++17", "-O3", "-ptx", "-o", str(out)]
-    command += ["-I", str(NATIVE / "cuda"), "-I", str(ROOT / "shared/native")]
+    command += ["-I", str(NATIVE), "-I", str(ROOT / "shared/native")]
     subprocess.run([*command, str(NATIVE / "tests/ptx_operations.cu")], check=True)
     text = re.sub(r"//.*", "", out.read_text())
     found = re.findall(r"\.entry (\w+)\([^)]*\)\s*\{(.*?\bret;)", text, re.DOTALL)

@@ -23,7 +23,7 @@ WRITE: Any = write_prepared
 NATIVE = Path(__file__).resolve().parents[2] / "native" / "src"
 KERNEL_COUNT = """
 #include <stdio.h>
-#include "fold.h"
+#include "key/fold_shape.h"
 int main(void) {
     unsigned constraints, log2;
     while (scanf("%u %u", &constraints, &log2) == 2) {

@@ -48,7 +48,8 @@ def test_kernel__compiled_by_gpu_sh__has_every_backend_with_its_options(tmp_path
     expected = cmake_options()
     assert {"portable", "avx2", "ifma"} <= {name.lower() for name in known}
     assert found == {name: set(expected.get(name.lower(), ())) for name in known}
-    others = {path.stem for path in BACKEND.parent.glob("*.c")} - {"backend"}
+    sources = (path.relative_to(BACKEND.parent).with_suffix("") for path in BACKEND.parent.rglob("*.c"))
+    others = {str(source).replace("/", "_") for source in sources} - {"backend"}
     linked = {Path(word).stem for word in compiled[-1] if word.endswith(".o")}
     assert linked == others | {f"backend_{name.lower()}" for name in known}
 

@@ -25,7 +25,7 @@ element = st.one_of(
     st.sampled_from([(0,) * LIMBS, tuple(P_LIMBS), (P_LIMBS[0] - 1, *P_LIMBS[1:]), (1, 0, 0, 0, 0)]),
 )
 vector = st.lists(element, min_size=LANES, max_size=LANES)
-# Coefficients of Fp2 by the names of fp82_impl.h: wide ones are below 7.4p, differences below 6.1p.
+# Coefficients of Fp2 by the names of field/fp82_impl.h: wide ones are below 7.4p, differences below 6.1p.
 WIDE, DIFFERENCE = 74 * P // 10, 61 * P // 10
 
 

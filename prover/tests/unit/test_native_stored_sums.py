@@ -1,7 +1,7 @@
 """Additions of buckets in lanes against Python's integers: coordinates of any size that memory may hold between rounds.
 
 The formula of a chord takes only coordinates, so they need not be those of points. Stored numbers are x * 2^260
-modulo p, not reduced: below 2p + 2^212 (fp8_impl.h).
+modulo p, not reduced: below 2p + 2^212 (field/fp8_impl.h).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ int32_t t_wire_groups(const uint32_t *const lists[], const uint32_t counts[], ui
 """)
 
 ORDER = ("BK", "ABK", "AK", "K", "B", "AB", "A")
-"""The order of native/src/wire_groups.h."""
+"""The order of native/src/key/wire_groups.h."""
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def words(section: Section) -> list[int]:
 
 
 def in_groups(wires: list[int], of_a: set[int], of_b: set[int]) -> list[int]:
-    """Ascending wires of K in the order of native/src/wire_groups.h: of B alone, both, A alone, neither."""
+    """Ascending wires of K in the order of native/src/key/wire_groups.h: of B alone, both, A alone, neither."""
     order = [(False, True), (True, True), (True, False), (False, False)]
     return sorted(wires, key=lambda wire: order.index((wire in of_a, wire in of_b)))
 

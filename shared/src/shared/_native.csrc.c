@@ -1,5 +1,5 @@
-#include "json_compact.h"
-#include "poseidon.h"
+#include "json/compact.h"
+#include "poseidon/poseidon.h"
 
 /* Calls through the table, as functions, so that cffi releases the interpreter lock around them. */
 static size_t poseidon_hash_many(const poseidon_backend *backend, uint8_t *out, const uint8_t *inputs, uint32_t width,

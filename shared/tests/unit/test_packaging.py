@@ -23,5 +23,5 @@ def test_wheel__built_from_the_tree__carries_every_header(tmp_path: Path) -> Non
         names = archive.namelist()
     folder = "data/share/zkc-shared/native/"
     shipped = {name.split(folder)[1] for name in names if folder in name}
-    assert shipped == {header.name for header in (SHARED / "native").glob("*.h")}
+    assert shipped == {str(header.relative_to(SHARED / "native")) for header in (SHARED / "native").rglob("*.h")}
     assert "shared/py.typed" in names

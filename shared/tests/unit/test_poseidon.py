@@ -185,8 +185,8 @@ def test_hash_many__several_threads__agree() -> None:
 
 def test_constants__regenerated__equal_the_committed_headers(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(GENERATOR), str(tmp_path)], check=True)
-    for name in ("poseidon_constants.h", "poseidon_lane_constants.h", "poseidon_wide_constants.h"):
-        assert (tmp_path / name).read_text() == (SHARED / "native" / name).read_text()
+    for name in ("constants.h", "lane_constants.h", "wide_constants.h"):
+        assert (tmp_path / name).read_text() == (SHARED / "native/poseidon" / name).read_text()
 
 
 @pytest.mark.parametrize("width", definition.PARTIAL_ROUNDS)

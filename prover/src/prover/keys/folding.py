@@ -78,7 +78,7 @@ def prepare(
 
 
 def multiplications(info: KeyInfo) -> int:
-    """About how many multiplications of points folding takes; the kernel counts its progress by the same (fold.h).
+    """Return about how many multiplications of points folding takes; the kernel counts its progress by the same.
 
     A domain that is full, but for a sixteenth, takes two transforms of points, any other three and those of its parts.
     """

@@ -18,7 +18,7 @@ def key_budget_bytes(budget_gib: float, total_gib: float = 0) -> int:
 
 
 def folding_bytes(info: KeyInfo) -> int:
-    """Working memory of folding a key, in bytes: five points and four scalars a place, one sum a wire (fold_impl.h)."""
+    """Return the bytes that folding a key works in: five points and four scalars a place, one sum a wire."""
     return 448 * info.domain_size + 128 * info.wires
 
 

@@ -1,0 +1,76 @@
+/* cuda/base/host_step.h - on the host: a queue, and one step of its work. */
+#ifndef CUDA_BASE_HOST_STEP_H
+#define CUDA_BASE_HOST_STEP_H
+
+#include <string.h>
+#include <time.h>
+
+#include "cuda/base/grid.h"
+
+#define SCHEDULE_ARGUMENTS 512
+
+#define DEVICE static inline
+#define DEVICE_COLD static inline
+#define DEVICE_PRODUCT static inline
+#define DEVICE_UNROLL
+
+/* How the host runs the threads of a phase. */
+typedef enum device_order { DEVICE_FORWARDS = 0, DEVICE_BACKWARDS = 1 } device_order;
+
+/* The GPU that a thread uses. As with CUDA, a queue belongs to the one of the thread that created it, and work for it fails in a thread
+ * that uses another. */
+static _Thread_local uint32_t device_current;
+
+typedef struct device_queue {
+    device_status status;
+    device_order order;
+    uint64_t launches;
+    uint64_t bytes;
+    int measuring;
+    struct device_schedule *schedule; /* NULL: everything at once */
+    uint32_t device;                  /* that it belongs to */
+} device_queue;
+
+typedef struct device_mark {
+    uint64_t nanoseconds;
+} device_mark;
+
+typedef void (*schedule_kernel)(device_queue *, uint32_t, uint32_t, size_t, const void *);
+typedef enum schedule_kind { SCHEDULE_KERNEL, SCHEDULE_ZERO, SCHEDULE_COPY, SCHEDULE_MARK, SCHEDULE_WAIT, SCHEDULE_GRAPH } schedule_kind;
+
+typedef struct schedule_step {
+    _Alignas(16) uint8_t arguments[SCHEDULE_ARGUMENTS]; /* of a kernel */
+    device_queue *queue;
+    schedule_kind kind;
+    int done;
+    schedule_kernel kernel;
+    uint32_t blocks, threads;
+    size_t bytes; /* of shared memory, or to clear or copy */
+    void *to;
+    const void *from;
+    device_mark *mark;
+    size_t after; /* wait: the step that sets the mark, or SCHEDULE_NOTHING */
+    struct schedule_list *graph;
+} schedule_step;
+
+static inline void device_mark_now(device_mark *mark) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    mark->nanoseconds = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Does what a step says. */
+static inline void schedule_do(const schedule_step *step) {
+    switch (step->kind) {
+    case SCHEDULE_KERNEL: step->kernel(step->queue, step->blocks, step->threads, step->bytes, step->arguments); break;
+    case SCHEDULE_ZERO: memset(step->to, 0, step->bytes); break;
+    case SCHEDULE_COPY: memcpy(step->to, step->from, step->bytes); break;
+    case SCHEDULE_MARK: device_mark_now(step->mark); break;
+    case SCHEDULE_WAIT:
+    case SCHEDULE_GRAPH: break;
+    }
+}
+
+static inline void schedule_broken(device_queue *queue) { queue->status = DEVICE_FAILED; }
+
+#endif

@@ -1,0 +1,33 @@
+/* cuda/curve/points.h - points of proving keys from the form of the processor's backends to that of the device. */
+#ifndef CUDA_CURVE_POINTS_H
+#define CUDA_CURVE_POINTS_H
+
+#include "cuda/curve/groups.h"
+
+#define POINTS_THREADS 256
+
+typedef struct points_leave_arguments {
+    fp *coordinates;
+    uint64_t count;
+} points_leave_arguments;
+
+/* Coordinates from R = 2^260, below 2p + 2^212, to R = 2^256, below p, in place: a product with the plain number 2^252, whose
+ * factors are together below those that fp_mul takes. */
+DEVICE void points_leave(grid_place place, const points_leave_arguments *arguments, void *shared, uint32_t phase) {
+    const uint32_t power[LIMBS] = {0, 0, 0, 0, 0, 0, 0, 0x10000000};
+    const uint64_t i = device_index(place);
+    (void)shared;
+    (void)phase;
+    if (i >= arguments->count) return;
+    fp value = arguments->coordinates[i];
+    fp_mul_plain(value.v, &value, power);
+    arguments->coordinates[i] = value;
+}
+KERNEL(points_leave, points_leave_arguments, POINTS_THREADS, 4, 1)
+
+static inline void points_leave_run(device_queue *queue, void *points, size_t bytes) {
+    const points_leave_arguments arguments = {(fp *)points, bytes / sizeof(fp)};
+    LAUNCH(queue, points_leave, device_blocks(arguments.count, POINTS_THREADS), POINTS_THREADS, 0, &arguments);
+}
+
+#endif

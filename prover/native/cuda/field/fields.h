@@ -1,0 +1,118 @@
+/* cuda/field/fields.h - Fp, Fr and Fp2 of BN254 on the device, bit for bit the host's field/fp.h, field/fr.h and field/fp2.h. */
+#ifndef CUDA_FIELD_FIELDS_H
+#define CUDA_FIELD_FIELDS_H
+
+#include "cuda/field/limbs.h"
+
+/* Points and scalars are read and written sixteen bytes at a time. */
+#if defined(__cplusplus)
+#define DEVICE_ALIGN alignas(16)
+#else
+#define DEVICE_ALIGN _Alignas(16)
+#endif
+#define DEVICE_JOIN_(prefix, name) prefix##_##name
+#define DEVICE_JOIN(prefix, name) DEVICE_JOIN_(prefix, name)
+
+#define FIELD fp
+#define FIELD_MODULUS \
+    {0xd87cfd47, 0x3c208c16, 0x6871ca8d, 0x97816a91, 0x8181585d, 0xb85045b6, 0xe131a029, 0x30644e72}
+#define FIELD_MINUS_TWO \
+    {0x3c208c16d87cfd45, 0x97816a916871ca8d, 0xb85045b68181585d, 0x30644e72e131a029}
+#define FIELD_ONE \
+    {0xc58f0d9d, 0xd35d438d, 0xf5c70b3d, 0x0a78eb28, 0x7879462c, 0x666ea36f, 0x9a07df2f, 0x0e0a77c1}
+#define FIELD_R2 \
+    {0x538afa89, 0xf32cfc5b, 0xd44501fb, 0xb5e71911, 0x0a417ff6, 0x47ab1eff, 0xcab8351f, 0x06d89f71}
+#define FIELD_INVERSE 0xe4866389u
+#include "cuda/field/field_impl.h"
+#undef FIELD
+#undef FIELD_MODULUS
+#undef FIELD_MINUS_TWO
+#undef FIELD_ONE
+#undef FIELD_R2
+#undef FIELD_INVERSE
+
+#define FIELD fr
+#define FIELD_MODULUS \
+    {0xf0000001, 0x43e1f593, 0x79b97091, 0x2833e848, 0x8181585d, 0xb85045b6, 0xe131a029, 0x30644e72}
+#define FIELD_MINUS_TWO \
+    {0x43e1f593efffffff, 0x2833e84879b97091, 0xb85045b68181585d, 0x30644e72e131a029}
+#define FIELD_ONE \
+    {0x4ffffffb, 0xac96341c, 0x9f60cd29, 0x36fc7695, 0x7879462e, 0x666ea36f, 0x9a07df2f, 0x0e0a77c1}
+#define FIELD_R2 \
+    {0xae216da7, 0x1bb8e645, 0xe35c59e3, 0x53fe3ab1, 0x53bb8085, 0x8c49833d, 0x7f4e44a5, 0x0216d0b1}
+#define FIELD_INVERSE 0xefffffffu
+#include "cuda/field/field_impl.h"
+#undef FIELD
+#undef FIELD_MODULUS
+#undef FIELD_MINUS_TWO
+#undef FIELD_ONE
+#undef FIELD_R2
+#undef FIELD_INVERSE
+
+/* Fp2 = Fp[u] / (u^2 + 1), c0 + c1*u. */
+typedef struct fp2 {
+    fp c0, c1;
+} fp2;
+
+DEVICE void fp2_set_zero(fp2 *r) {
+    fp_set_zero(&r->c0);
+    fp_set_zero(&r->c1);
+}
+DEVICE void fp2_set_one(fp2 *r) {
+    fp_set_one(&r->c0);
+    fp_set_zero(&r->c1);
+}
+DEVICE void fp2_add(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp_add(&r->c0, &a->c0, &b->c0);
+    fp_add(&r->c1, &a->c1, &b->c1);
+}
+DEVICE void fp2_sub(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp_sub(&r->c0, &a->c0, &b->c0);
+    fp_sub(&r->c1, &a->c1, &b->c1);
+}
+DEVICE void fp2_neg(fp2 *r, const fp2 *a) {
+    fp_neg(&r->c0, &a->c0);
+    fp_neg(&r->c1, &a->c1);
+}
+DEVICE void fp2_double(fp2 *r, const fp2 *a) { fp2_add(r, a, a); }
+DEVICE int fp2_is_zero(const fp2 *a) { return fp_is_zero(&a->c0) & fp_is_zero(&a->c1); }
+DEVICE int fp2_equal(const fp2 *a, const fp2 *b) {
+    return fp_equal(&a->c0, &b->c0) & fp_equal(&a->c1, &b->c1);
+}
+
+/* Karatsuba: three products. The sums stay below 2p, which fp_mul accepts. */
+DEVICE void fp2_mul(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp sum_a, sum_b, low, high, mid;
+    fp_add_lazy(&sum_a, &a->c0, &a->c1);
+    fp_add_lazy(&sum_b, &b->c0, &b->c1);
+    fp_mul(&low, &a->c0, &b->c0);
+    fp_mul(&high, &a->c1, &b->c1);
+    fp_mul(&mid, &sum_a, &sum_b);
+    fp_sub(&r->c0, &low, &high);
+    fp_sub(&mid, &mid, &low);
+    fp_sub(&r->c1, &mid, &high);
+}
+
+/* (c0 + c1)(c0 - c1), 2*c0*c1 */
+DEVICE void fp2_sqr(fp2 *r, const fp2 *a) {
+    fp sum, difference, twice;
+    fp_add_lazy(&sum, &a->c0, &a->c1);
+    fp_sub(&difference, &a->c0, &a->c1);
+    fp_add_lazy(&twice, &a->c0, &a->c0);
+    fp_mul(&r->c1, &twice, &a->c1);
+    fp_mul(&r->c0, &sum, &difference);
+}
+
+/* r = 1/a, 0 for 0 */
+DEVICE_COLD void fp2_inv(fp2 *r, const fp2 *a) {
+    fp norm, square;
+    fp_sqr(&norm, &a->c0);
+    fp_sqr(&square, &a->c1);
+    fp_add(&norm, &norm, &square);
+    fp_inv(&norm, &norm);
+    fp_mul(&square, &a->c1, &norm);
+    fp_mul(&r->c0, &a->c0, &norm);
+    fp_neg(&r->c1, &square);
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* cuda/library/budget.h - devices, keys and the memory of proofs as the library knows them, and the budget that they share; included by
+ * cuda/library/table_impl.h.
+ *
+ * The budget covers keys and the memory of proofs. Memory has room for 1, 2, 4, ... proofs at once; a batch takes the least that
+ * holds it, which an earlier one of its key left, or new memory; when the budget does not hold that, memory that no proof
+ * uses is given up, and then it waits for another batch to end. A failure of the device itself is final for the handle.
+ */
+#ifndef CUDA_LIBRARY_BUDGET_H
+#define CUDA_LIBRARY_BUDGET_H
+
+#include <pthread.h>
+#include <time.h>
+
+#include "cuda/proof/proof.h"
+#include "cuda/proof/witness.h"
+#include "cuda/library/gpu.h"
+#include "cuda/library/tuning_read.h"
+
+#define LIBRARY_WAIT_NS 20000000 /* between two looks at a cancel flag */
+#define LIBRARY_STAGING_KEPT 4   /* of a key */
+#define LIBRARY_ROOMS 7          /* logarithms of the proofs at once */
+#define LIBRARY_BATCH_SHARE 8    /* share of the budget that a batch may take: others run beside it */
+
+struct library_key;
+
+typedef struct library_device {
+    uint32_t index;
+    uint64_t budget;
+    device_tuning tuning;
+    pthread_mutex_t lock; /* of all that follows, and of the lists of its keys */
+    pthread_cond_t changed;
+    uint64_t used;
+    uint32_t running;           /* calls that hold memory and will give it back */
+    uint32_t calls[GPU_POINTS]; /* of each kind so far */
+    int lost;
+    char reason[DEVICE_ABI_MESSAGE];
+    struct library_key *keys;
+} library_device;
+
+/* Memory of one batch at a time. */
+typedef struct library_memory {
+    struct library_memory *next;
+    uint32_t room_log2;
+    proof_memory proof;
+} library_memory;
+
+/* Page-locked memory of the host for a witness, which follows at LIBRARY_STAGING_OFFSET. */
+typedef struct library_staging {
+    struct library_staging *next;
+    uint64_t bytes;
+} library_staging;
+#define LIBRARY_STAGING_OFFSET 64
+
+typedef struct library_key {
+    struct library_key *next;
+    library_device *device;
+    proof_key key;
+    witness_key witness; /* empty unless chains were loaded */
+    uint64_t bytes, b1_bytes;
+    uint64_t batch_bytes[LIBRARY_ROOMS]; /* by room */
+    library_memory *idle[LIBRARY_ROOMS];
+    library_staging *staging; /* idle */
+    uint32_t staging_count;
+} library_key;
+
+/* ---- failures --------------------------------------------------------------------------------------- */
+
+static device_abi_status library_lost(library_device *device, char *message) {
+    gpu_say(message, device->reason);
+    return DEVICE_ABI_LOST;
+}
+
+/* What a queue's failure means; one that is not about memory makes the device lost. */
+static device_abi_status library_failed(library_device *device, const device_queue *queue, char *message) {
+    if (queue->status == DEVICE_OUT_OF_MEMORY) {
+        snprintf(message, DEVICE_ABI_MESSAGE, "GPU %u has too little free memory: prove fewer at a time, or load fewer keys",
+                 device->index);
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    pthread_mutex_lock(&device->lock);
+    if (!device->lost) {
+        device->lost = 1;
+        snprintf(device->reason, sizeof device->reason, "GPU %u failed: %.120s", device->index, gpu_reason(queue));
+    }
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    return library_lost(device, message);
+}
+
+/* ---- the budget ------------------------------------------------------------------------------------- */
+
+static void library_memory_free(library_memory *memory) {
+    proof_memory_release(&memory->proof);
+    gpu_order_end(memory->proof.queues);
+    proof_queues_destroy(&memory->proof);
+    free(memory);
+}
+
+/* Gives up memory of a key that no proof uses until `bytes` are free or none is left. Under the lock. */
+static void library_evict_of(library_device *device, library_key *key, uint64_t bytes) {
+    for (uint32_t room = LIBRARY_ROOMS; room-- > 0;) {
+        while (key->idle[room] && device->used + bytes > device->budget) {
+            library_memory *memory = key->idle[room];
+            key->idle[room] = memory->next;
+            device->used -= key->batch_bytes[room];
+            library_memory_free(memory);
+        }
+    }
+}
+
+static void library_evict(library_device *device, uint64_t bytes) {
+    for (library_key *key = device->keys; key; key = key->next) library_evict_of(device, key, bytes);
+}
+
+/* Under the lock, which it gives up while it waits. */
+static void library_wait(library_device *device) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LIBRARY_WAIT_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&device->changed, &device->lock, &until);
+}
+
+/* Takes bytes from the budget for a call that is running from now on. idle: NULL, or a list whose first entry serves as well. Under
+ * the lock. */
+static device_abi_status library_reserve(library_device *device, uint64_t bytes, library_memory *const *idle,
+                                         const int32_t *cancel, char *message) {
+    for (;;) {
+        if (device->lost) return library_lost(device, message);
+        if (device_is_cancelled(cancel)) return DEVICE_ABI_CANCELLED;
+        if (idle && *idle) break;
+        library_evict(device, bytes);
+        if (device->used + bytes <= device->budget) {
+            device->used += bytes;
+            break;
+        }
+        if (device->running == 0) {
+            const double mebibyte = 1 << 20;
+            snprintf(message, DEVICE_ABI_MESSAGE, "%.1f MiB of GPU memory are needed, and %.1f of the budget of %.1f MiB are left",
+                     (double)bytes / mebibyte, (double)(device->budget - device->used) / mebibyte,
+                     (double)device->budget / mebibyte);
+            return DEVICE_ABI_OUT_OF_MEMORY;
+        }
+        library_wait(device);
+    }
+    device->running++;
+    return DEVICE_ABI_OK;
+}
+
+/* Ends a running call, which gives `bytes` back. */
+static void library_release(library_device *device, uint64_t bytes) {
+    pthread_mutex_lock(&device->lock);
+    device->used -= bytes;
+    device->running--;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+#endif

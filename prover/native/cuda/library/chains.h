@@ -1,0 +1,87 @@
+/* cuda/library/chains.h - witnesses on the device as the library knows them; included by cuda/library/table_impl.h. */
+#ifndef CUDA_LIBRARY_CHAINS_H
+#define CUDA_LIBRARY_CHAINS_H
+
+#include "cuda/library/budget.h"
+
+static void library_costs(void *device, device_abi_costs *costs) {
+    (void)device;
+    gpu_costs(costs);
+}
+
+static uint64_t library_measure_chains(const device_abi_chains *chains) {
+    device_queue queue;
+    witness_key key;
+    memset(&queue, 0, sizeof queue);
+    queue.measuring = 1;
+    witness_key_allocate(&queue, &key, chains);
+    return queue.bytes;
+}
+
+/* Takes bytes from the budget for as long as the key lives; one proof of it must still fit. */
+static int library_chains_reserve(library_key *key, uint64_t bytes) {
+    library_device *device = key->device;
+    pthread_mutex_lock(&device->lock);
+    library_evict(device, bytes + key->batch_bytes[0]);
+    const int fits = device->used + bytes + key->batch_bytes[0] <= device->budget;
+    if (fits) {
+        device->used += bytes;
+        key->bytes += bytes;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return fits;
+}
+
+static void library_chains_unreserve(library_key *key, uint64_t bytes) {
+    pthread_mutex_lock(&key->device->lock);
+    key->device->used -= bytes;
+    key->bytes -= bytes;
+    pthread_mutex_unlock(&key->device->lock);
+}
+
+static device_abi_status library_chains_load(void *handle, const device_abi_chains *chains, char *message) {
+    library_key *key = (library_key *)handle;
+    const uint64_t bytes = library_measure_chains(chains);
+    device_queue queue;
+    if (!library_chains_reserve(key, bytes)) {
+        gpu_say(message, "the budget of GPU memory does not hold the chains of the circuit");
+        return DEVICE_ABI_OUT_OF_MEMORY;
+    }
+    memset(&queue, 0, sizeof queue);
+    gpu_use(key->device->index, &queue);
+    if (queue.status == DEVICE_OK) device_queue_create(&queue);
+    memset(&key->witness, 0, sizeof key->witness);
+    witness_key_allocate(&queue, &key->witness, chains);
+    witness_key_fill(&queue, &key->witness, chains);
+    device_finish(&queue);
+    const device_abi_status status = queue.status == DEVICE_OK ? DEVICE_ABI_OK : library_failed(key->device, &queue, message);
+    device_queue_destroy(&queue);
+    if (status != DEVICE_ABI_OK) {
+        witness_key_release(&key->witness);
+        memset(&key->witness, 0, sizeof key->witness);
+        library_chains_unreserve(key, bytes);
+    }
+    return status;
+}
+
+static uint64_t library_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Makes the witness of a proof in its memory. */
+static device_abi_status library_witness(library_key *key, proof_memory *memory, const device_abi_inputs *inputs, uint64_t *ns,
+                                         char *message) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    const witness_room room = {{memory->wires, memory->a, memory->b}, memory->c, (uint64_t)1 << key->key.domain_log2,
+                               key->key.wires, key->key.rows};
+    const uint64_t start = library_now_ns();
+    const witness_outcome outcome = witness_run(queue, &key->witness, &room, inputs);
+    *ns = library_now_ns() - start;
+    if (queue->status != DEVICE_OK) return library_failed(key->device, queue, message);
+    if (outcome == WITNESS_STOPPED) return DEVICE_ABI_CANCELLED;
+    return outcome == WITNESS_UNSATISFIED ? DEVICE_ABI_UNSATISFIED : DEVICE_ABI_OK;
+}
+
+#endif

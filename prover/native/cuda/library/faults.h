@@ -1,0 +1,64 @@
+/* cuda/library/faults.h - failures on demand, for tests of what uses a GPU; only of the library that computes on the host.
+ *
+ * GROTH16_CUDA_HOST_FAULTS is a list of [index:]place=fault[@number[+]] with commas between: place is count, open, key_load or prove,
+ * fault is unavailable (count, open), out_of_memory, lost (all but count), wrong or garbage (prove: another point, no point); number says
+ * which call of its kind since the device was opened fails, with + also those after it, and without a number all do; index says of which
+ * GPU, else of each.
+ * GROTH16_CUDA_HOST_ORDER: lazy or eager, for queues that run late and graphs (cuda/base/host_schedule.h).
+ * GROTH16_CUDA_HOST_DEVICES: how many GPUs there are, else 1. GROTH16_CUDA_HOST_MEMORY: bytes of each, else 1 GiB; or several numbers with
+ * commas between, of GPU 0, 1 and so on, of which the last is also that of all after it.
+ */
+#ifndef CUDA_LIBRARY_FAULTS_H
+#define CUDA_LIBRARY_FAULTS_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline uint64_t faults_number(const char *variable, uint64_t otherwise) {
+    const char *text = getenv(variable);
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* The number for a GPU of a list. */
+static inline uint64_t faults_number_of(const char *variable, uint32_t device, uint64_t otherwise) {
+    const char *text = getenv(variable);
+    if (!text || !*text) return otherwise;
+    for (const char *comma; device > 0 && (comma = strchr(text, ',')); device--) text = comma + 1;
+    return strtoull(text, NULL, 10);
+}
+
+/* Whether text begins with the word; moves it past that. */
+static inline int faults_word(const char **text, const char *word) {
+    const size_t length = strlen(word);
+    if (strncmp(*text, word, length) != 0) return 0;
+    *text += length;
+    return 1;
+}
+
+/* Whether one entry of the list names the fault for call `number` of the place on a GPU. */
+static inline int faults_entry(const char *entry, uint32_t device, const char *place, uint64_t number, const char *fault) {
+    char *colon;
+    const uint64_t index = strtoull(entry, &colon, 10);
+    if (colon != entry && *colon == ':') {
+        if (index != device) return 0;
+        entry = colon + 1;
+    }
+    if (!faults_word(&entry, place) || !faults_word(&entry, "=") || !faults_word(&entry, fault)) return 0;
+    if (!faults_word(&entry, "@")) return *entry == 0 || *entry == ',';
+    char *end;
+    const uint64_t named = strtoull(entry, &end, 10);
+    return *end == '+' ? number >= named : number == named;
+}
+
+static inline int faults_any(uint32_t device, const char *place, uint64_t number, const char *fault) {
+    const char *entry = getenv("GROTH16_CUDA_HOST_FAULTS");
+    while (entry && *entry) {
+        if (faults_entry(entry, device, place, number, fault)) return 1;
+        entry = strchr(entry, ',');
+        if (entry) entry++;
+    }
+    return 0;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* cuda/library/gpu.h - what the library asks of the runtime besides work: which GPUs there are, which one this thread uses, what went wrong.
+ * On the host it is one GPU in software, or several, which fail on demand. */
+#ifndef CUDA_LIBRARY_GPU_H
+#define CUDA_LIBRARY_GPU_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu/abi.h"
+#include "cuda/curve/points.h"
+
+/* Places where the GPU in software can fail. */
+typedef enum gpu_point { GPU_OPEN, GPU_KEY_LOAD, GPU_PROVE } gpu_point;
+#define GPU_POINTS 3
+
+/* Share of the budget that a key may take with tables of shifted bases. */
+#if defined(__CUDACC__)
+#define GPU_TABLE_SHARE 16
+#else
+#define GPU_TABLE_SHARE 65536 /* making a table takes longer here than any proof gains */
+#endif
+
+static inline void gpu_say(char *message, const char *text) { snprintf(message, DEVICE_ABI_MESSAGE, "%s", text); }
+
+/* A product in a chain: a warp alone on its scheduler, 128 wide multiply-adds of 4 clocks at 1.98 GHz and what goes with them. On 16
+ * processors 20 ns a product. 25 GB/s from page-locked memory. GROTH16_CUDA_WITNESS=device, for tests: chains are free. */
+static inline void gpu_costs(device_abi_costs *costs) {
+    const char *witness = getenv("GROTH16_CUDA_WITNESS");
+    const int free_of_charge = witness && strcmp(witness, "device") == 0;
+    costs->chain_ns = free_of_charge ? 0 : 300;
+    costs->processor_ns = 1.25;
+    costs->bus_bytes = 25;
+}
+
+/* GROTH16_CUDA_GRAPHS=never, for measuring: every launch is made by itself, and so the times of stages are known. */
+static inline int gpu_makes_graphs(void) {
+    const char *graphs = getenv("GROTH16_CUDA_GRAPHS");
+    return !graphs || strcmp(graphs, "never") != 0;
+}
+
+#if defined(__CUDACC__)
+
+static inline device_abi_status gpu_unavailable(char *message, cudaError_t error) {
+    int driver = 0;
+    (void)cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+        gpu_say(message, "CUDA does not start: this machine has no NVIDIA driver");
+    } else {
+        snprintf(message, DEVICE_ABI_MESSAGE, "CUDA does not start: %s", cudaGetErrorString(error));
+    }
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline device_abi_status gpu_count(uint32_t *count, char *message) {
+    int found = 0;
+    const cudaError_t error = cudaGetDeviceCount(&found);
+    if (error != cudaSuccess && error != cudaErrorNoDevice) return gpu_unavailable(message, error);
+    (void)cudaGetLastError();
+    *count = (uint32_t)found;
+    return DEVICE_ABI_OK;
+}
+
+/* For what this thread does next. */
+static inline void gpu_use(uint32_t index, device_queue *queue) {
+    (void)cudaGetLastError();
+    device_note(queue, cudaSetDevice((int)index));
+}
+
+static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+    struct cudaDeviceProp properties;
+    int driver = 0, runtime = 0;
+    size_t free_bytes = 0, memory_bytes = 0;
+    cudaError_t error = cudaSetDevice((int)index);
+    if (error == cudaSuccess) error = cudaGetDeviceProperties(&properties, (int)index);
+    if (error == cudaSuccess) error = cudaDriverGetVersion(&driver);
+    if (error == cudaSuccess) error = cudaRuntimeGetVersion(&runtime);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &memory_bytes);
+    if (error != cudaSuccess) return gpu_unavailable(message, error);
+    snprintf(info->name, sizeof info->name, "%.127s", properties.name);
+    info->index = index;
+    info->capability_major = (uint32_t)properties.major;
+    info->capability_minor = (uint32_t)properties.minor;
+    info->multiprocessors = (uint32_t)properties.multiProcessorCount;
+    info->driver_version = (uint32_t)driver;
+    info->runtime_version = (uint32_t)runtime;
+    info->memory_bytes = memory_bytes;
+    info->free_bytes = free_bytes;
+    return DEVICE_ABI_OK;
+}
+
+/* Whether the library has code for the GPU. */
+static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+    cudaFuncAttributes attributes;
+    if (cudaFuncGetAttributes(&attributes, KERNEL_NAME(points_leave)) == cudaSuccess) return DEVICE_ABI_OK;
+    (void)cudaGetLastError();
+    snprintf(message, DEVICE_ABI_MESSAGE, "this CUDA library has no code for GPUs of compute capability %u.%u, as this %.60s is",
+             info->capability_major, info->capability_minor, info->name);
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline const char *gpu_reason(const device_queue *queue) { return cudaGetErrorString(queue->error); }
+
+/* After a failure that only a new context gets over. No other handle may be open. */
+static inline void gpu_reset(uint32_t index) {
+    if (cudaSetDevice((int)index) == cudaSuccess) cudaDeviceReset();
+    (void)cudaGetLastError();
+}
+
+static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+    (void)queue;
+    (void)point;
+    (void)number;
+}
+
+static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+    (void)sums;
+    (void)number;
+}
+
+static inline void gpu_order(device_queue *queues, uint32_t count) { (void)queues, (void)count; }
+static inline void gpu_order_end(device_queue *queues) { (void)queues; }
+
+#else
+
+#include "cuda/library/faults.h"
+
+static inline device_abi_status gpu_count(uint32_t *count, char *message) {
+    if (faults_any(device_current, "count", 0, "unavailable")) {
+        gpu_say(message, "CUDA does not start: a fault was asked for");
+        return DEVICE_ABI_UNAVAILABLE;
+    }
+    *count = (uint32_t)faults_number("GROTH16_CUDA_HOST_DEVICES", 1);
+    return DEVICE_ABI_OK;
+}
+
+static inline void gpu_use(uint32_t index, device_queue *queue) {
+    device_current = index;
+    queue->device = index;
+}
+
+static inline device_abi_status gpu_describe(device_abi_info *info, uint32_t index, char *message) {
+    (void)message;
+    device_current = index;
+    snprintf(info->name, sizeof info->name, "GPU in software");
+    info->index = index;
+    info->capability_major = 9;
+    info->capability_minor = 0;
+    info->multiprocessors = 1;
+    info->driver_version = info->runtime_version = 12000;
+    info->memory_bytes = info->free_bytes = faults_number_of("GROTH16_CUDA_HOST_MEMORY", index, (uint64_t)1 << 30);
+    return DEVICE_ABI_OK;
+}
+
+static inline device_abi_status gpu_check(const device_abi_info *info, char *message) {
+    if (!faults_any(info->index, "open", 0, "unavailable")) return DEVICE_ABI_OK;
+    gpu_say(message, "this CUDA library has no code for the GPU: a fault was asked for");
+    return DEVICE_ABI_UNAVAILABLE;
+}
+
+static inline const char *gpu_reason(const device_queue *queue) {
+    if (queue->device != device_current) return "a thread that uses another GPU";
+    return queue->status == DEVICE_OUT_OF_MEMORY ? "out of memory" : "a fault was asked for";
+}
+
+static inline void gpu_reset(uint32_t index) { device_current = index; }
+
+static inline const char *gpu_point_name(gpu_point point) {
+    static const char *const names[GPU_POINTS] = {"open", "key_load", "prove"};
+    return names[point];
+}
+
+/* The number-th call of its kind, from 1. */
+static inline void gpu_fail(device_queue *queue, gpu_point point, uint32_t number) {
+    if (queue->status != DEVICE_OK) return;
+    if (faults_any(queue->device, gpu_point_name(point), number, "out_of_memory")) queue->status = DEVICE_OUT_OF_MEMORY;
+    if (faults_any(queue->device, gpu_point_name(point), number, "lost")) queue->status = DEVICE_FAILED;
+}
+
+static inline void gpu_spoil(device_abi_sums *sums, uint32_t number) {
+    if (faults_any(device_current, "prove", number, "wrong")) memcpy(sums->kz, sums->a, sizeof sums->kz);
+    if (faults_any(device_current, "prove", number, "garbage")) memset(sums->kz, 0xff, sizeof sums->kz);
+}
+
+/* Gives queues that belong together an order of the tests' choice. */
+static inline void gpu_order(device_queue *queues, uint32_t count) {
+    const char *order = getenv("GROTH16_CUDA_HOST_ORDER");
+    device_schedule *schedule = order && *order ? (device_schedule *)calloc(1, sizeof *schedule) : NULL;
+    if (!schedule) return;
+    schedule->order = strcmp(order, "eager") == 0 ? SCHEDULE_EAGER : SCHEDULE_LAZY;
+    for (uint32_t i = 0; i < count; i++) queues[i].schedule = schedule;
+}
+
+static inline void gpu_order_end(device_queue *queues) {
+    if (!queues->schedule) return;
+    schedule_release(&queues->schedule->now);
+    free(queues->schedule);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,36 @@
+/* cuda/msm/sums.h - multi-scalar multiplications over G1 and G2 on the device. */
+#ifndef CUDA_MSM_SUMS_H
+#define CUDA_MSM_SUMS_H
+
+#include "cuda/curve/groups.h"
+#include "cuda/msm/sort.h"
+
+#define MSM_THREADS DEVICE_MSM_THREADS /* at most */
+#define MSM_JOIN_LOG2 6 /* sums of a block lie in shared memory */
+#define MSM_JOIN_THREADS (1u << MSM_JOIN_LOG2)
+
+#define AFFINE g1_affine
+#define XYZZ g1_xyzz
+#define C(name) g1_##name
+#define MSM_BLOCKS_PER_SM 4
+#define MSM_REDUCE_BLOCKS_PER_SM 3
+#include "cuda/msm/group_impl.h"
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_BLOCKS_PER_SM
+#undef MSM_REDUCE_BLOCKS_PER_SM
+
+#define AFFINE g2_affine
+#define XYZZ g2_xyzz
+#define C(name) g2_##name
+#define MSM_BLOCKS_PER_SM 2
+#define MSM_REDUCE_BLOCKS_PER_SM 2
+#include "cuda/msm/group_impl.h"
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_BLOCKS_PER_SM
+#undef MSM_REDUCE_BLOCKS_PER_SM
+
+#endif

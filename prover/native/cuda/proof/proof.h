@@ -1,0 +1,477 @@
+/* cuda/proof/proof.h - the sums of whole proofs on the device: a key in device memory, the memory of running proofs, and the order of
+ * their launches. Proofs that run together, a batch, go through the same launches; one alone is a batch of one.
+ *
+ * Three queues, which wait for each other only where they must:
+ *   quotient  a and b to the device, c as their products, transforms, digits of h, then K and Z in one multiplication
+ *   a         wires to the device, their digits, the multiplication over A
+ *   b         the multiplication over B in G2, and in G1 where it was asked for
+ * Up to domains whose kernels take microseconds each, a batch as large as the one before it is one graph, but for the copies to the
+ * device.
+ */
+#ifndef CUDA_PROOF_PROOF_H
+#define CUDA_PROOF_PROOF_H
+
+#include "gpu/abi.h"
+#include "cuda/curve/points.h"
+#include "cuda/msm/sums.h"
+#include "cuda/ntt/transform.h"
+
+/* ---- keys -------------------------------------------------------------------------------------- */
+
+typedef struct proof_key {
+    uint32_t wires, public_wires, rows, domain_log2, k_count, z_count;
+    uint32_t window_bits;
+    const device_tuning *tuning; /* of the device */
+    device_msm_plan a_plan, b_plan, kz_plan;
+    device_msm_plan b1_plan; /* without a table: only the classical form of blinding needs it */
+    ntt_plan transform;
+    fr product_scale;
+    uint32_t quotient_unit[LIMBS];
+    fr *roots;
+    uint32_t *a_wires, *b_wires;
+    g1_affine *a, *b1, *kz; /* kz: K and then Z. a, kz and b2: the rows of a table */
+    g2_affine *b2;
+} proof_key;
+
+static inline uint64_t proof_cost(const device_msm_plan *plan) {
+    return 10 * device_msm_entries(plan) + 28 * device_msm_keys(plan);
+}
+
+/* One window for all lists, which share digits: the one with the fewest products, where one in G2 takes those of three. 0 when none
+ * fits. tuning stays where it is while the key lives. */
+static inline int proof_key_plan(proof_key *key, const device_abi_key *data, uint32_t sets, const device_tuning *tuning) {
+    uint64_t best = UINT64_MAX;
+    const uint32_t kz_count = data->k_count + data->z_count;
+    key->wires = data->wires;
+    key->public_wires = data->public_wires;
+    key->rows = data->rows;
+    key->domain_log2 = data->domain_log2;
+    key->k_count = data->k_count;
+    key->z_count = data->z_count;
+    key->tuning = tuning;
+    key->transform = ntt_plan_for(data->domain_log2, tuning);
+    for (uint32_t bits = DEVICE_MSM_MIN_WINDOW; bits <= DEVICE_MSM_MAX_WINDOW; bits++) {
+        const device_msm_plan a = device_msm_plan_of(data->a_count, bits, sets, tuning);
+        const device_msm_plan b = device_msm_plan_of(data->b_count, bits, sets, tuning);
+        const device_msm_plan kz = device_msm_plan_of(kz_count, bits, sets, tuning);
+        const device_msm_plan b1 = device_msm_plan_of(data->b_count, bits, 0, tuning);
+        const uint64_t cost = proof_cost(&a) + 3 * proof_cost(&b) + proof_cost(&kz);
+        if (cost >= best || !device_msm_may_be(tuning, bits)) continue;
+        if (!device_msm_fits(&a) || !device_msm_fits(&b) || !device_msm_fits(&b1) || !device_msm_fits(&kz)) continue;
+        best = cost;
+        key->window_bits = bits;
+        key->a_plan = a;
+        key->b_plan = b;
+        key->kz_plan = kz;
+        key->b1_plan = b1;
+    }
+    return best != UINT64_MAX;
+}
+
+static inline void proof_key_allocate(device_queue *queue, proof_key *key) {
+    const size_t a = key->a_plan.count, b = key->b_plan.count, kz = key->kz_plan.count;
+    key->roots = (fr *)device_allocate(queue, sizeof(fr) << key->domain_log2);
+    key->a_wires = (uint32_t *)device_allocate(queue, a * sizeof(uint32_t));
+    key->b_wires = (uint32_t *)device_allocate(queue, b * sizeof(uint32_t));
+    key->a = (g1_affine *)device_allocate(queue, key->a_plan.shifts * a * sizeof(g1_affine));
+    key->b1 = (g1_affine *)device_allocate(queue, b * sizeof(g1_affine));
+    key->kz = (g1_affine *)device_allocate(queue, key->kz_plan.shifts * kz * sizeof(g1_affine));
+    key->b2 = (g2_affine *)device_allocate(queue, key->b_plan.shifts * b * sizeof(g2_affine));
+}
+
+static inline void proof_key_release(proof_key *key) {
+    device_release(key->roots);
+    device_release(key->a_wires);
+    device_release(key->b_wires);
+    device_release(key->a);
+    device_release(key->b1);
+    device_release(key->kz);
+    device_release(key->b2);
+}
+
+static inline void proof_write_points(device_queue *queue, void *to, const void *points, size_t bytes, uint32_t form) {
+    device_write(queue, to, points, bytes);
+    if (form == DEVICE_ABI_R260_LOOSE) points_leave_run(queue, to, bytes);
+}
+
+/* Copies the key and makes its tables. */
+static inline void proof_key_fill(device_queue *queue, proof_key *key, const device_abi_key *data) {
+    const size_t a = key->a_plan.count, b = key->b_plan.count;
+    memcpy(&key->product_scale, data->product_scale, sizeof key->product_scale);
+    memcpy(key->quotient_unit, data->quotient_unit, sizeof key->quotient_unit);
+    device_write(queue, key->roots, data->roots, sizeof(fr) << key->domain_log2);
+    device_write(queue, key->a_wires, data->a_wires, a * sizeof(uint32_t));
+    device_write(queue, key->b_wires, data->b_wires, b * sizeof(uint32_t));
+    proof_write_points(queue, key->a, data->a, a * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->b1, data->b1, b * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->kz, data->k, key->k_count * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->kz + key->k_count, data->z, key->z_count * sizeof(g1_affine), data->point_form);
+    proof_write_points(queue, key->b2, data->b2, b * sizeof(g2_affine), data->point_form);
+    g1_msm_table_run(queue, key->a, &key->a_plan);
+    g1_msm_table_run(queue, key->kz, &key->kz_plan);
+    g2_msm_table_run(queue, key->b2, &key->b_plan);
+}
+
+/* ---- products ------------------------------------------------------------------------------------ */
+
+typedef struct proof_product_arguments {
+    fr *c;
+    const fr *a, *b;
+    uint64_t count;
+} proof_product_arguments;
+
+/* c = a b */
+DEVICE void proof_product(grid_place place, const proof_product_arguments *arguments, void *shared, uint32_t phase) {
+    const uint64_t i = device_index(place);
+    (void)shared;
+    (void)phase;
+    if (i >= arguments->count) return;
+    fr value = arguments->a[i];
+    const fr factor = arguments->b[i];
+    fr_mul(&value, &value, &factor);
+    arguments->c[i] = value;
+}
+KERNEL(proof_product, proof_product_arguments, POINTS_THREADS, 4, 1)
+
+/* ---- a running batch ------------------------------------------------------------------------------- */
+
+typedef enum proof_queue { PROOF_QUOTIENT, PROOF_A, PROOF_B } proof_queue;
+#define PROOF_QUEUES 3
+
+typedef enum proof_place {
+    PROOF_BEGUN,
+    PROOF_FORK,
+    PROOF_DIGITS,
+    PROOF_H,
+    PROOF_A_DONE,
+    PROOF_B2_DONE,
+    PROOF_B_DONE,
+    PROOF_DONE
+} proof_place;
+#define PROOF_PLACES 8
+
+/* Domains up to here are proved by a graph: their kernels take microseconds each. */
+#define PROOF_GRAPH_LOG2 17
+
+/* Domains above are proved one at a time: one proof fills the GPU. */
+#define PROOF_BATCH_LOG2 17
+
+/* Sums of each proof of a batch: one page-locked block, in which a comes first. */
+typedef struct proof_sums {
+    g1_xyzz *a, *b1, *kz;
+    g2_xyzz *b2;
+} proof_sums;
+
+/* Everything that a running batch touches, and the next one after it. */
+typedef struct proof_memory {
+    device_queue queues[PROOF_QUEUES];
+    device_mark marks[PROOF_PLACES];
+    device_graph graph;
+    uint32_t graph_count; /* proofs that the graph makes */
+    int without_graph;    /* none could be made, or none is wanted */
+    uint32_t room, count; /* proofs at most, and of the batch that runs */
+    uint32_t before;      /* of the batch before it; 0: there was none, or it was cancelled */
+    device_msm_plan a_plan, b_plan, kz_plan; /* of `room` proofs */
+    proof_sums sums;
+    fr *wires, *a, *b, *c; /* of each proof; of the domain but for wires */
+    int32_t *w_digits, *h_digits;
+    msm_sort_memory a_sort, b_sort, kz_sort;
+    g1_msm_memory a_sums, kz_sums;
+    g2_msm_memory b2_sums;
+} proof_memory;
+
+/* What B in G1, one proof after another, takes besides. */
+typedef struct proof_b1_memory {
+    msm_sort_memory sort;
+    g1_msm_memory sums;
+} proof_b1_memory;
+
+/* Plans of batches of `room` proofs. 0 when they do not fit. */
+static inline int proof_memory_plan(proof_memory *memory, const proof_key *key, uint32_t room) {
+    memory->room = room;
+    memory->a_plan = device_msm_plan_batch(key->a_plan, room, key->tuning);
+    memory->b_plan = device_msm_plan_batch(key->b_plan, room, key->tuning);
+    memory->kz_plan = device_msm_plan_batch(key->kz_plan, room, key->tuning);
+    return device_msm_fits(&memory->a_plan) && device_msm_fits(&memory->b_plan) && device_msm_fits(&memory->kz_plan);
+}
+
+/* After proof_memory_plan(). */
+static inline void proof_memory_allocate(device_queue *queue, proof_memory *memory, const proof_key *key) {
+    const size_t n = (size_t)memory->room << key->domain_log2, wires = (size_t)memory->room * key->wires;
+    const size_t windows = key->a_plan.windows;
+    memory->wires = (fr *)device_allocate(queue, wires * sizeof(fr));
+    memory->a = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->b = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->c = (fr *)device_allocate(queue, n * sizeof(fr));
+    memory->w_digits = (int32_t *)device_allocate(queue, windows * wires * sizeof(int32_t));
+    memory->h_digits = (int32_t *)device_allocate(queue, windows * n * sizeof(int32_t));
+    msm_sort_allocate(queue, &memory->a_sort, &memory->a_plan);
+    msm_sort_allocate(queue, &memory->b_sort, &memory->b_plan);
+    msm_sort_allocate(queue, &memory->kz_sort, &memory->kz_plan);
+    g1_msm_allocate(queue, &memory->a_sums, &memory->a_plan);
+    g1_msm_allocate(queue, &memory->kz_sums, &memory->kz_plan);
+    g2_msm_allocate(queue, &memory->b2_sums, &memory->b_plan);
+}
+
+static inline void proof_memory_release(proof_memory *memory) {
+    device_release(memory->wires);
+    device_release(memory->a);
+    device_release(memory->b);
+    device_release(memory->c);
+    device_release(memory->w_digits);
+    device_release(memory->h_digits);
+    msm_sort_release(&memory->a_sort);
+    msm_sort_release(&memory->b_sort);
+    msm_sort_release(&memory->kz_sort);
+    g1_msm_release(&memory->a_sums);
+    g1_msm_release(&memory->kz_sums);
+    g2_msm_release(&memory->b2_sums);
+}
+
+static inline void proof_b1_allocate(device_queue *queue, proof_b1_memory *memory, const proof_key *key) {
+    msm_sort_allocate(queue, &memory->sort, &key->b1_plan);
+    g1_msm_allocate(queue, &memory->sums, &key->b1_plan);
+}
+
+static inline void proof_b1_release(proof_b1_memory *memory) {
+    msm_sort_release(&memory->sort);
+    g1_msm_release(&memory->sums);
+}
+
+static inline size_t proof_sums_bytes(const proof_memory *memory) {
+    return memory->room * (3 * sizeof(g1_xyzz) + sizeof(g2_xyzz));
+}
+
+/* After proof_memory_plan(). */
+static inline void proof_queues_create(proof_memory *memory) {
+    for (int i = 0; i < PROOF_QUEUES; i++) device_queue_create(&memory->queues[i]);
+    for (int i = 0; i < PROOF_PLACES; i++) device_mark_create(&memory->queues[0], &memory->marks[i]);
+    g1_xyzz *sums = (g1_xyzz *)device_host_allocate(proof_sums_bytes(memory));
+    if (!sums) {
+        if (memory->queues[0].status == DEVICE_OK) memory->queues[0].status = DEVICE_OUT_OF_MEMORY;
+        return;
+    }
+    memory->sums.a = sums;
+    memory->sums.b1 = sums + memory->room;
+    memory->sums.kz = sums + 2 * memory->room;
+    memory->sums.b2 = (g2_xyzz *)(sums + 3 * memory->room);
+}
+
+static inline void proof_queues_destroy(proof_memory *memory) {
+    device_graph_release(&memory->graph);
+    device_host_release(memory->sums.a);
+    for (int i = 0; i < PROOF_PLACES; i++) device_mark_destroy(&memory->marks[i]);
+    for (int i = 0; i < PROOF_QUEUES; i++) device_queue_destroy(&memory->queues[i]);
+}
+
+/* ---- the order of the launches ----------------------------------------------------------------------- */
+
+static inline void proof_mark(proof_memory *memory, proof_queue queue, proof_place place) {
+    device_mark_set(&memory->queues[queue], &memory->marks[place]);
+}
+
+static inline void proof_wait(proof_memory *memory, proof_queue queue, proof_place place) {
+    device_wait_for(&memory->queues[queue], &memory->marks[place]);
+}
+
+/* Values in rows, zero in the rest of the domain. */
+static inline void proof_write_rows(device_queue *queue, fr *to, const void *values, const proof_key *key) {
+    const size_t n = (size_t)1 << key->domain_log2;
+    device_write(queue, to, values, key->rows * sizeof(fr));
+    if (n > key->rows) device_zero(queue, to + key->rows, (n - key->rows) * sizeof(fr));
+}
+
+/* wires_queue: the one that copies the wires. */
+static inline void proof_upload(proof_memory *memory, const proof_key *key, const device_abi_witness *witnesses,
+                                proof_queue wires_queue) {
+    for (uint32_t i = 0; i < memory->count; i++) {
+        const size_t rows = (size_t)i << key->domain_log2, wires = (size_t)i * key->wires;
+        proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->a + rows, witnesses[i].a, key);
+        proof_write_rows(&memory->queues[PROOF_QUOTIENT], memory->b + rows, witnesses[i].b, key);
+        device_write(&memory->queues[wires_queue], memory->wires + wires, witnesses[i].wires, key->wires * sizeof(fr));
+    }
+}
+
+static inline void proof_quotient(proof_memory *memory, const proof_key *key) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    const uint64_t n = (uint64_t)memory->count << key->domain_log2;
+    const proof_product_arguments product = {memory->c, memory->a, memory->b, n};
+    msm_recode_arguments recode;
+    memset(&recode, 0, sizeof recode);
+    recode.digits = memory->h_digits;
+    recode.values = memory->a;
+    recode.count = (uint32_t)n; /* one or a few of each proof are for no base */
+    recode.window_bits = key->window_bits;
+    recode.windows = key->kz_plan.windows;
+    memcpy(recode.unit, key->quotient_unit, sizeof recode.unit);
+    LAUNCH(queue, proof_product, device_blocks(n, POINTS_THREADS), POINTS_THREADS, 0, &product);
+    ntt_quotient_run(queue, memory->a, memory->b, memory->c, key->roots, &key->transform, memory->count, &key->product_scale);
+    msm_recode_run(queue, &recode);
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_H);
+}
+
+static inline void proof_digits(proof_memory *memory, const proof_key *key) {
+    const uint32_t wires = memory->count * key->wires;
+    const msm_recode_arguments recode = {memory->w_digits, memory->wires, {1}, wires, key->window_bits, key->a_plan.windows};
+    proof_wait(memory, PROOF_A, PROOF_FORK);
+    msm_recode_run(&memory->queues[PROOF_A], &recode);
+    proof_mark(memory, PROOF_A, PROOF_DIGITS);
+}
+
+/* One list of bases, with the digits of the wires of the first of the batch's proofs, plan.multiplications. */
+static inline msm_sort_arguments proof_list(const proof_memory *memory, const proof_key *key, device_msm_plan plan,
+                                            const uint32_t *wires, const msm_sort_memory *sort) {
+    const msm_list list = {memory->w_digits, (uint64_t)memory->count * key->wires, key->wires, wires, plan.count};
+    msm_sort_arguments arguments;
+    memset(&arguments, 0, sizeof arguments);
+    arguments.plan = plan;
+    arguments.lists[0] = list;
+    arguments.memory = *sort;
+    return arguments;
+}
+
+static inline void proof_a(proof_memory *memory, const proof_key *key) {
+    const device_msm_plan plan = device_msm_plan_first(memory->a_plan, memory->count);
+    const msm_sort_arguments sort = proof_list(memory, key, plan, key->a_wires, &memory->a_sort);
+    g1_msm_run(&memory->queues[PROOF_A], &sort, key->a, &memory->a_sums);
+    proof_mark(memory, PROOF_A, PROOF_A_DONE);
+}
+
+/* Reads the sums of proofs and wipes them on the device. */
+static inline void proof_take(device_queue *queue, void *to_host, void *results, size_t bytes) {
+    device_read_later(queue, to_host, results, bytes);
+    device_zero(queue, results, bytes);
+}
+
+static inline void proof_b1(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
+    device_queue *queue = &memory->queues[PROOF_B];
+    for (uint32_t i = 0; i < memory->count; i++) {
+        msm_sort_arguments sort = proof_list(memory, key, key->b1_plan, key->b_wires, &b1->sort);
+        sort.lists[0].digits += (size_t)i * key->wires;
+        g1_msm_run(queue, &sort, key->b1, &b1->sums);
+        proof_take(queue, memory->sums.b1 + i, b1->sums.results, sizeof(g1_xyzz));
+    }
+}
+
+static inline void proof_b(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1) {
+    const device_msm_plan plan = device_msm_plan_first(memory->b_plan, memory->count);
+    const msm_sort_arguments sort = proof_list(memory, key, plan, key->b_wires, &memory->b_sort);
+    proof_wait(memory, PROOF_B, PROOF_DIGITS);
+    g2_msm_run(&memory->queues[PROOF_B], &sort, key->b2, &memory->b2_sums);
+    proof_mark(memory, PROOF_B, PROOF_B2_DONE);
+    if (b1) proof_b1(memory, key, b1);
+    proof_mark(memory, PROOF_B, PROOF_B_DONE);
+}
+
+static inline void proof_kz(proof_memory *memory, const proof_key *key) {
+    const uint64_t n = (uint64_t)1 << key->domain_log2;
+    const device_msm_plan plan = device_msm_plan_first(memory->kz_plan, memory->count);
+    const msm_list z = {memory->h_digits, memory->count * n, n, NULL, key->z_count};
+    msm_sort_arguments sort = proof_list(memory, key, plan, NULL, &memory->kz_sort);
+    sort.lists[0].digits += key->public_wires;
+    sort.lists[0].count = key->k_count;
+    sort.lists[1] = z;
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_DIGITS);
+    g1_msm_run(&memory->queues[PROOF_QUOTIENT], &sort, key->kz, &memory->kz_sums);
+}
+
+static inline void proof_read(proof_memory *memory) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_A_DONE);
+    proof_wait(memory, PROOF_QUOTIENT, PROOF_B_DONE);
+    proof_take(queue, memory->sums.a, memory->a_sums.results, memory->count * sizeof(g1_xyzz));
+    proof_take(queue, memory->sums.b2, memory->b2_sums.results, memory->count * sizeof(g2_xyzz));
+    proof_take(queue, memory->sums.kz, memory->kz_sums.results, memory->count * sizeof(g1_xyzz));
+}
+
+/* From what was copied to the device to the sums on the host. The three queues begin and end with the quotient's. 0 when it was
+ * cancelled. */
+static inline int proof_compute(proof_memory *memory, const proof_key *key, const proof_b1_memory *b1, const int32_t *cancel) {
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_FORK);
+    proof_quotient(memory, key);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_digits(memory, key);
+    proof_b(memory, key, b1);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_a(memory, key);
+    if (device_is_cancelled(cancel)) return 0;
+    proof_kz(memory, key);
+    proof_read(memory);
+    return 1;
+}
+
+/* Makes the graph of proof_compute(), in the place of the one before. A failure is none of the proof's. */
+static inline void proof_capture(proof_memory *memory, const proof_key *key) {
+    device_queue *queue = &memory->queues[PROOF_QUOTIENT];
+    device_graph_release(&memory->graph);
+    if (device_capture_begin(queue, &memory->graph)) {
+        proof_compute(memory, key, NULL, NULL);
+        device_capture_end(queue, &memory->graph);
+        for (int i = 0; i < PROOF_QUEUES; i++) {
+            if (memory->queues[i].status != DEVICE_OK) device_graph_release(&memory->graph);
+            memory->queues[i].status = DEVICE_OK;
+        }
+    }
+    memory->graph_count = memory->count;
+    memory->without_graph = !memory->graph.ready;
+}
+
+/* Whether there is a graph of so many proofs, or one can be made. A memory keeps one, of the size that last came twice in a row: by then
+ * all kernels are loaded, which a capture could not do, and sizes that alternate cost no captures. */
+static inline int proof_has_graph(proof_memory *memory, const proof_key *key) {
+    if (memory->without_graph || key->domain_log2 > PROOF_GRAPH_LOG2) return 0;
+    if (memory->graph.ready && memory->graph_count == memory->count) return 1;
+    if (memory->before == memory->count) proof_capture(memory, key);
+    return memory->graph.ready && memory->graph_count == memory->count;
+}
+
+/* Of a graph only the whole is known; it counts as K and Z. */
+static inline void proof_times(const proof_memory *memory, device_abi_times *times, int by_graph) {
+    const device_mark *marks = memory->marks;
+    times->kz = device_nanoseconds(&marks[by_graph ? PROOF_BEGUN : PROOF_H], &marks[PROOF_DONE]);
+    if (by_graph) return;
+    times->quotient = device_nanoseconds(&marks[PROOF_BEGUN], &marks[PROOF_H]);
+    times->a = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_A_DONE]);
+    times->b2 = device_nanoseconds(&marks[PROOF_DIGITS], &marks[PROOF_B2_DONE]);
+    times->b1 = device_nanoseconds(&marks[PROOF_B2_DONE], &marks[PROOF_B_DONE]);
+}
+
+static inline void proof_copy_sums(const proof_memory *memory, device_abi_sums *sums, int with_b1) {
+    for (uint32_t i = 0; i < memory->count; i++) {
+        memcpy(sums[i].a, &memory->sums.a[i], sizeof sums[i].a);
+        memcpy(sums[i].b2, &memory->sums.b2[i], sizeof sums[i].b2);
+        memcpy(sums[i].kz, &memory->sums.kz[i], sizeof sums[i].kz);
+        if (with_b1) memcpy(sums[i].b1, &memory->sums.b1[i], sizeof sums[i].b1);
+    }
+}
+
+/* A batch of count proofs, for which the memory has room. witnesses: NULL where they are on the device already. b1: NULL, or memory for
+ * B in G1. Whatever happens, nothing is left in the queues. 0 when it was cancelled. */
+static inline int proof_run(proof_memory *memory, const proof_key *key, device_abi_sums *sums, device_abi_times *times,
+                            const device_abi_witness *witnesses, uint32_t count, const proof_b1_memory *b1,
+                            const int32_t *cancel) {
+    int complete = 0;
+    memory->count = count;
+    const int by_graph = !b1 && proof_has_graph(memory, key);
+    proof_mark(memory, PROOF_QUOTIENT, PROOF_BEGUN);
+    if (witnesses) proof_upload(memory, key, witnesses, by_graph ? PROOF_QUOTIENT : PROOF_A);
+    if (!device_is_cancelled(cancel)) {
+        if (by_graph) {
+            device_graph_launch(&memory->queues[PROOF_QUOTIENT], &memory->graph);
+            complete = 1;
+        } else {
+            complete = proof_compute(memory, key, b1, cancel);
+        }
+        proof_mark(memory, PROOF_QUOTIENT, PROOF_DONE);
+    }
+    for (int i = 0; i < PROOF_QUEUES; i++) device_finish(&memory->queues[i]);
+    memory->before = complete ? count : 0;
+    if (complete) {
+        proof_times(memory, times, by_graph);
+        proof_copy_sums(memory, sums, b1 != NULL);
+    }
+    memset(memory->sums.a, 0, proof_sums_bytes(memory));
+    return complete;
+}
+
+#endif

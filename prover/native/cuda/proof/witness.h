@@ -1,0 +1,317 @@
+/* cuda/proof/witness.h - a witness made on the device: wires, a and b from the inputs and from what the processor solved.
+ *
+ * gpu/abi.h says what chains are and what their code means. One thread runs a chain, a block of one warp runs chains of one shape: its
+ * threads do the same at the same time, on other wires. The last values of a chain are in shared memory, all are written to wires, a
+ * and b. Then every row that only checks is evaluated by a thread of its own.
+ */
+#ifndef CUDA_PROOF_WITNESS_H
+#define CUDA_PROOF_WITNESS_H
+
+#include "gpu/abi.h"
+#include "cuda/field/fields.h"
+
+#define WITNESS_THREADS 128
+
+/* ---- the chains of a key ----------------------------------------------------------------------- */
+
+typedef struct witness_key {
+    device_abi_chains chains; /* counts; its arrays are not followed */
+    device_abi_shape *shapes;
+    device_abi_chain_block *blocks;
+    uint32_t *code, *shifts;
+    device_abi_place *places;
+    fr *coefficients;
+    device_abi_check *checks;
+    device_abi_term *terms;
+    uint32_t *targets[2];
+} witness_key;
+
+static inline size_t witness_targets(const device_abi_part *part) { return (size_t)part->wires + part->rows; }
+
+static inline void witness_key_allocate(device_queue *queue, witness_key *key, const device_abi_chains *chains) {
+    key->chains = *chains;
+    key->shapes = (device_abi_shape *)device_allocate(queue, chains->shapes_count * sizeof *key->shapes);
+    key->blocks = (device_abi_chain_block *)device_allocate(queue, chains->blocks_count * sizeof *key->blocks);
+    key->code = (uint32_t *)device_allocate(queue, chains->code_count * sizeof *key->code);
+    key->shifts = (uint32_t *)device_allocate(queue, chains->shifts_count * sizeof *key->shifts);
+    key->places = (device_abi_place *)device_allocate(queue, chains->places_count * sizeof *key->places);
+    key->coefficients = (fr *)device_allocate(queue, chains->coefficients_count * sizeof *key->coefficients);
+    key->checks = (device_abi_check *)device_allocate(queue, chains->checks_count * sizeof *key->checks);
+    key->terms = (device_abi_term *)device_allocate(queue, chains->terms_count * sizeof *key->terms);
+    for (int i = 0; i < 2; i++) {
+        key->targets[i] = (uint32_t *)device_allocate(queue, witness_targets(&chains->parts[i]) * sizeof(uint32_t));
+    }
+}
+
+static inline void witness_key_fill(device_queue *queue, const witness_key *key, const device_abi_chains *chains) {
+    device_write(queue, key->shapes, chains->shapes, chains->shapes_count * sizeof *key->shapes);
+    device_write(queue, key->blocks, chains->blocks, chains->blocks_count * sizeof *key->blocks);
+    device_write(queue, key->code, chains->code, chains->code_count * sizeof *key->code);
+    device_write(queue, key->shifts, chains->shifts, chains->shifts_count * sizeof *key->shifts);
+    device_write(queue, key->places, chains->places, chains->places_count * sizeof *key->places);
+    device_write(queue, key->coefficients, chains->coefficients, chains->coefficients_count * sizeof *key->coefficients);
+    device_write(queue, key->checks, chains->checks, chains->checks_count * sizeof *key->checks);
+    device_write(queue, key->terms, chains->terms, chains->terms_count * sizeof *key->terms);
+    for (int i = 0; i < 2; i++) {
+        device_write(queue, key->targets[i], chains->parts[i].targets, witness_targets(&chains->parts[i]) * sizeof(uint32_t));
+    }
+}
+
+static inline void witness_key_release(witness_key *key) {
+    device_release(key->shapes);
+    device_release(key->blocks);
+    device_release(key->code);
+    device_release(key->shifts);
+    device_release(key->places);
+    device_release(key->coefficients);
+    device_release(key->checks);
+    device_release(key->terms);
+    for (int i = 0; i < 2; i++) device_release(key->targets[i]);
+}
+
+/* ---- what the processor solved -------------------------------------------------------------------- */
+
+/* The vectors of a proof. */
+typedef struct witness_vectors {
+    fr *wires, *a, *b;
+} witness_vectors;
+
+typedef struct witness_place_arguments {
+    witness_vectors to;
+    const fr *values;        /* wires, a of rows, b of rows */
+    const uint32_t *targets; /* wires, rows */
+    uint32_t wires, rows;
+} witness_place_arguments;
+
+DEVICE void witness_place(grid_place place, const witness_place_arguments *arguments, void *shared, uint32_t phase) {
+    const uint64_t i = device_index(place), wires = arguments->wires, rows = arguments->rows;
+    (void)shared;
+    (void)phase;
+    if (i < wires) {
+        arguments->to.wires[arguments->targets[i]] = arguments->values[i];
+    } else if (i < wires + rows) {
+        arguments->to.a[arguments->targets[i]] = arguments->values[i];
+    } else if (i < wires + 2 * rows) {
+        arguments->to.b[arguments->targets[i - rows]] = arguments->values[i];
+    }
+}
+KERNEL(witness_place, witness_place_arguments, WITNESS_THREADS, 1, 1)
+
+/* ---- sums ------------------------------------------------------------------------------------------ */
+
+/* sum += coefficient * value, of which 0, 1, 2, -1, -2 have the numbers 0 to 4. */
+DEVICE void witness_add_term(fr *sum, const fr *coefficients, uint32_t coefficient, const fr *value) {
+    fr term = *value;
+    if (coefficient >= 5) {
+        const fr factor = coefficients[coefficient];
+        fr_mul(&term, &term, &factor);
+    } else if (coefficient == 2 || coefficient == 4) {
+        fr_double(&term, &term);
+    }
+    if (coefficient == 3 || coefficient == 4) {
+        fr_sub(sum, sum, &term);
+    } else if (coefficient != 0) {
+        fr_add(sum, sum, &term);
+    }
+}
+
+/* ---- chains ---------------------------------------------------------------------------------------- */
+
+typedef struct witness_chain_arguments {
+    witness_vectors to;
+    const device_abi_shape *shapes;
+    const device_abi_chain_block *blocks;
+    const uint32_t *code, *shifts;
+    const device_abi_place *places;
+    const fr *coefficients;
+} witness_chain_arguments;
+
+/* A running chain. In shared memory a thread's values are `threads` apart. */
+typedef struct witness_chain {
+    fr *ring;               /* [DEVICE_ABI_RING] */
+    const uint32_t *shifts; /* [shifts] */
+    const device_abi_place *next;
+    uint32_t threads, slot; /* slot: of the next value */
+} witness_chain;
+
+#define WITNESS_CHAIN_SHARED (DEVICE_ABI_CHAIN_THREADS * (DEVICE_ABI_RING * sizeof(fr) + DEVICE_ABI_SHIFTS * sizeof(uint32_t)))
+
+DEVICE uint32_t witness_number(witness_chain *chain) {
+    const device_abi_place place = *chain->next++;
+    return place.number + chain->shifts[place.shift * chain->threads];
+}
+
+DEVICE void witness_operand(fr *value, witness_chain *chain, const witness_vectors *from, uint32_t source) {
+    if (source < DEVICE_ABI_RING) {
+        *value = chain->ring[source * chain->threads];
+        return;
+    }
+    const uint32_t number = witness_number(chain);
+    const fr *values = source == DEVICE_ABI_FROM_WIRE ? from->wires : source == DEVICE_ABI_FROM_A ? from->a : from->b;
+    *value = values[number];
+}
+
+DEVICE void witness_remember(witness_chain *chain, const fr *value) {
+    chain->ring[chain->slot * chain->threads] = *value;
+    chain->slot = (chain->slot + 1) % DEVICE_ABI_RING;
+}
+
+/* Returns where the code goes on. */
+DEVICE const uint32_t *witness_sum(witness_chain *chain, const witness_chain_arguments *arguments, const uint32_t *code, uint32_t terms) {
+    fr sum, value;
+    fr_set_zero(&sum);
+    for (uint32_t i = 0; i < terms; i++) {
+        const uint32_t word = *code++, source = word >> DEVICE_ABI_COEFFICIENT_BITS;
+        const uint32_t coefficient = word & ((1u << DEVICE_ABI_COEFFICIENT_BITS) - 1);
+        if (source == DEVICE_ABI_FROM_ONE) {
+            value = arguments->coefficients[coefficient];
+            fr_add(&sum, &sum, &value);
+        } else {
+            witness_operand(&value, chain, &arguments->to, source);
+            witness_add_term(&sum, arguments->coefficients, coefficient, &value);
+        }
+    }
+    witness_remember(chain, &sum);
+    return code;
+}
+
+DEVICE void witness_row(witness_chain *chain, const witness_vectors *to, uint32_t word) {
+    const uint32_t from_right = word >> 16 & 255, from_rest = word >> 24;
+    fr left, right, product;
+    witness_operand(&left, chain, to, word >> 8 & 255);
+    right = left;
+    if (from_right != DEVICE_ABI_FROM_LEFT) witness_operand(&right, chain, to, from_right);
+    fr_mul(&product, &left, &right);
+    if (from_rest != DEVICE_ABI_FROM_NONE) {
+        const fr rest = chain->ring[from_rest * chain->threads];
+        fr_sub(&product, &product, &rest);
+    }
+    if ((word & 255) == DEVICE_ABI_ROW_NEGATED) fr_neg(&product, &product);
+    const uint32_t row = witness_number(chain);
+    to->a[row] = left;
+    to->b[row] = right;
+    to->wires[witness_number(chain)] = product;
+    witness_remember(chain, &product);
+}
+
+DEVICE void witness_chains(grid_place place, const witness_chain_arguments *arguments, void *shared, uint32_t phase) {
+    const device_abi_chain_block block = arguments->blocks[place.block];
+    const device_abi_shape shape = arguments->shapes[block.shape];
+    const uint32_t number = block.first + place.thread;
+    (void)phase;
+    if (number >= shape.chains) return;
+    fr *const ring = (fr *)shared + place.thread;
+    uint32_t *const shifts = (uint32_t *)((fr *)shared + DEVICE_ABI_RING * place.threads) + place.thread;
+    for (uint32_t i = 0; i < shape.shifts; i++) {
+        shifts[i * place.threads] = arguments->shifts[shape.shifts_start + (uint64_t)i * shape.chains + number];
+    }
+    witness_chain chain = {ring, shifts, arguments->places + shape.places_start, place.threads, 0};
+    const uint32_t *code = arguments->code + shape.code_start, *const end = arguments->code + shape.code_end;
+    while (code < end) {
+        const uint32_t word = *code++;
+        if ((word & 255) == DEVICE_ABI_SUM) {
+            code = witness_sum(&chain, arguments, code, word >> 8);
+        } else {
+            witness_row(&chain, &arguments->to, word);
+        }
+    }
+}
+KERNEL(witness_chains, witness_chain_arguments, DEVICE_ABI_CHAIN_THREADS, 1, 1)
+
+/* ---- checks ---------------------------------------------------------------------------------------- */
+
+typedef struct witness_check_arguments {
+    witness_vectors to;
+    const device_abi_check *checks;
+    const device_abi_term *terms;
+    const fr *coefficients;
+    uint32_t *failed; /* counts rows that do not hold */
+    uint32_t count, wires;
+} witness_check_arguments;
+
+DEVICE void witness_side(fr *sum, const witness_check_arguments *arguments, uint32_t start, uint32_t end) {
+    fr_set_zero(sum);
+    for (uint32_t i = start; i < end; i++) {
+        const device_abi_term term = arguments->terms[i];
+        const fr value = term.wire < arguments->wires ? arguments->to.wires[term.wire] : arguments->to.a[term.wire - arguments->wires];
+        witness_add_term(sum, arguments->coefficients, term.coefficient, &value);
+    }
+}
+
+/* The left sides that others read are those of rows that solve a wire, which no check writes. */
+DEVICE void witness_check(grid_place place, const witness_check_arguments *arguments, void *shared, uint32_t phase) {
+    const uint64_t i = device_index(place);
+    (void)shared;
+    (void)phase;
+    if (i >= arguments->count) return;
+    const device_abi_check check = arguments->checks[i];
+    fr left, right, out;
+    witness_side(&left, arguments, check.start[0], check.end[0]);
+    witness_side(&right, arguments, check.start[1], check.end[1]);
+    witness_side(&out, arguments, check.start[2], check.end[2]);
+    arguments->to.a[check.row] = left;
+    arguments->to.b[check.row] = right;
+    fr_mul(&left, &left, &right);
+    if (!fr_equal(&left, &out)) device_add(arguments->failed, 1);
+}
+KERNEL(witness_check, witness_check_arguments, WITNESS_THREADS, 1, 1)
+
+/* ---- the whole ------------------------------------------------------------------------------------- */
+
+/* Where a witness goes: vectors of n values, of which a and b have `rows` rows, and n values to work in. */
+typedef struct witness_room {
+    witness_vectors to;
+    fr *work;
+    uint64_t n;
+    uint32_t wires, rows;
+} witness_room;
+
+typedef enum witness_outcome { WITNESS_SOLVED, WITNESS_UNSATISFIED, WITNESS_STOPPED } witness_outcome;
+
+static inline void witness_part_run(device_queue *queue, const witness_key *key, const witness_room *room, uint32_t part,
+                                    fr *work, const void *values) {
+    const device_abi_part *solved = &key->chains.parts[part];
+    const uint64_t count = device_abi_part_values(solved);
+    const witness_place_arguments arguments = {room->to, work, key->targets[part], solved->wires, solved->rows};
+    if (count) device_write(queue, work, values, count * sizeof(fr));
+    LAUNCH(queue, witness_place, device_blocks(count, WITNESS_THREADS), WITNESS_THREADS, 0, &arguments);
+}
+
+static inline void witness_chains_run(device_queue *queue, const witness_key *key, const witness_room *room) {
+    const witness_chain_arguments arguments = {room->to,    key->shapes, key->blocks,      key->code,
+                                               key->shifts, key->places, key->coefficients};
+    LAUNCH(queue, witness_chains, key->chains.blocks_count, DEVICE_ABI_CHAIN_THREADS, WITNESS_CHAIN_SHARED, &arguments);
+}
+
+/* Rows that only check, and the zeros behind all rows. */
+static inline void witness_checks_run(device_queue *queue, const witness_key *key, const witness_room *room, uint32_t *failed) {
+    const witness_check_arguments arguments = {room->to, key->checks, key->terms, key->coefficients,
+                                               failed,   key->chains.checks_count, room->wires};
+    const size_t rest = (size_t)(room->n - room->rows) * sizeof(fr);
+    device_zero(queue, failed, sizeof *failed);
+    if (rest) {
+        device_zero(queue, room->to.a + room->rows, rest);
+        device_zero(queue, room->to.b + room->rows, rest);
+    }
+    LAUNCH(queue, witness_check, device_blocks(arguments.count, WITNESS_THREADS), WITNESS_THREADS, 0, &arguments);
+}
+
+/* Makes a whole witness, and waits for it. While chains run, inputs->rest() solves on the processor. A failure is the queue's. */
+static inline witness_outcome witness_run(device_queue *queue, const witness_key *key, const witness_room *room,
+                                          const device_abi_inputs *inputs) {
+    fr *const second = room->work + device_abi_part_values(&key->chains.parts[0]);
+    uint32_t *const failed = (uint32_t *)(room->work + room->n - 1), failures = 0;
+    device_write(queue, room->to.wires, inputs->inputs, key->chains.inputs * sizeof(fr));
+    witness_part_run(queue, key, room, 0, room->work, inputs->parts[0]);
+    witness_chains_run(queue, key, room);
+    if (!inputs->rest(inputs->context)) {
+        device_finish(queue);
+        return WITNESS_STOPPED;
+    }
+    witness_part_run(queue, key, room, 1, second, inputs->parts[1]);
+    witness_checks_run(queue, key, room, failed);
+    device_read(queue, &failures, failed, sizeof failures);
+    return failures ? WITNESS_UNSATISFIED : WITNESS_SOLVED;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* base/backend.h - the functions that depend on how field arithmetic is compiled.
+ *
+ * backend.c is compiled once per backend; each copy exports one such table and nothing else. Its functions belong to folders
+ * after this one, whose types are only named here: callers reach a function through the table without including its folder.
+ * All functions are thread-safe and keep no state.
+ */
+#ifndef G16_BASE_BACKEND_H
+#define G16_BASE_BACKEND_H
+
+#include "groth16.h"
+#include "base/thread_pool.h"
+#include "base/types.h"
+
+struct g16_key;
+struct g16_vk;
+struct g16_setup;
+struct fold_checkpoint;
+struct constraint_system;
+struct cs_chains;
+struct msm_table_shape;
+struct device_abi_key;
+struct device_abi_sums;
+struct device_abi_times;
+struct device_abi_witness;
+struct device_batch;
+struct device_abi_inputs;
+struct device_summer;
+struct byte_reader;
+struct table_progress;
+
+typedef struct g16_backend {
+    const char *name;
+    int emulated; /* runs where the backend below it does, slowly: for tests, and only when asked for by its name */
+    g16_point_form point_form; /* of the key's point lists after prepare_key; another form needs another number */
+
+    /* key/points_impl.h: the proving key from the domain block on, up to the verifying key; fills
+     * key->pk (arrays allocated here) and info. key->info.generation is known. */
+    g16_status (*read_proving_key)(struct g16_key *key, struct byte_reader *reader, thread_pool *pool,
+                                   const g16_cancel *cancel, g16_error *error);
+    /* The verifying key; vk->generation is known unless it is 0 (stand-alone file), where it is found out. */
+    g16_status (*read_verifying_key)(struct g16_vk *vk, struct byte_reader *reader, thread_pool *pool,
+                                     const g16_cancel *cancel, g16_error *error);
+    /* 1 when in[0 .. 40) is the beginning of a domain block: n a power of two up to 2^28, then 1/n. */
+    int (*is_domain)(const uint8_t *in);
+    void (*write_verifying_key)(const struct g16_vk *vk, uint8_t *out, g16_encoding encoding);
+    /* Makes pk->twiddles, which is small_roots() up to 2^SMALL_ROOTS_LOG2 and otherwise n values at `roots` (domain_log2 <= 27), and
+     * changes the point lists to the form in which this backend adds them. */
+    void (*prepare_key)(struct g16_key *key, fr *roots);
+    /* The roots of all domains up to this size (ntt/small_roots_impl.h). */
+    const fr *(*small_roots)(void);
+    /* key/tables_impl.h: makes tables of the key's bases with the pool's threads; tables: room for A, K with Z, and B
+     * in G2. G16_CANCELLED when the flag was raised. */
+    g16_status (*fill_tables)(const struct g16_key *key, thread_pool *pool, void *const tables[3],
+                              const struct msm_table_shape *shape, struct table_progress *progress, const g16_cancel *cancel);
+
+    /* fold/bases_impl.h: makes the bases of a folded key (g1_affine in the key's point form): of `count` wires, and at
+     * fold_shape_for(constraints, log2 n).points points. checkpoint: NULL, or where an earlier fold is continued and this one
+     * kept. G16_CANCELLED, G16_OUT_OF_MEMORY, or G16_UNSUPPORTED_KEY where a base would be infinity. */
+    g16_status (*fold)(const struct g16_key *key, thread_pool *pool, struct fold_checkpoint *checkpoint, void *k, void *t,
+                       const uint32_t *wires, uint32_t count, struct table_progress *progress, const g16_cancel *cancel);
+
+    /* r1cs/solver_impl.h. inputs: canonical big-endian bytes; wires[cs->wires] and a, b, c[cs->constraints]
+     * in Montgomery form (c may be NULL). */
+    g16_status (*solve)(const struct constraint_system *cs, thread_pool *pool, fr *wires, fr *a, fr *b, fr *c,
+                        const uint8_t *inputs, size_t count, const g16_cancel *cancel, g16_error *error);
+    /* The inputs alone, to wires; and part 0 or 1 of a system whose chains a device solves (gpu/chains.h), copied to
+     * values: 0 when the flag was raised or a row does not hold. */
+    g16_status (*read_inputs)(const struct constraint_system *cs, fr *wires, const uint8_t *inputs, size_t count, g16_error *error);
+    int (*solve_part)(const struct cs_chains *chains, uint32_t part, const struct constraint_system *cs, thread_pool *pool, fr *wires,
+                      fr *a, fr *b, fr *values, const g16_cancel *cancel);
+
+    /* groth16/prove_impl.h. first, second: the blinding values, canonical big-endian bytes. */
+    size_t (*prove_scratch_bytes)(const struct g16_key *key, uint32_t threads);
+    g16_status (*prove)(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
+                        g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                        size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                        g16_error *error);
+    g16_status (*quotient)(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
+                           size_t count, const g16_cancel *cancel, g16_error *error);
+
+    /* gpu/prove_impl.h: the same with the sums of a device; what the device needs of the key. */
+    void (*device_key)(const struct g16_key *key, struct device_abi_key *data);
+    size_t (*device_scratch_bytes)(const struct g16_key *key);
+    g16_status (*device_prove)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer, uint8_t *proof,
+                               uint64_t *stage_ns, g16_blinding form, const uint8_t *first, const uint8_t *second,
+                               const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                               const g16_cancel *cancel, g16_error *error);
+
+    /* gpu/batch_impl.h: several proofs together. */
+    size_t (*device_batch_scratch_bytes)(const struct g16_key *key, size_t size);
+    g16_status (*device_prove_batch)(const struct g16_key *key, thread_pool *pool, const struct device_summer *summer,
+                                     const struct device_batch *batch, uint64_t *stage_ns, void *scratch,
+                                     size_t scratch_size, const g16_cancel *cancel);
+
+    /* groth16/verify_impl.h */
+    g16_status (*verify)(const struct g16_vk *vk, const uint8_t *proof, const uint8_t *public_inputs,
+                         size_t count, g16_error *error);
+
+    /* groth16/setup_impl.h. secrets: 5 * 32 bytes; writes the whole key file. */
+    g16_status (*setup)(const struct g16_setup *setup, thread_pool *pool, uint8_t *file, const uint8_t *secrets, uint32_t *progress,
+                        const g16_cancel *cancel, g16_error *error);
+
+    void (*fr_to_bytes)(uint8_t *out, const fr *values, size_t count);
+} g16_backend;
+
+extern const g16_backend g16_backend_portable;
+#if defined(__x86_64__)
+extern const g16_backend g16_backend_adx;
+extern const g16_backend g16_backend_avx2;
+extern const g16_backend g16_backend_avx512;
+extern const g16_backend g16_backend_ifma;
+#endif
+
+#endif

@@ -1,0 +1,309 @@
+/* base/thread_pool.c - jobs of tasks with group dependencies, shared by all callers of one engine.
+ *
+ * Tasks are coarse (tens of microseconds and up), so one mutex guards all book-keeping. A job lives
+ * on its caller's stack and is linked into the pool's list while it may have work for helpers.
+ *
+ * Under a limit a task runs where there is room for it. Callers go before helpers, and among themselves in the order in which they
+ * asked; a caller goes on from task to task until its turn is over. Who leaves room behind wakes the next one.
+ */
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Under a limit, how long a caller runs task after task while others wait: a few tasks of a proof. */
+#define TURN_NS 10000000u
+
+typedef struct job {
+    struct job *next;
+    thread_pool_task *tasks; /* NULL for a plain loop */
+    thread_pool_fn run;      /* plain loop */
+    void *argument;
+    uint32_t entries;  /* of tasks */
+    uint32_t count;    /* of all tasks */
+    uint32_t started;  /* tasks taken, skipped ones included */
+    uint32_t finished; /* tasks done, skipped ones included */
+    uint32_t first_untaken; /* entry */
+    uint32_t group_left[THREAD_POOL_GROUPS];
+    uint32_t groups_done;
+    uint32_t workers_inside;
+    const g16_cancel *cancel;
+    int cancelled;
+    uint64_t asked;      /* when its caller began to wait for room, by the pool's count; 0: it does not */
+    uint64_t turn_ends;  /* of its caller, in nanoseconds; 0 before the first one under a limit */
+    pthread_cond_t done; /* of all tasks, or of a group, or of waiting for room: for its caller */
+} job;
+
+/* A thread keeps its number for life, and it is inside one job at a time: so worker numbers are
+ * unique within a job. Number 0 is the job's caller. */
+typedef struct helper {
+    struct thread_pool *pool;
+    pthread_t thread;
+    uint32_t number;
+} helper;
+
+struct thread_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    job *jobs;
+    helper *helpers;
+    uint32_t started; /* helpers */
+    uint32_t size;    /* with the caller */
+    uint32_t limit;   /* of tasks that run at once; 0: none */
+    uint32_t running; /* tasks */
+    uint64_t asked;   /* how often a caller had to wait for room */
+    int stopping;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The first entry with a task that is ready, or NULL. */
+static thread_pool_task *job_ready_entry(const job *j) {
+    for (uint32_t i = j->first_untaken; i < j->entries; i++) {
+        thread_pool_task *task = &j->tasks[i];
+        if (task->taken < task->count && (task->after & ~j->groups_done) == 0) return task;
+    }
+    return NULL;
+}
+
+/* Takes a ready task, of *entry for a job with dependencies, and returns its index, or -1. Called with the mutex held. */
+static int64_t job_take(job *j, thread_pool_task **entry) {
+    if (j->started == j->count) return -1;
+    if (!j->cancelled && g16_is_cancelled(j->cancel)) j->cancelled = 1;
+    if (j->cancelled) {
+        /* What has not started is skipped at once; what runs is awaited. */
+        j->finished += j->count - j->started;
+        j->started = j->count;
+        return -1;
+    }
+    if (!j->tasks) return (int64_t)j->started++;
+    while (j->first_untaken < j->entries && j->tasks[j->first_untaken].taken == j->tasks[j->first_untaken].count) {
+        j->first_untaken++;
+    }
+    *entry = job_ready_entry(j);
+    if (!*entry) return -1;
+    j->started++;
+    return (int64_t)(*entry)->taken++;
+}
+
+static int job_has_ready_task(const job *j) {
+    return j->started < j->count && (!j->tasks || job_ready_entry(j) != NULL);
+}
+
+static int pool_has_room(const thread_pool *pool) { return pool->limit == 0 || pool->running < pool->limit; }
+
+/* Of the jobs whose callers wait for room, the one that asked first, or NULL. */
+static job *pool_first_waiting(const thread_pool *pool) {
+    job *first = NULL;
+    for (job *j = pool->jobs; j; j = j->next) {
+        if (j->asked && (!first || j->asked < first->asked)) first = j;
+    }
+    return first;
+}
+
+/* Whether this worker may run a task of the job now. Tasks of a cancelled job are skipped, for which nobody needs room. */
+static int pool_admits(const thread_pool *pool, const job *j, uint32_t worker) {
+    if (pool->limit == 0 || g16_is_cancelled(j->cancel)) return 1;
+    if (!pool_has_room(pool)) return 0;
+    const job *first = pool_first_waiting(pool);
+    return !first || (worker == 0 && (first == j || (!j->asked && now_ns() < j->turn_ends)));
+}
+
+/* Wakes who may use room that is left. */
+static void pool_offer_room(thread_pool *pool) {
+    if (pool->limit == 0 || !pool_has_room(pool)) return;
+    job *first = pool_first_waiting(pool);
+    pthread_cond_signal(first ? &first->done : &pool->work);
+}
+
+/* Whether the caller of a job, or a helper, goes on: under a limit a caller that may not waits in the order of asking. */
+static int job_enter(thread_pool *pool, job *j, uint32_t worker) {
+    if (pool->limit && job_has_ready_task(j) && !pool_admits(pool, j, worker)) {
+        if (worker == 0 && !j->asked) {
+            j->asked = ++pool->asked;
+            j->turn_ends = 0;
+        }
+        return 0;
+    }
+    if (worker == 0) {
+        if (pool->limit && !j->turn_ends) j->turn_ends = now_ns() + TURN_NS;
+        j->asked = 0;
+    }
+    return 1;
+}
+
+/* Runs tasks of a job until none is ready or, under a limit, others are to run. Called and left with the mutex held. */
+static void job_work(thread_pool *pool, job *j, uint32_t worker) {
+    for (;;) {
+        const uint64_t asked = worker == 0 ? j->asked : 0;
+        if (!job_enter(pool, j, worker)) break;
+        thread_pool_task *entry = NULL;
+        int64_t index = job_take(j, &entry);
+        if (index < 0) break;
+        pool->running++;
+        /* While it waited, others were turned away for its sake. */
+        if (asked) pool_offer_room(pool);
+        pthread_mutex_unlock(&pool->mutex);
+        if (entry) {
+            entry->run(entry->argument, (uint32_t)index, worker);
+        } else {
+            j->run(j->argument, (uint32_t)index, worker);
+        }
+        pthread_mutex_lock(&pool->mutex);
+        pool->running--;
+        j->finished++;
+        if (entry && --j->group_left[entry->group] == 0) {
+            j->groups_done |= THREAD_POOL_AFTER(entry->group);
+            pthread_cond_broadcast(&pool->work);
+            pthread_cond_broadcast(&j->done);
+        }
+    }
+    pool_offer_room(pool);
+}
+
+static void *thread_main(void *argument) {
+    const helper *self = argument;
+    thread_pool *pool = self->pool;
+    pthread_mutex_lock(&pool->mutex);
+    while (!pool->stopping) {
+        job *j = pool->jobs;
+        while (j && !(job_has_ready_task(j) && pool_admits(pool, j, self->number))) j = j->next;
+        if (!j) {
+            pthread_cond_wait(&pool->work, &pool->mutex);
+            continue;
+        }
+        j->workers_inside++;
+        job_work(pool, j, self->number);
+        j->workers_inside--;
+        if (j->finished == j->count && j->workers_inside == 0) pthread_cond_broadcast(&j->done);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+
+g16_status thread_pool_create(thread_pool **out, uint32_t threads) {
+    thread_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return G16_OUT_OF_MEMORY;
+    pool->size = threads ? threads : 1;
+    pool->helpers = calloc(pool->size, sizeof *pool->helpers);
+    if (!pool->helpers) {
+        free(pool);
+        return G16_OUT_OF_MEMORY;
+    }
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    /* The host's threads handle signals, ours never do. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 0; i + 1 < pool->size; i++) {
+        pool->helpers[i].pool = pool;
+        pool->helpers[i].number = i + 1;
+        if (pthread_create(&pool->helpers[i].thread, NULL, thread_main, &pool->helpers[i]) != 0) break;
+        pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pool->started + 1 != pool->size) {
+        thread_pool_destroy(pool);
+        return G16_THREADS_UNAVAILABLE;
+    }
+    *out = pool;
+    return G16_OK;
+}
+
+void thread_pool_destroy(thread_pool *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->mutex);
+    pool->stopping = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->helpers[i].thread, NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool->helpers);
+    free(pool);
+}
+
+uint32_t thread_pool_threads(const thread_pool *pool) { return pool->size; }
+
+void thread_pool_set_active(thread_pool *pool, uint32_t tasks) {
+    pthread_mutex_lock(&pool->mutex);
+    pool->limit = tasks;
+    pthread_cond_broadcast(&pool->work);
+    for (job *j = pool->jobs; j; j = j->next) pthread_cond_signal(&j->done);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+uint32_t thread_pool_share(thread_pool *pool) {
+    uint32_t jobs = 1;
+    pthread_mutex_lock(&pool->mutex);
+    const uint32_t active = pool->limit && pool->limit < pool->size ? pool->limit : pool->size;
+    for (const job *j = pool->jobs; j; j = j->next) jobs++;
+    pthread_mutex_unlock(&pool->mutex);
+    return jobs < active ? active / jobs : 1;
+}
+
+static g16_status job_run(thread_pool *pool, job *j) {
+    if (j->count == 0) return g16_is_cancelled(j->cancel) ? G16_CANCELLED : G16_OK;
+    pthread_cond_init(&j->done, NULL);
+    pthread_mutex_lock(&pool->mutex);
+    /* New jobs go last, so that an earlier one keeps its helpers until it has no ready work. */
+    job **tail = &pool->jobs;
+    while (*tail) tail = &(*tail)->next;
+    *tail = j;
+    if (j->count > 1) pthread_cond_broadcast(&pool->work);
+    for (;;) {
+        job_work(pool, j, 0);
+        if (j->finished == j->count && j->workers_inside == 0) break;
+        pthread_cond_wait(&j->done, &pool->mutex);
+    }
+    for (tail = &pool->jobs; *tail != j; tail = &(*tail)->next) {
+    }
+    *tail = j->next;
+    pthread_mutex_unlock(&pool->mutex);
+    pthread_cond_destroy(&j->done);
+    return j->cancelled ? G16_CANCELLED : G16_OK;
+}
+
+static g16_status loop_alone(uint32_t count, thread_pool_fn run, void *argument, const g16_cancel *cancel) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (g16_is_cancelled(cancel)) return G16_CANCELLED;
+        run(argument, i, 0);
+    }
+    return count == 0 && g16_is_cancelled(cancel) ? G16_CANCELLED : G16_OK;
+}
+
+g16_status thread_pool_for(thread_pool *pool, uint32_t count, thread_pool_fn run, void *argument,
+                           const g16_cancel *cancel) {
+    if (!pool) return loop_alone(count, run, argument, cancel);
+    job j;
+    memset(&j, 0, sizeof j);
+    j.run = run;
+    j.argument = argument;
+    j.count = count;
+    j.cancel = cancel;
+    return job_run(pool, &j);
+}
+
+g16_status thread_pool_run(thread_pool *pool, thread_pool_task *tasks, uint32_t entries, const g16_cancel *cancel) {
+    job j;
+    memset(&j, 0, sizeof j);
+    j.tasks = tasks;
+    j.entries = entries;
+    j.cancel = cancel;
+    for (uint32_t i = 0; i < entries; i++) {
+        j.count += tasks[i].count;
+        j.group_left[tasks[i].group] += tasks[i].count;
+    }
+    for (uint32_t g = 0; g < THREAD_POOL_GROUPS; g++) {
+        if (j.group_left[g] == 0) j.groups_done |= THREAD_POOL_AFTER(g);
+    }
+    return job_run(pool, &j);
+}

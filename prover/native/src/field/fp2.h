@@ -1,0 +1,117 @@
+/* field/fp2.h - Fp2 = Fp[u] / (u^2 + 1). c0 + c1*u; c1 is the imaginary part. */
+#ifndef G16_FIELD_FP2_H
+#define G16_FIELD_FP2_H
+
+#include "field/fp.h"
+
+static const fp2 FP2_ZERO = {{{0, 0, 0, 0}}, {{0, 0, 0, 0}}};
+static const fp2 FP2_ONE = {
+    {{0xd35d438dc58f0d9d, 0x0a78eb28f5c70b3d, 0x666ea36f7879462c, 0x0e0a77c19a07df2f}}, {{0, 0, 0, 0}}};
+
+static inline void fp2_add(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp_add(&r->c0, &a->c0, &b->c0);
+    fp_add(&r->c1, &a->c1, &b->c1);
+}
+static inline void fp2_sub(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp_sub(&r->c0, &a->c0, &b->c0);
+    fp_sub(&r->c1, &a->c1, &b->c1);
+}
+static inline void fp2_neg(fp2 *r, const fp2 *a) {
+    fp_neg(&r->c0, &a->c0);
+    fp_neg(&r->c1, &a->c1);
+}
+static inline void fp2_double(fp2 *r, const fp2 *a) { fp2_add(r, a, a); }
+static inline void fp2_halve(fp2 *r, const fp2 *a) {
+    fp_halve(&r->c0, &a->c0);
+    fp_halve(&r->c1, &a->c1);
+}
+static inline void fp2_conj(fp2 *r, const fp2 *a) {
+    r->c0 = a->c0;
+    fp_neg(&r->c1, &a->c1);
+}
+static inline int fp2_is_zero(const fp2 *a) { return fp_is_zero(&a->c0) & fp_is_zero(&a->c1); }
+static inline int fp2_equal(const fp2 *a, const fp2 *b) {
+    return fp_equal(&a->c0, &b->c0) & fp_equal(&a->c1, &b->c1);
+}
+
+/* Karatsuba: three products. The sums stay below 2p, which fp_mul accepts. */
+static inline void fp2_mul(fp2 *r, const fp2 *a, const fp2 *b) {
+    fp sum_a, sum_b, low, high, mid;
+    fp_add_lazy(&sum_a, &a->c0, &a->c1);
+    fp_add_lazy(&sum_b, &b->c0, &b->c1);
+    fp_mul(&low, &a->c0, &b->c0);
+    fp_mul(&high, &a->c1, &b->c1);
+    fp_mul(&mid, &sum_a, &sum_b);
+    fp_sub(&r->c0, &low, &high);
+    fp_sub(&mid, &mid, &low);
+    fp_sub(&r->c1, &mid, &high);
+}
+
+/* (c0 + c1)(c0 - c1), 2*c0*c1. */
+static inline void fp2_sqr(fp2 *r, const fp2 *a) {
+    fp sum, difference, twice;
+    fp_add_lazy(&sum, &a->c0, &a->c1);
+    fp_sub(&difference, &a->c0, &a->c1);
+    fp_add_lazy(&twice, &a->c0, &a->c0);
+    fp_mul(&r->c1, &twice, &a->c1);
+    fp_mul(&r->c0, &sum, &difference);
+}
+
+static inline void fp2_mul_fp(fp2 *r, const fp2 *a, const fp *b) {
+    fp_mul(&r->c0, &a->c0, b);
+    fp_mul(&r->c1, &a->c1, b);
+}
+
+/* r = 1/a = conj(a) / (c0^2 + c1^2), 0 for 0. */
+static inline void fp2_inv(fp2 *r, const fp2 *a) {
+    fp norm, square;
+    fp_sqr(&norm, &a->c0);
+    fp_sqr(&square, &a->c1);
+    fp_add(&norm, &norm, &square);
+    fp_inv(&norm, &norm);
+    fp_mul(&r->c0, &a->c0, &norm);
+    fp_mul(&square, &a->c1, &norm);
+    fp_neg(&r->c1, &square);
+}
+
+/* 1 when a is lexicographically larger than -a: by c1 unless it is zero, then by c0. */
+static inline int fp2_is_larger_half(const fp2 *a) {
+    return fp_is_zero(&a->c1) ? fp_is_larger_half(&a->c0) : fp_is_larger_half(&a->c1);
+}
+
+/* 1 and a square root of a, or 0 when there is none. Norm method: with n = sqrt(c0^2 + c1^2),
+ * x^2 = (c0 +- n)/2 for one of the signs, and the other half is c1/(2x). */
+static inline int fp2_sqrt(fp2 *r, const fp2 *a) {
+    fp norm, square, root, x2;
+    if (fp_is_zero(&a->c1)) {
+        if (fp_sqrt(&r->c0, &a->c0)) {
+            r->c1 = FP_ZERO;
+            return 1;
+        }
+        fp_neg(&x2, &a->c0); /* u^2 = -1 */
+        r->c0 = FP_ZERO;
+        return fp_sqrt(&r->c1, &x2);
+    }
+    fp_sqr(&norm, &a->c0);
+    fp_sqr(&square, &a->c1);
+    fp_add(&norm, &norm, &square);
+    if (!fp_sqrt(&root, &norm)) return 0;
+    fp_add(&x2, &a->c0, &root);
+    fp_halve(&x2, &x2);
+    fp x, twice, imaginary;
+    if (!fp_sqrt(&x, &x2)) {
+        fp_sub(&x2, &a->c0, &root);
+        fp_halve(&x2, &x2);
+        if (!fp_sqrt(&x, &x2)) return 0;
+    }
+    fp_double(&twice, &x);
+    fp_inv(&twice, &twice);
+    fp_mul(&imaginary, &a->c1, &twice);
+    r->c0 = x;
+    r->c1 = imaginary;
+    fp2 check;
+    fp2_sqr(&check, r);
+    return fp2_equal(&check, a);
+}
+
+#endif

@@ -1,0 +1,290 @@
+/* field/fp8_impl.h - eight elements of Fp at once; included by the backends with lanes, "ifma", "avx512" and "avx2", which differ
+ * in the vectors (simd/lanes.h) and in the product of limbs (field/lanes52.h).
+ *
+ * Layout: five vectors of 52-bit limbs, lane i belongs to element i. Montgomery form with R = 2^260, so a value
+ * differs from the scalar form (R = 2^256) by the factor 16. Values are "loose": non-negative, not reduced.
+ * Bounds are given in multiples of p, where p < 2^253.6 and R/p > 84:
+ *   fp8_mul  takes normalised limbs and gives less than p + a * b / R, but for a fraction of 2^-53, where p * p / R < 0.0119p;
+ *   memory   holds values below 2p + 2^212 in four 64-bit limbs ("packed").
+ * Time does not depend on values.
+ */
+#ifndef G16_FIELD_FP8_IMPL_H
+#define G16_FIELD_FP8_IMPL_H
+
+#include "field/fp.h"
+#include "field/lanes52.h"
+
+typedef struct fp8 {
+    lanes_u64 v[5];
+} fp8;
+
+#define FP8_LANES LANES
+#define FP8_PART_LANES (LANES / LANES_PARTS)
+#define FP8_MASK LANES52_MASK
+
+/* Products from floating point are long: inlined, they would not fit the processor's cache of decoded instructions. */
+#if defined(LANES_IFMA)
+#define FP8_PRODUCT static inline __attribute__((always_inline)) void
+#else
+#define FP8_PRODUCT static __attribute__((noinline)) void
+#endif
+
+/* What goes between products; values of two registers a limb would pass through memory at each call. */
+#if LANES_PARTS > 1
+#define FP8_INLINE static inline __attribute__((always_inline))
+#else
+#define FP8_INLINE static inline
+#endif
+
+static const lanes52_modulus FP8_MODULUS = {
+    {0x08c16d87cfd47, 0x916871ca8d3c2, 0x181585d97816a, 0xa029b85045b68, 0x030644e72e131},
+    0x20782e4866389,
+    {0xc93a3dee22c55, 0xe15f4ea250777, 0x37f0b49e7cd63, 0x2079e650a0895, 0x6234192d7a1}};
+#define FP8_P FP8_MODULUS.p
+static const uint64_t FP8_2P[5] = {0x1182db0f9fa8e, 0x22d0e3951a784, 0x302b0bb2f02d5, 0x405370a08b6d0,
+                                   0x060c89ce5c263};
+static const uint64_t FP8_4P[5] = {0x2305b61f3f51c, 0x45a1c72a34f08, 0x60561765e05aa, 0x80a6e14116da0,
+                                   0x0c19139cb84c6};
+static const uint64_t FP8_ONE[5] = {0x20880f6fce4b4, 0x49baa989a8455, 0x18f014a498908, 0x724f85a9201d8,
+                                    0x01f16424e1bb7};
+/* Scalar Montgomery products with these plain numbers change between R = 2^256 and R = 2^260. */
+static const fp FP8_LEAVE = {{0, 0, 0, 0x1000000000000000}};                /* 2^252 */
+static const fp FP8_ENTER = {{0x45520880f6fce4b4, 0x49890849baa989a8, 0x85a9201d818f014a, 0x1f16424e1bb7724f}};
+
+FP8_INLINE lanes_u64 fp8_limb(const uint64_t limbs[5], int i) { return lanes_set(limbs[i]); }
+
+FP8_INLINE void fp8_set(fp8 *r, const uint64_t limbs[5]) {
+    for (int i = 0; i < 5; i++) r->v[i] = fp8_limb(limbs, i);
+}
+
+FP8_INLINE void fp8_carry(fp8 *r) { lanes52_carry_signed(r->v); }
+
+/* Limb i of a multiple of p, not normalised: all but the last are higher by 2^57 and all but the first lower by 2^5, so that
+ * limbs stay positive when some of up to 2^56 are subtracted, and carries need no signs. */
+#define FP8_LIFT_CARRY 32
+LANES_INLINE uint64_t fp8_lifted(unsigned multiple, int i) {
+    return FP8_P[i] * multiple + (i < 4 ? (uint64_t)FP8_LIFT_CARRY << 52 : 0) - (i > 0 ? FP8_LIFT_CARRY : 0);
+}
+
+/* Carries limbs of which all but the last are positive. */
+FP8_INLINE void fp8_carry_unsigned(fp8 *r) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part limbs[5];
+        LANES52_TAKE(limbs, r->v, h);
+        lanes52_carry_part(limbs, 0);
+        LANES52_PUT(r->v, limbs, h);
+    }
+}
+
+/* r = a * b / R, below p + a * b / R. */
+FP8_PRODUCT fp8_mul(fp8 *r, const fp8 *a, const fp8 *b) { lanes52_mul(r->v, a->v, b->v, &FP8_MODULUS); }
+
+FP8_INLINE void fp8_mul_fp(fp8 *r, const fp8 *a, const fp8 *b) { fp8_mul(r, a, b); }
+
+/* r = a^2 / R, bounded as fp8_mul. */
+FP8_PRODUCT fp8_sqr(fp8 *r, const fp8 *a) { lanes52_sqr(r->v, a->v, &FP8_MODULUS); }
+
+/* Two products, r0 = a0 b0 / R and r1 = a1 b1 / R, and two squares, where doing them at once is faster. */
+#if LANES_PARTS > 1
+#define FP8_TWO_PARTS (2 * LANES_PARTS)
+#define FP8_EACH_PART(j) _Pragma("GCC unroll 1") for (int j = 0; j < FP8_TWO_PARTS; j++)
+
+/* r0 and r1 from the columns of products, those of r0 first. Out of line: all that is done at once ends in it. */
+FP8_PRODUCT fp8_reduce_two(fp8 *r0, fp8 *r1, lanes_part columns[FP8_TWO_PARTS][10]) {
+    lanes_u64 *const results[2] = {r0->v, r1->v};
+    LANES_IN_REGION;
+    lanes52_reduce_two(results, columns, &FP8_MODULUS);
+}
+
+FP8_PRODUCT fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+    const fp8 *const a[2] = {a0, a1}, *const b[2] = {b0, b1};
+    lanes_part columns[FP8_TWO_PARTS][10];
+    FP8_EACH_PART(j) lanes52_mul_part(columns[j], a[j / LANES_PARTS]->v, b[j / LANES_PARTS]->v, j % LANES_PARTS, &FP8_MODULUS);
+    fp8_reduce_two(r0, r1, columns);
+}
+
+FP8_PRODUCT fp8_sqr_two(fp8 *r0, const fp8 *a0, fp8 *r1, const fp8 *a1) {
+    const fp8 *const a[2] = {a0, a1};
+    lanes_part columns[FP8_TWO_PARTS][10];
+    FP8_EACH_PART(j) lanes52_sqr_part(columns[j], a[j / LANES_PARTS]->v, j % LANES_PARTS, &FP8_MODULUS);
+    fp8_reduce_two(r0, r1, columns);
+}
+#else
+FP8_INLINE void fp8_mul_two(fp8 *r0, const fp8 *a0, const fp8 *b0, fp8 *r1, const fp8 *a1, const fp8 *b1) {
+    fp8_mul(r0, a0, b0);
+    fp8_mul(r1, a1, b1);
+}
+
+FP8_INLINE void fp8_sqr_two(fp8 *r0, const fp8 *a0, fp8 *r1, const fp8 *a1) {
+    fp8_sqr(r0, a0);
+    fp8_sqr(r1, a1);
+}
+#endif
+
+/* r = (a b + c d) / R with one reduction, below p + (a b + c d) / R. */
+FP8_PRODUCT fp8_mul_sum(fp8 *r, const fp8 *a, const fp8 *b, const fp8 *c, const fp8 *d) {
+    const lanes_u64 *const left[2] = {a->v, c->v}, *const right[2] = {b->v, d->v};
+    lanes52_mul_sum(r->v, 2, left, right, NULL, &FP8_MODULUS);
+}
+
+/* r = a - b + 4p, for b < 4p: below (bound of a) + 4p. */
+FP8_INLINE void fp8_sub(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(4, i))), b->v[i]);
+    fp8_carry_unsigned(r);
+}
+
+/* r = a - b + 8p, for b < 8p. */
+FP8_INLINE void fp8_sub_wide(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub(lanes_add(a->v[i], lanes_set(fp8_lifted(8, i))), b->v[i]);
+    fp8_carry_unsigned(r);
+}
+
+/* r = a + b; bounds add up. */
+FP8_INLINE void fp8_add(fp8 *r, const fp8 *a, const fp8 *b) {
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_add(a->v[i], b->v[i]);
+    fp8_carry(r);
+}
+
+/* Takes limbs that need not be normalised, of a value in [0, 2p * (passes + 1)), to a normalised value below
+ * 2p + 2^212. The top limb decides: it is at most a few units away from the true quotient by 2^208. */
+static inline __attribute__((always_inline)) void fp8_fit(fp8 *r, int passes) {
+    const lanes_u64 limit = lanes_set(FP8_2P[4] + 4);
+    for (int pass = 0; pass < passes; pass++) {
+        const lanes_choice above = lanes_above(r->v[4], limit);
+        for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_where(above, r->v[i], fp8_limb(FP8_2P, i));
+    }
+    fp8_carry(r);
+}
+
+/* Negates the lanes whose bit is set; the value is below 2p + 2^212 before and after. */
+FP8_INLINE void fp8_negate_lanes(fp8 *r, uint8_t lanes) {
+    const lanes_choice chosen = lanes_choice_of(lanes);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_sub_from_where(chosen, r->v[i], fp8_limb(FP8_4P, i));
+    fp8_fit(r, 1);
+}
+
+/* ---- memory ------------------------------------------------------------------- */
+
+/* Four packed limbs -> five limbs of 52 bits. */
+FP8_INLINE void fp8_unpack_part(lanes_part r[5], const lanes_part l[4]) {
+    const lanes_part mask = lanes_part_set(FP8_MASK);
+    r[0] = lanes_part_and(l[0], mask);
+    r[1] = lanes_part_and(lanes_part_or(lanes_part_right(l[0], 52), lanes_part_left(l[1], 12)), mask);
+    r[2] = lanes_part_and(lanes_part_or(lanes_part_right(l[1], 40), lanes_part_left(l[2], 24)), mask);
+    r[3] = lanes_part_and(lanes_part_or(lanes_part_right(l[2], 28), lanes_part_left(l[3], 36)), mask);
+    r[4] = lanes_part_right(l[3], 16);
+}
+
+FP8_INLINE void fp8_pack_part(lanes_part l[4], const lanes_part a[5]) {
+    l[0] = lanes_part_or(a[0], lanes_part_left(a[1], 52));
+    l[1] = lanes_part_or(lanes_part_right(a[1], 12), lanes_part_left(a[2], 40));
+    l[2] = lanes_part_or(lanes_part_right(a[2], 24), lanes_part_left(a[3], 28));
+    l[3] = lanes_part_or(lanes_part_right(a[3], 36), lanes_part_left(a[4], 16));
+}
+
+FP8_INLINE void fp8_unpack(fp8 *r, const lanes_u64 l[4]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part packed[4], limbs[5];
+        for (int i = 0; i < 4; i++) packed[i] = LANES_PART(l[i], h);
+        fp8_unpack_part(limbs, packed);
+        LANES52_PUT(r->v, limbs, h);
+    }
+}
+
+FP8_INLINE void fp8_pack(lanes_u64 l[4], const fp8 *a) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part packed[4], limbs[5];
+        LANES52_TAKE(limbs, a->v, h);
+        fp8_pack_part(packed, limbs);
+        for (int i = 0; i < 4; i++) LANES_PART(l[i], h) = packed[i];
+    }
+}
+
+/* Eight records of 64 bytes at `at[i]`, each two packed elements. */
+FP8_INLINE void fp8_load2(fp8 *first, fp8 *second, const void *const at[8]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part columns[4], limbs[5];
+        lanes_part_load_columns(columns, at + h * FP8_PART_LANES, 0);
+        fp8_unpack_part(limbs, columns);
+        LANES52_PUT(first->v, limbs, h);
+        lanes_part_load_columns(columns, at + h * FP8_PART_LANES, 32);
+        fp8_unpack_part(limbs, columns);
+        LANES52_PUT(second->v, limbs, h);
+    }
+}
+
+FP8_INLINE void fp8_store2(void *const at[8], const fp8 *first, const fp8 *second) {
+    lanes_u64 m[8];
+    fp8_pack(m, first);
+    fp8_pack(m + 4, second);
+    lanes_transpose(m);
+    for (int i = 0; i < 8; i++) lanes_store(at[i], m[i]);
+}
+
+/* Lane i takes the value of lane (i + shift) mod 8. */
+FP8_INLINE void fp8_rotate(fp8 *r, const fp8 *a, int shift) {
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_rotate(a->v[i], shift);
+}
+
+/* One lane as a canonical scalar element (R = 2^256). */
+static inline void fp8_extract(fp *r, const fp8 *a, int lane) {
+    uint64_t words[4][8];
+    lanes_u64 l[4];
+    fp packed;
+    fp8_pack(l, a);
+    for (int i = 0; i < 4; i++) {
+        lanes_store(words[i], l[i]);
+        packed.v[i] = words[i][lane];
+    }
+    fp_mul(r, &packed, &FP8_LEAVE);
+}
+
+/* All lanes from one scalar element. */
+static inline void fp8_broadcast(fp8 *r, const fp *a) {
+    fp entered;
+    lanes_u64 l[4];
+    fp_mul(&entered, a, &FP8_ENTER);
+    for (int i = 0; i < 4; i++) l[i] = lanes_set(entered.v[i]);
+    fp8_unpack(r, l);
+}
+
+/* Scalar negation of a packed value below 2p + 2^212, same bound for the result. */
+static inline void fp8_negate_packed(fp *r, const fp *a) {
+    static const uint64_t two[4] = {0x7841182db0f9fa8e, 0x2f02d522d0e3951a, 0x70a08b6d0302b0bb, 0x60c89ce5c2634053};
+    uint64_t borrow = 0, t[4], u[4];
+    for (int i = 0; i < 4; i++) u[i] = mont256_sub_borrow(two[i], a->v[i], &borrow);
+    if (borrow) { /* a exceeded 2p by a little: 4p - a */
+        uint64_t carry = 0;
+        for (int i = 0; i < 4; i++) t[i] = mont256_add_carry(u[i], two[i], &carry);
+        memcpy(u, t, sizeof u);
+    }
+    memcpy(r->v, u, sizeof u);
+}
+
+/* r = 1/a in each lane and 1; or 0 and r unspecified when the product of the lanes is zero. One scalar
+ * inversion: each lane's inverse is the inverse of the product of all times the product of the others. */
+static inline int fp8_inv(fp8 *r, const fp8 *a) {
+    fp8 turned, two, four, all, others;
+    fp total;
+    fp8_rotate(&turned, a, 1);
+    fp8_mul(&two, a, &turned); /* lanes i, i+1 */
+    others = turned;
+    fp8_rotate(&turned, &two, 2);
+    fp8_mul(&four, &two, &turned); /* lanes i .. i+3 */
+    fp8_mul(&others, &others, &turned);
+    fp8_rotate(&turned, &four, 4);
+    fp8_mul(&all, &four, &turned);
+    fp8_mul(&others, &others, &turned); /* lanes i+1 .. i+7 */
+    fp8_extract(&total, &all, 0);
+    if (fp_is_zero(&total)) return 0;
+    fp_inv(&total, &total);
+    fp8_broadcast(&all, &total);
+    fp8_mul(r, &all, &others);
+    return 1;
+}
+
+#endif

@@ -1,0 +1,250 @@
+/* fold/scale_impl.h - many points of G1, each times a scalar of its own; included by fold/bases_impl.h.
+ *
+ * Scalars are halved by the endomorphism (msm/glv_impl.h). Points are affine with R = 2^256, infinity is (0, 0). Time depends on the
+ * values, which are public.
+ */
+#ifndef G16_FOLD_SCALE_IMPL_H
+#define G16_FOLD_SCALE_IMPL_H
+
+#include "msm/sums_impl.h"
+
+#define FOLD_HALF_BITS 127
+
+static void fold_scale_one(g1_affine *point, const fr *scalar) {
+    uint64_t limbs[4];
+    glv_half halves[2];
+    g1_affine lines[4];
+    g1_xyzz sum;
+    fr_to_limbs(limbs, scalar);
+    glv_split(halves, limbs);
+    lines[1] = lines[2] = *point;
+    fp_mul(&lines[2].x, &lines[2].x, &GLV_BETA_G1);
+    for (int i = 0; i < 2; i++) {
+        if (halves[i].negative) fp_neg(&lines[1 + i].y, &lines[1 + i].y);
+    }
+    g1_xyzz_from_affine(&sum, &lines[1]);
+    g1_xyzz_add_affine(&sum, &sum, &lines[2]);
+    g1_xyzz_to_affine(&lines[3], &sum);
+    g1_xyzz_set_infinity(&sum);
+    for (int bit = FOLD_HALF_BITS - 1; bit >= 0; bit--) {
+        const unsigned line = (unsigned)(halves[0].magnitude[bit / 64] >> (bit % 64) & 1) |
+                              (unsigned)(halves[1].magnitude[bit / 64] >> (bit % 64) & 1) << 1;
+        if (!g1_xyzz_is_infinity(&sum)) g1_xyzz_double(&sum, &sum);
+        if (line) g1_xyzz_add_affine(&sum, &sum, &lines[line]);
+    }
+    g1_xyzz_to_affine(point, &sum);
+}
+
+#if defined(G16_LANES)
+
+/* Eight points in Jacobian coordinates: x / z^2, y / z^3. Bounds in multiples of p: x, y < 4.1, z < 2.3. */
+typedef struct fold_jacobian {
+    fp8 x, y, z;
+} fold_jacobian;
+
+#define FOLD_WINDOW 4
+#define FOLD_MULTIPLES 8
+
+/* A raw value below 12p becomes one below 4p + 2^213. */
+static inline void fold_lower(fp8 *r) {
+    for (int twice = 1; twice >= 0; twice--) {
+        const lanes_choice above = lanes_above(r->v[4], lanes_set((FP8_4P[4] << twice) + 16));
+        for (int i = 0; i < 5; i++) {
+            const lanes_u64 multiple = lanes_set(FP8_4P[i] << twice);
+            r->v[i] = lanes_sub_where(above, r->v[i], multiple);
+        }
+    }
+    fp8_carry(r);
+}
+
+/* r = 2^shift * a - 2^back * b + multiple * 2p, raw. */
+static inline __attribute__((always_inline)) void fold_combine(fp8 *r, const fp8 *a, int shift, const fp8 *b, int back,
+                                                               int multiple) {
+    for (int i = 0; i < 5; i++) {
+        const lanes_u64 offset = lanes_set(FP8_2P[i] * (uint64_t)multiple);
+        r->v[i] = lanes_sub(lanes_add(lanes_left(a->v[i], (unsigned)shift), offset),
+                                   lanes_left(b->v[i], (unsigned)back));
+    }
+}
+
+static void fold_double(fold_jacobian *p) {
+    fp8 a, b, c, e, s, t;
+    fp8_mul(&a, &p->x, &p->x);          /* < 1.2 */
+    fp8_mul(&b, &p->y, &p->y);          /* < 1.2 */
+    fp8_mul(&s, &p->x, &b);             /* < 1.1 */
+    fp8_mul(&c, &b, &b);                /* < 1.1 */
+    fp8_add(&e, &a, &a);
+    fp8_add(&e, &e, &a);                /* < 3.6 */
+    fp8_mul(&t, &e, &e);
+    fold_combine(&p->x, &t, 0, &s, 3, 5);
+    fold_lower(&p->x);
+    fp8_mul(&t, &p->y, &p->z);          /* < 1.2 */
+    fp8_add(&p->z, &t, &t);
+    fold_combine(&t, &s, 2, &p->x, 0, 3); /* < 10.4 */
+    fp8_carry(&t);
+    fp8_mul(&t, &e, &t);                /* < 1.5 */
+    fold_combine(&p->y, &t, 0, &c, 3, 5);
+    fold_lower(&p->y);
+}
+
+/* sum = p + (x, y) for points that differ and are not opposite, x, y < 2.1. */
+static void fold_add(fold_jacobian *sum, const fold_jacobian *p, const fp8 *x, const fp8 *y) {
+    fp8 h, hh, hhh, r, t, v;
+    fp8_mul(&t, &p->z, &p->z);
+    fp8_mul(&h, x, &t);
+    fp8_mul(&t, &p->z, &t);
+    fp8_mul(&r, y, &t);
+    fold_combine(&h, &h, 0, &p->x, 0, 3); /* < 7.1 */
+    fp8_carry(&h);
+    fold_combine(&r, &r, 0, &p->y, 0, 3);
+    fp8_carry(&r);
+    fp8_mul(&hh, &h, &h);               /* < 1.6 */
+    fp8_mul(&hhh, &h, &hh);             /* < 1.2 */
+    fp8_mul(&v, &p->x, &hh);            /* < 1.1 */
+    fp8_mul(&sum->z, &p->z, &h);        /* < 1.2 */
+    fp8_mul(&hh, &p->y, &hhh);          /* < 1.1 */
+    fp8_mul(&t, &r, &r);                /* < 1.6 */
+    fold_combine(&t, &t, 0, &v, 1, 3);
+    for (int i = 0; i < 5; i++) sum->x.v[i] = lanes_sub(t.v[i], hhh.v[i]);
+    fold_lower(&sum->x);
+    fold_combine(&t, &v, 0, &sum->x, 0, 3); /* < 7.1 */
+    fp8_carry(&t);
+    fp8_mul(&t, &r, &t);                /* < 1.7 */
+    fold_combine(&sum->y, &t, 0, &hh, 0, 1);
+    fp8_carry(&sum->y);
+}
+
+static inline void fold_select(fp8 *r, uint8_t lanes, const fp8 *other) {
+    const lanes_choice chosen = lanes_choice_of(lanes);
+    for (int i = 0; i < 5; i++) r->v[i] = lanes_choose(chosen, other->v[i], r->v[i]);
+}
+
+/* 1/z^2 and 1/z^3 applied. */
+static inline void fold_leave(fp8 *x, fp8 *y, const fold_jacobian *p, const fp8 *inverse) {
+    fp8 square;
+    fp8_mul(&square, inverse, inverse);
+    fp8_mul(x, &p->x, &square);
+    fp8_mul(&square, &square, inverse);
+    fp8_mul(y, &p->y, &square);
+}
+
+/* Affine multiples 1 to 8. Returns 0 when a lane has none of them. */
+static int fold_multiples(fp8 x[FOLD_MULTIPLES], fp8 y[FOLD_MULTIPLES]) {
+    fold_jacobian multiples[FOLD_MULTIPLES];
+    fp8 prefix[FOLD_MULTIPLES], inverse, one;
+    multiples[1].x = x[0];
+    multiples[1].y = y[0];
+    fp8_set(&multiples[1].z, FP8_ONE);
+    fold_double(&multiples[1]);
+    prefix[1] = multiples[1].z;
+    for (int i = 2; i < FOLD_MULTIPLES; i++) {
+        fold_add(&multiples[i], &multiples[i - 1], &x[0], &y[0]);
+        fp8_mul(&prefix[i], &prefix[i - 1], &multiples[i].z);
+    }
+    if (!fp8_inv(&inverse, &prefix[FOLD_MULTIPLES - 1])) return 0;
+    for (int i = FOLD_MULTIPLES - 1; i > 0; i--) {
+        one = inverse;
+        if (i > 1) fp8_mul(&one, &inverse, &prefix[i - 1]);
+        fp8_mul(&inverse, &inverse, &multiples[i].z);
+        fold_leave(&x[i], &y[i], &multiples[i], &one);
+    }
+    return 1;
+}
+
+/* Eight points. */
+static void fold_scale_lanes(g1_affine points[FP8_LANES], const fr scalars[FP8_LANES]) {
+    const msm_plan plan = msm_plan_of_window(FOLD_WINDOW);
+    int16_t digits[MSM_MAX_WINDOWS * 2 * FP8_LANES];
+    g1_affine stored[FP8_LANES];
+    const g1_affine *at[FP8_LANES];
+    fp8 x[2][FOLD_MULTIPLES], y[FOLD_MULTIPLES], beta, inverse;
+    uint8_t started = 0, infinite = 0;
+    fold_jacobian sum, next;
+    for (int i = 0; i < FP8_LANES; i++) {
+        uint64_t limbs[4];
+        glv_half halves[2];
+        fr_to_limbs(limbs, &scalars[i]);
+        glv_split(halves, limbs);
+        for (int half = 0; half < 2; half++) glv_digits(digits + half * FP8_LANES + i, 2 * FP8_LANES, &halves[half], &plan);
+        stored[i] = points[i];
+        if (g1_affine_is_infinity(&points[i])) { /* the generator in its place */
+            infinite |= (uint8_t)(1u << i);
+            stored[i].x = FP_ONE;
+            fp_double(&stored[i].y, &FP_ONE);
+        }
+        at[i] = &stored[i];
+    }
+    g1_msm_prepare(stored, FP8_LANES);
+    fp8_load2(&x[0][0], &y[0], (const void *const *)at);
+    int whole = fold_multiples(x[0], y);
+    fp8_broadcast(&beta, &GLV_BETA_G1);
+    for (int i = 0; i < FOLD_MULTIPLES; i++) fp8_mul(&x[1][i], &x[0][i], &beta);
+    fp8_set(&sum.x, FP8_ONE);
+    fp8_set(&sum.y, FP8_ONE);
+    fp8_set(&sum.z, FP8_ONE);
+    for (uint32_t w = plan.windows; whole && w-- > 0;) {
+        for (uint32_t i = 0; started && i < msm_window_bits(&plan, w); i++) fold_double(&sum);
+        for (int half = 0; half < 2; half++) {
+            const int16_t *own = digits + ((size_t)w * 2 + (size_t)half) * FP8_LANES;
+            const lanes_u64 digit = lanes_from_i16(own);
+            const uint8_t used = (uint8_t)~lanes_bits(lanes_equal(digit, lanes_zero()));
+            const uint8_t negative = lanes_bits(lanes_negative(digit));
+            const lanes_u64 entry = lanes_sub(lanes_abs(digit), lanes_set(1));
+            const lanes_u64 lane = lanes_count_up();
+            lanes_u64 place = lanes_add(lanes_mul_small(entry, lanes_set(5 * FP8_LANES)), lane);
+            fp8 px, py, one;
+            if (!used) continue;
+            place = lanes_choose(lanes_choice_of(used), place, lane);
+            for (int i = 0; i < 5; i++) {
+                const lanes_u64 word = lanes_add(place, lanes_set(i * FP8_LANES));
+                px.v[i] = lanes_gather(x[half], word);
+                py.v[i] = lanes_gather(y, word);
+            }
+            fp8_negate_lanes(&py, negative);
+            fold_add(&next, &sum, &px, &py);
+            fold_select(&sum.x, used & started, &next.x);
+            fold_select(&sum.y, used & started, &next.y);
+            fold_select(&sum.z, used & started, &next.z);
+            fp8_set(&one, FP8_ONE);
+            const uint8_t first = used & (uint8_t)~started;
+            fold_select(&sum.x, first, &px);
+            fold_select(&sum.y, first, &py);
+            fold_select(&sum.z, first, &one);
+            started |= used;
+        }
+    }
+    fp8 one;
+    fp8_set(&one, FP8_ONE);
+    fold_select(&sum.z, (uint8_t)~started, &one); /* lanes whose scalar is zero were doubled for nothing */
+    infinite |= (uint8_t)~started;
+    if (!whole || !fp8_inv(&inverse, &sum.z)) { /* equal or opposite points met */
+        for (int i = 0; i < FP8_LANES; i++) fold_scale_one(&points[i], &scalars[i]);
+        return;
+    }
+    g1_affine *out[FP8_LANES];
+    for (int i = 0; i < FP8_LANES; i++) out[i] = &stored[i];
+    fold_leave(&x[0][0], &y[0], &sum, &inverse);
+    fp8_store2((void *const *)out, &x[0][0], &y[0]);
+    for (int i = 0; i < FP8_LANES; i++) {
+        g1_msm_leave(&points[i], &stored[i]);
+        if (infinite >> i & 1) memset(&points[i], 0, sizeof points[i]);
+    }
+}
+
+static void fold_scale(g1_affine *points, const fr *scalars, uint32_t count) {
+    LANES_REGION;
+    uint32_t i = 0;
+    for (; i + FP8_LANES <= count; i += FP8_LANES) fold_scale_lanes(points + i, scalars + i);
+    for (; i < count; i++) fold_scale_one(&points[i], &scalars[i]);
+}
+
+#else
+
+/* points[i] *= scalars[i] */
+static void fold_scale(g1_affine *points, const fr *scalars, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) fold_scale_one(&points[i], &scalars[i]);
+}
+
+#endif
+
+#endif

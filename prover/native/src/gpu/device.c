@@ -1,0 +1,401 @@
+/* gpu/device.c - proofs on a GPU: opens the library that drives it, and the functions of groth16.h that use it. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "key/key.h"
+#include "groth16/blinding.h"
+#include "gpu/batch.h"
+#include "gpu/chains.h"
+#include "gpu/handle.h"
+#include "gpu/summer.h"
+
+struct g16_device_key {
+    const g16_device *device;
+    const g16_key *key;
+    void *handle;
+    size_t batch_limit;
+    cs_chains *chains;                     /* of the circuit, solved on the device, or NULL */
+    char witness_reason[CS_CHAINS_REASON]; /* why not */
+};
+
+/* ---- the library ------------------------------------------------------------------ */
+
+g16_status g16_device_result(device_abi_status status, const char *message, g16_error *error) {
+    switch (status) {
+    case DEVICE_ABI_OK: return G16_OK;
+    case DEVICE_ABI_UNAVAILABLE: return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s", message);
+    case DEVICE_ABI_OUT_OF_MEMORY: return g16_fail(error, G16_DEVICE_OUT_OF_MEMORY, 0, "%s", message);
+    case DEVICE_ABI_CANCELLED: return g16_fail(error, G16_CANCELLED, 0, "the call was cancelled");
+    case DEVICE_ABI_HOST_OUT_OF_MEMORY: return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory beside the GPU's");
+    case DEVICE_ABI_UNSATISFIED: return g16_fail(error, G16_UNSATISFIED_CONSTRAINT, 0, "a row does not hold");
+    case DEVICE_ABI_LOST: break;
+    }
+    return g16_fail(error, G16_DEVICE_LOST, 0, "%s", message);
+}
+
+/* The library is never unloaded: a driver that it started may have threads and exit handlers. */
+static g16_status device_library_open(const device_abi_library **library, const char *path, g16_error *error) {
+    if (!path) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "the path of the CUDA library is missing");
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!object) {
+        const char *reason = dlerror();
+        return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "the CUDA library cannot be loaded: %s", reason ? reason : path);
+    }
+    device_abi_entry entry = NULL;
+    /* The conversion that POSIX gives, without which ISO C has no way from an object to a function. */
+    *(void **)&entry = dlsym(object, DEVICE_ABI_SYMBOL);
+    const device_abi_library *found = entry ? entry() : NULL;
+    if (found && found->version == DEVICE_ABI_VERSION && found->bytes == sizeof *found) {
+        *library = found;
+        return G16_OK;
+    }
+    dlclose(object);
+    return g16_fail(error, G16_DEVICE_UNAVAILABLE, 0, "%s is not the CUDA library of this kernel (interface %d)", path,
+                    DEVICE_ABI_VERSION);
+}
+
+g16_status g16_device_count(const char *library, uint32_t *count, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *opened;
+    if (!count) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    g16_status status = device_library_open(&opened, library, error);
+    return status == G16_OK ? g16_device_result(opened->count(count, message), message, error) : status;
+}
+
+g16_status g16_device_open(g16_device **device, const char *library, uint32_t index, uint64_t budget_bytes,
+                           g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    if (!device) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer is missing");
+    g16_device *made = calloc(1, sizeof *made);
+    if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a device");
+    g16_status status = device_library_open(&made->library, library, error);
+    if (status == G16_OK) {
+        status = g16_device_result(made->library->open(&made->handle, index, budget_bytes, message), message, error);
+    }
+    if (status != G16_OK) {
+        free(made);
+        return status;
+    }
+    *device = made;
+    return G16_OK;
+}
+
+void g16_device_close(g16_device *device) {
+    if (!device) return;
+    device->library->close(device->handle);
+    free(device);
+}
+
+g16_status g16_device_describe(const g16_device *device, g16_device_info *info, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    device_abi_info found;
+    if (!device || !info) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    memset(&found, 0, sizeof found);
+    g16_status status = g16_device_result(device->library->describe(device->handle, &found, message), message, error);
+    if (status != G16_OK) return status;
+    memset(info, 0, sizeof *info);
+    memcpy(info->name, found.name, sizeof info->name - 1);
+    info->index = found.index;
+    info->capability_major = found.capability_major;
+    info->capability_minor = found.capability_minor;
+    info->multiprocessors = found.multiprocessors;
+    info->driver_version = found.driver_version;
+    info->runtime_version = found.runtime_version;
+    info->memory_bytes = found.memory_bytes;
+    info->free_bytes = found.free_bytes;
+    info->budget_bytes = found.budget_bytes;
+    info->used_bytes = found.used_bytes;
+    return G16_OK;
+}
+
+/* ---- keys --------------------------------------------------------------------------- */
+
+size_t g16_device_key_bytes(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device->library->key_bytes(device->handle, &data);
+}
+
+size_t g16_device_proof_bytes(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device->library->proof_bytes(device->handle, &data);
+}
+
+static size_t device_batch_limit(const g16_device *device, const device_abi_key *data) {
+    const uint32_t limit = device->library->batch_limit(device->handle, data);
+    return limit < 1 ? 1 : limit < DEVICE_BATCH_MOST ? limit : DEVICE_BATCH_MOST;
+}
+
+size_t g16_device_batch_limit(const g16_device *device, const g16_key *key) {
+    device_abi_key data;
+    key->backend->device_key(key, &data);
+    return device_batch_limit(device, &data);
+}
+
+/* Gives a key on the device its circuit's chains, if that gains anything and there is room. The processor can solve any witness. */
+static g16_status device_load_chains(g16_device_key *key, const g16_cancel *cancel, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *library = key->device->library;
+    device_abi_costs costs;
+    library->costs(key->device->handle, &costs);
+    g16_status status =
+        cs_chains_make(&key->chains, &key->key->cs, key->key->pk.domain_log2, &costs, key->witness_reason, cancel, error);
+    if (status == G16_OK && key->chains) {
+        status = g16_device_result(library->chains_load(key->handle, &key->chains->device, message), message, error);
+        cs_chains_forget(key->chains);
+    }
+    if (status == G16_OK) return status;
+    cs_chains_free(key->chains);
+    key->chains = NULL;
+    if (status != G16_OUT_OF_MEMORY && status != G16_DEVICE_OUT_OF_MEMORY) return status;
+    snprintf(key->witness_reason, sizeof key->witness_reason, "%.150s",
+             *message ? message : "there was too little memory to cut the circuit into chains");
+    return G16_OK;
+}
+
+g16_status g16_device_key_load(g16_device *device, g16_device_key **device_key, const g16_key *key,
+                               const g16_cancel *cancel, g16_error *error) {
+    char message[DEVICE_ABI_MESSAGE] = "";
+    device_abi_key data;
+    if (!device || !device_key || !key) {
+        return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+    }
+    g16_device_key *made = calloc(1, sizeof *made);
+    if (!made) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for a key on a device");
+    made->device = device;
+    made->key = key;
+    key->backend->device_key(key, &data);
+    made->batch_limit = device_batch_limit(device, &data);
+    const device_abi_status status = device->library->key_load(device->handle, &made->handle, &data, cancel, message);
+    if (status != DEVICE_ABI_OK) {
+        free(made);
+        return g16_device_result(status, message, error);
+    }
+    const g16_status loaded = device_load_chains(made, cancel, error);
+    if (loaded != G16_OK) {
+        g16_device_key_destroy(made);
+        return loaded;
+    }
+    *device_key = made;
+    return G16_OK;
+}
+
+void g16_device_key_destroy(g16_device_key *key) {
+    if (!key) return;
+    key->device->library->key_destroy(key->handle);
+    cs_chains_free(key->chains);
+    free(key);
+}
+
+void g16_device_key_witness(const g16_device_key *key, g16_device_witness *witness) {
+    const constraint_system *cs = &key->key->cs;
+    const cs_chains *chains = key->chains;
+    memset(witness, 0, sizeof *witness);
+    witness->check_rows = cs->instructions_count - cs->checks_start;
+    witness->processor_rows = cs->constraints - witness->check_rows;
+    witness->bus_bytes = 32 * ((uint64_t)cs->wires + 2 * (uint64_t)cs->constraints);
+    snprintf(witness->reason, sizeof witness->reason, "%s", key->witness_reason);
+    if (!chains) return;
+    witness->on_device = 1;
+    witness->chains = chains->chains;
+    witness->shapes = chains->device.shapes_count;
+    witness->device_rows = chains->device_rows;
+    witness->processor_rows -= chains->device_rows;
+    witness->products = chains->products;
+    witness->longest_products = chains->longest_products;
+    witness->bus_bytes = 32 * cs_chains_values(chains);
+}
+
+/* ---- proofs ------------------------------------------------------------------------- */
+
+static void device_add_times(device_abi_times *times, const device_abi_times *more) {
+    times->quotient += more->quotient;
+    times->a += more->a;
+    times->b1 += more->b1;
+    times->b2 += more->b2;
+    times->kz += more->kz;
+}
+
+/* Adds to times. Where memory is short, the two halves of a batch are tried one after the other. */
+static g16_status device_sum(void *handle, device_abi_sums *sums, device_abi_times *times,
+                             const device_abi_witness *witnesses, uint32_t count, int with_b1, const g16_cancel *cancel,
+                             g16_error *error) {
+    const g16_device_key *key = handle;
+    char message[DEVICE_ABI_MESSAGE] = "";
+    device_abi_times own;
+    memset(&own, 0, sizeof own);
+    const device_abi_status done =
+        key->device->library->prove(key->handle, sums, &own, witnesses, count, with_b1, cancel, message);
+    device_add_times(times, &own);
+    if (done != DEVICE_ABI_OUT_OF_MEMORY || count == 1) return g16_device_result(done, message, error);
+    const uint32_t half = count / 2;
+    const g16_status status = device_sum(handle, sums, times, witnesses, half, with_b1, cancel, error);
+    if (status != G16_OK) return status;
+    return device_sum(handle, sums + half, times, witnesses + half, count - half, with_b1, cancel, error);
+}
+
+static g16_status device_sum_inputs(void *handle, device_abi_sums *sums, device_abi_times *times, const device_abi_inputs *inputs,
+                                    int with_b1, const g16_cancel *cancel, g16_error *error) {
+    const g16_device_key *key = handle;
+    char message[DEVICE_ABI_MESSAGE] = "";
+    const device_abi_library *library = key->device->library;
+    return g16_device_result(library->prove_inputs(key->handle, sums, times, inputs, with_b1, cancel, message), message, error);
+}
+
+size_t g16_device_prove_scratch_bytes(const g16_engine *engine, const g16_device_key *key) {
+    (void)engine;
+    return key->key->backend->device_scratch_bytes(key->key);
+}
+
+/* A proof whose witness is solved where the device reads it best, or else in the caller's memory, which is as large. Of a witness that
+ * the device makes only what it needs is put there. */
+static g16_status device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
+                               g16_blinding form, const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                               size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                               g16_error *error) {
+    const device_abi_library *library = key->device->library;
+    const g16_backend *backend = key->key->backend;
+    device_summer summer = {.handle = key, .sum = device_sum, .sum_inputs = device_sum_inputs};
+    const size_t needed = backend->device_scratch_bytes(key->key);
+    const size_t staged = key->chains ? cs_chains_values(key->chains) * sizeof(fr) : needed;
+    void *staging = scratch_size < needed ? NULL : library->staging_take(key->handle, staged), *room = scratch;
+    if (staging && key->chains) {
+        summer.chains = key->chains;
+        summer.values = staging;
+    } else if (staging) {
+        room = staging;
+        scratch_size = needed;
+    }
+    const g16_status status = backend->device_prove(key->key, engine->pool, &summer, proof, stage_ns, form, first, second, inputs,
+                                                    count, room, scratch_size, cancel, error);
+    if (staging) library->staging_give_back(key->handle, staging);
+    return status;
+}
+
+static g16_status device_check(const g16_engine *engine, const g16_device_key *key, int complete, g16_error *error) {
+    if (engine && key && complete) return G16_OK;
+    return g16_fail(error, G16_INVALID_ARGUMENT, 0, "a required buffer or handle is missing");
+}
+
+g16_status g16_device_prove_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proof, g16_blinding form,
+                                          const uint8_t *first, const uint8_t *second, const uint8_t *inputs,
+                                          size_t count, void *scratch, size_t scratch_size, const g16_cancel *cancel,
+                                          g16_error *error) {
+    const int complete = proof && first && second && (inputs || !count) && scratch;
+    g16_status status = device_check(engine, key, complete, error);
+    if (status != G16_OK) return status;
+    return device_prove(engine, key, proof, NULL, form, first, second, inputs, count, scratch, scratch_size, cancel, error);
+}
+
+g16_status g16_device_prove(g16_engine *engine, g16_device_key *key, uint8_t *proof, uint64_t *stage_ns,
+                            const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                            const g16_cancel *cancel, g16_error *error) {
+    uint8_t blinding[2][32];
+    g16_status status = device_check(engine, key, proof && (inputs || !count) && scratch, error);
+    if (status == G16_OK) status = blinding_draw(blinding, error);
+    if (status != G16_OK) return status;
+    status = device_prove(engine, key, proof, stage_ns, G16_BLINDING_RERANDOMISED, blinding[0], blinding[1], inputs, count,
+                          scratch, scratch_size, cancel, error);
+    os_random_wipe(blinding, sizeof blinding);
+    return status;
+}
+
+/* ---- batches ------------------------------------------------------------------------ */
+
+size_t g16_device_prove_many_scratch_bytes(const g16_engine *engine, const g16_device_key *key, size_t batch) {
+    if (batch == 1) return g16_device_prove_scratch_bytes(engine, key);
+    return key->key->backend->device_batch_scratch_bytes(key->key, batch);
+}
+
+/* A proof alone has all threads for its witness. */
+static g16_status device_prove_one(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    const g16_status status = device_prove(engine, key, batch->proofs, stage_ns, batch->form, batch->first, batch->second,
+                                           batch->inputs[0], batch->count, scratch, scratch_size, cancel, batch->errors);
+    batch->statuses[0] = status;
+    return device_batch_is_own(status) ? G16_OK : status;
+}
+
+/* Page-locked memory is taken for a power of two, so that batches of other sizes find it, too. */
+static g16_status device_prove_batch(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                     void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    const device_abi_library *library = key->device->library;
+    const g16_backend *backend = key->key->backend;
+    const device_summer summer = {.handle = key, .sum = device_sum};
+    size_t room = 1;
+    while (room < batch->size) room *= 2;
+    const size_t room_bytes = backend->device_batch_scratch_bytes(key->key, room);
+    const int enough = scratch_size >= backend->device_batch_scratch_bytes(key->key, batch->size);
+    void *staging = enough ? library->staging_take(key->handle, room_bytes) : NULL;
+    const g16_status status =
+        backend->device_prove_batch(key->key, engine->pool, &summer, batch, stage_ns, staging ? staging : scratch,
+                                    staging ? room_bytes : scratch_size, cancel);
+    if (staging) library->staging_give_back(key->handle, staging);
+    return status;
+}
+
+static g16_status device_prove_all(g16_engine *engine, g16_device_key *key, uint64_t *stage_ns, const device_batch *batch,
+                                   void *scratch, size_t scratch_size, const g16_cancel *cancel) {
+    return batch->size == 1 ? device_prove_one(engine, key, stage_ns, batch, scratch, scratch_size, cancel)
+                            : device_prove_batch(engine, key, stage_ns, batch, scratch, scratch_size, cancel);
+}
+
+static g16_status device_draw_blinding(const device_batch *batch, uint8_t *first, uint8_t *second) {
+    uint8_t drawn[2][32];
+    g16_error error;
+    g16_status status = G16_OK;
+    for (size_t i = 0; i < batch->size; i++) {
+        status = blinding_draw(drawn, &error);
+        if (status != G16_OK) break;
+        memcpy(first + 32 * i, drawn[0], sizeof drawn[0]);
+        memcpy(second + 32 * i, drawn[1], sizeof drawn[1]);
+    }
+    os_random_wipe(drawn, sizeof drawn);
+    if (status != G16_OK) device_batch_fail(batch, status, &error);
+    return status;
+}
+
+/* A batch that cannot begin is refused as a whole, each proof with the reason. */
+static g16_status device_check_batch(const g16_engine *engine, const g16_device_key *key, const device_batch *batch,
+                                     const void *scratch) {
+    g16_error error;
+    int complete = batch->proofs && batch->first && batch->second && batch->inputs && scratch;
+    if (!batch->statuses) return G16_INVALID_ARGUMENT;
+    for (size_t i = 0; i < batch->size && complete; i++) complete = batch->inputs[i] || !batch->count;
+    memset(&error, 0, sizeof error);
+    g16_status status = device_check(engine, key, complete, &error);
+    if (status == G16_OK && (batch->size < 1 || batch->size > key->batch_limit)) {
+        status = g16_fail(&error, G16_INVALID_ARGUMENT, 0, "a batch of this key on this device has 1 to %zu proofs, not %zu",
+                          key->batch_limit, batch->size);
+    }
+    for (size_t i = 0; i < batch->size; i++) batch->statuses[i] = G16_OK;
+    if (status != G16_OK) device_batch_fail(batch, status, &error);
+    return status;
+}
+
+g16_status g16_device_prove_many_with_blinding(g16_engine *engine, g16_device_key *key, uint8_t *proofs,
+                                               g16_status *statuses, g16_blinding form, const uint8_t *first,
+                                               const uint8_t *second, const uint8_t *const *inputs, size_t count,
+                                               size_t batch, void *scratch, size_t scratch_size,
+                                               const g16_cancel *cancel, g16_error *errors) {
+    const device_batch given = {batch, count, form, first, second, inputs, proofs, statuses, errors};
+    const g16_status status = device_check_batch(engine, key, &given, scratch);
+    return status == G16_OK ? device_prove_all(engine, key, NULL, &given, scratch, scratch_size, cancel) : status;
+}
+
+g16_status g16_device_prove_many(g16_engine *engine, g16_device_key *key, uint8_t *proofs, g16_status *statuses,
+                                 uint64_t *stage_ns, const uint8_t *const *inputs, size_t count, size_t batch,
+                                 void *scratch, size_t scratch_size, const g16_cancel *cancel, g16_error *errors) {
+    uint8_t first[32 * DEVICE_BATCH_MOST], second[32 * DEVICE_BATCH_MOST];
+    const device_batch given = {batch, count, G16_BLINDING_RERANDOMISED, first, second, inputs, proofs, statuses, errors};
+    g16_status status = device_check_batch(engine, key, &given, scratch);
+    if (status == G16_OK) status = device_draw_blinding(&given, first, second);
+    if (status == G16_OK) status = device_prove_all(engine, key, stage_ns, &given, scratch, scratch_size, cancel);
+    os_random_wipe(first, sizeof first);
+    os_random_wipe(second, sizeof second);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* gpu/parts.c - divides the instructions that solve wires between the processor and a device
+ * (gpu/chains.h).
+ *
+ * Dependencies are those of the short forms, which also read left sides of earlier rows. The system's program lists instructions
+ * after all that they read, so that a pass in its order, or against it, is all that depth or reach takes.
+ */
+#include "gpu/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread_pool.h"
+
+#define NOWHERE 0xffffffffu
+/* Instructions of a task of the processor, at least. */
+#define SMALLEST_TASK 256
+/* Ends of one depth go to the processor when they are this many times lighter than the heaviest: number times depth. */
+#define LIGHT_ENDS 8
+
+/* In flags. */
+#define IS_READ 1u
+#define PROCESSOR 2u
+#define FIRST 4u
+
+typedef struct cutter {
+    const constraint_system *cs;
+    uint32_t solvers;    /* places: numbers in cs->program */
+    uint32_t *solved_at; /* [wires] place, NOWHERE for inputs */
+    uint32_t *row_at;    /* [constraints] place */
+    uint32_t *depth;     /* [solvers] from 1 on */
+    uint8_t *flags;      /* [solvers] */
+    uint32_t *parent;    /* [solvers] union-find; the root is the lowest place */
+    uint32_t *size;      /* [solvers] of roots */
+} cutter;
+
+/* ---- dependencies ----------------------------------------------------------------------------- */
+
+typedef void (*visitor)(cutter *, uint32_t place, uint32_t operand);
+
+static inline __attribute__((always_inline)) void visit_expression(cutter *c, uint32_t place, uint32_t expression, uint32_t solved,
+                                                                   visitor visit) {
+    const cs_short_forms *forms = &c->cs->short_forms;
+    const cs_span span = forms->spans[expression];
+    for (uint32_t t = span.start; t < span.end; t++) {
+        const uint32_t wire = forms->terms[t].wire;
+        if (wire == solved) continue;
+        const uint32_t operand = wire < c->cs->wires ? c->solved_at[wire] : c->row_at[wire - c->cs->wires];
+        if (operand != NOWHERE) visit(c, place, operand);
+    }
+}
+
+/* Calls visit for every instruction that this one reads, some of them more than once. */
+static inline __attribute__((always_inline)) void visit_operands(cutter *c, uint32_t place, visitor visit) {
+    const uint32_t instruction = c->cs->program[place];
+    if (instruction & CS_IS_HINT) {
+        visit_expression(c, place, c->cs->hints[instruction & ~CS_IS_HINT].input, NOWHERE, visit);
+        return;
+    }
+    const cs_row *row = &c->cs->rows[instruction];
+    visit_expression(c, place, row->left, row->solved_wire, visit);
+    if (row->right != row->left) visit_expression(c, place, row->right, row->solved_wire, visit);
+    visit_expression(c, place, row->out, row->solved_wire, visit);
+}
+
+static inline void note_depth(cutter *c, uint32_t place, uint32_t operand) {
+    c->flags[operand] |= IS_READ;
+    if (c->depth[operand] >= c->depth[place]) c->depth[place] = c->depth[operand] + 1;
+}
+
+/* What the processor reads it must solve; what the device reads, or the first part, is of the first part if the processor solves it. */
+static inline void pass_on(cutter *c, uint32_t place, uint32_t operand) {
+    const uint8_t flags = c->flags[place];
+    c->flags[operand] |= flags & PROCESSOR ? flags & (PROCESSOR | FIRST) : FIRST;
+}
+
+static uint32_t part_of(const cutter *c, uint32_t place) {
+    if (!(c->flags[place] & PROCESSOR)) return CS_DEVICE_PART;
+    return c->flags[place] & FIRST ? 0 : 1;
+}
+
+static uint32_t root_of(cutter *c, uint32_t place) {
+    uint32_t *parent = c->parent;
+    while (parent[place] != place) {
+        parent[place] = parent[parent[place]]; /* path halving */
+        place = parent[place];
+    }
+    return place;
+}
+
+static inline void join(cutter *c, uint32_t place, uint32_t operand) {
+    if (part_of(c, place) != part_of(c, operand)) return;
+    const uint32_t a = root_of(c, place), b = root_of(c, operand);
+    if (a == b) return;
+    const uint32_t root = a < b ? a : b, other = a < b ? b : a;
+    c->parent[other] = root;
+    c->size[root] += c->size[other];
+}
+
+/* ---- passes ----------------------------------------------------------------------------------- */
+
+static void note_places(cutter *c) {
+    const constraint_system *cs = c->cs;
+    memset(c->solved_at, 0xff, (size_t)cs->wires * sizeof *c->solved_at);     /* NOWHERE */
+    memset(c->row_at, 0xff, (size_t)cs->constraints * sizeof *c->row_at);     /* NOWHERE */
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        const uint32_t instruction = cs->program[p];
+        if (instruction & CS_IS_HINT) {
+            const cs_hint *hint = &cs->hints[instruction & ~CS_IS_HINT];
+            for (uint32_t i = 0; i < hint->outputs; i++) c->solved_at[hint->first_output + i] = p;
+        } else {
+            c->solved_at[cs->rows[instruction].solved_wire] = p;
+            c->row_at[instruction] = p;
+        }
+    }
+}
+
+/* Whether only the processor can: the device has no hints and does not divide. */
+static int needs_processor(const constraint_system *cs, uint32_t instruction) {
+    if (instruction & CS_IS_HINT) return 1;
+    const cs_row *row = &cs->rows[instruction];
+    return row->solves != CS_SOLVES_O || (row->solved_coefficient != 1 && row->solved_coefficient != 3);
+}
+
+/* Marks what the processor keeps whatever it reads. 0: no memory. */
+static int mark(cutter *c) {
+    uint32_t deepest = 0;
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        if (c->depth[p] > deepest) deepest = c->depth[p];
+        if (needs_processor(c->cs, c->cs->program[p])) c->flags[p] |= PROCESSOR;
+    }
+    uint64_t *weight = calloc((size_t)deepest + 1, sizeof *weight), heaviest = 0;
+    if (!weight) return 0;
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        if (c->flags[p] & (IS_READ | PROCESSOR)) continue;
+        weight[c->depth[p]] += c->depth[p];
+        if (weight[c->depth[p]] > heaviest) heaviest = weight[c->depth[p]];
+    }
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        if (c->flags[p] & (IS_READ | PROCESSOR)) continue;
+        if (weight[c->depth[p]] < heaviest / LIGHT_ENDS) c->flags[p] |= PROCESSOR;
+    }
+    free(weight);
+    return 1;
+}
+
+static int divide(cutter *c, const g16_cancel *cancel) {
+    note_places(c);
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        c->depth[p] = 1;
+        visit_operands(c, p, note_depth);
+    }
+    if (g16_is_cancelled(cancel) || !mark(c)) return 0;
+    for (uint32_t p = c->solvers; p-- > 0;) visit_operands(c, p, pass_on);
+    if (g16_is_cancelled(cancel)) return 0;
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        c->parent[p] = p;
+        c->size[p] = 1;
+    }
+    for (uint32_t p = 0; p < c->solvers; p++) visit_operands(c, p, join);
+    return !g16_is_cancelled(cancel);
+}
+
+/* ---- components ------------------------------------------------------------------------------- */
+
+typedef struct component {
+    uint32_t part, size, root;
+} component;
+
+/* By part; inside one the larger first, so that they start first. */
+static int by_part_and_size(const void *a, const void *b) {
+    const component *x = a, *y = b;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
+    if (x->size != y->size) return x->size < y->size ? 1 : -1;
+    return x->root < y->root ? -1 : x->root > y->root;
+}
+
+/* Numbers the components, in c->size from here on by root; small ones of the processor share a number. */
+static int number_components(cutter *c, cs_parts *parts) {
+    uint32_t count = 0, next = 0, part = 0, filled = 0;
+    for (uint32_t p = 0; p < c->solvers; p++) count += c->parent[p] == p;
+    component *list = malloc(((size_t)count + 1) * sizeof *list);
+    parts->start = calloc((size_t)count + 2, sizeof *parts->start);
+    if (!list || !parts->start) {
+        free(list);
+        return 0;
+    }
+    for (uint32_t p = 0; p < c->solvers; p++) {
+        if (c->parent[p] == p) list[next++] = (component){part_of(c, p), c->size[p], p};
+    }
+    qsort(list, count, sizeof *list, by_part_and_size);
+    next = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        while (part < list[i].part) parts->first[++part] = next;
+        c->size[list[i].root] = next;
+        filled += list[i].size;
+        const int last = i + 1 == count || list[i + 1].part != part;
+        if (part != CS_DEVICE_PART && filled < SMALLEST_TASK && !last) continue;
+        parts->start[++next] = filled; /* sizes, for now */
+        filled = 0;
+    }
+    while (part < CS_PARTS) parts->first[++part] = next;
+    for (uint32_t i = 0; i < next; i++) parts->start[i + 1] += parts->start[i];
+    free(list);
+    return 1;
+}
+
+/* A stable counting sort: inside a component the order of execution stays. */
+static int write_parts(cutter *c, cs_parts *parts) {
+    const uint32_t count = parts->first[CS_PARTS];
+    uint32_t *next = malloc(((size_t)count + 1) * sizeof *next);
+    parts->program = malloc(((size_t)c->solvers + 1) * sizeof *parts->program);
+    const int done = next && parts->program;
+    if (done) {
+        memcpy(next, parts->start, ((size_t)count + 1) * sizeof *next);
+        for (uint32_t p = 0; p < c->solvers; p++) parts->program[next[c->size[root_of(c, p)]]++] = c->cs->program[p];
+    }
+    free(next);
+    return done;
+}
+
+int cs_parts_make(cs_parts *parts, const constraint_system *cs, const g16_cancel *cancel) {
+    cutter c = {.cs = cs, .solvers = cs->checks_start};
+    memset(parts, 0, sizeof *parts);
+    c.solved_at = malloc(((size_t)cs->wires + 1) * sizeof *c.solved_at);
+    c.row_at = malloc(((size_t)cs->constraints + 1) * sizeof *c.row_at);
+    c.depth = malloc(((size_t)c.solvers + 1) * sizeof *c.depth);
+    c.flags = calloc((size_t)c.solvers + 1, sizeof *c.flags);
+    c.parent = malloc(((size_t)c.solvers + 1) * sizeof *c.parent);
+    c.size = malloc(((size_t)c.solvers + 1) * sizeof *c.size);
+    int done = c.solved_at && c.row_at && c.depth && c.flags && c.parent && c.size;
+    done = done && divide(&c, cancel) && number_components(&c, parts) && write_parts(&c, parts);
+    free(c.solved_at);
+    free(c.row_at);
+    free(c.depth);
+    free(c.flags);
+    free(c.parent);
+    free(c.size);
+    if (!done) cs_parts_free(parts);
+    return done;
+}
+
+void cs_parts_free(cs_parts *parts) {
+    free(parts->program);
+    free(parts->start);
+    memset(parts, 0, sizeof *parts);
+}

@@ -1,0 +1,153 @@
+/* groth16/prove_impl.h - a Groth16 proof (Groth 2016) under a gnark key; included by backend.c.
+ *
+ * With wires w and blinding r, s:
+ *   Ar  = alpha + sum w_i A_i + r delta
+ *   Bs  = beta  + sum w_i B_i + s delta           (in G2, and in G1 as Bs1)
+ *   Krs = sum_{private} w_i K_i + sum h_j Z_j + s Ar + r Bs1 - r s delta
+ * or, from the same proof with r = s = 0, re-randomised by rho and sigma (docs/explanation/blinding.md):
+ *   Ar / rho,   rho (Bs + sigma delta),   Krs + sigma Ar
+ * which needs no Bs1 and so no multiplication over B in G1.
+ * The witness is solved first; then one job of tasks does the rest: digits of w, quotient, digits of h, and one
+ * task per multi-scalar multiplication and window. A, B, B1 and K share the digits of w and their sort by bucket. With three threads
+ * or more the quotient is cut (groth16/quotient_cut_impl.h) and windows are (msm_cut_for()); which threads there are changes no result.
+ * Under a folded key (key/fold_shape.h) K covers all wires and h_j Z_j is a sum over products of A and B at points.
+ * Where the key has tables of its bases (msm/table.h), A, B in G2, and K together with Z are sums over those instead: entries of w and
+ * of h are sorted in a task per bucket set, and then a task sums one part of the buckets.
+ */
+#ifndef G16_GROTH16_PROVE_IMPL_H
+#define G16_GROTH16_PROVE_IMPL_H
+
+#include "ntt/small_roots_impl.h"
+#include "r1cs/solver_impl.h"
+#include "groth16/assemble_impl.h"
+#include "groth16/prove_tasks_impl.h"
+
+static void groth16_prepare_key(struct g16_key *key, fr *roots) {
+    proving_key *pk = &key->pk;
+    if (roots) ntt_fill_table(roots, pk->domain_log2);
+    pk->twiddles = roots ? roots : small_roots();
+    g1_msm_prepare(pk->a, pk->a_count);
+    g1_msm_prepare(pk->b1, pk->b_count);
+    g1_msm_prepare(pk->k, pk->k_count);
+    g1_msm_prepare(pk->z, pk->z_count);
+    g2_msm_prepare(pk->b2, pk->b_count);
+}
+
+static size_t groth16_prove_scratch_bytes(const struct g16_key *key, uint32_t threads) {
+    prove_state p;
+    p.key = key;
+    return prove_place(&p, arena_measure(), threads, threads) + ARENA_ALIGNMENT;
+}
+
+static void prove_join(prove_state *p, prove_base *base) {
+    const proving_key *pk = &p->key->pk;
+    const prove_sums *s = &p->sums;
+    if (prove_has_tables(p->key)) {
+        g1_msm_table_join(&base->ar, s->table_a, &pk->tables, p->parts);
+        g2_msm_table_join(&base->bs, s->table_b2, &pk->tables, p->parts);
+        g1_msm_table_join(&base->krs, s->table_kz, &pk->tables, p->parts);
+    } else {
+        g1_xyzz t;
+        g1_msm_join_windows(&base->ar, s->a, msm_cut_pieces(&s->cut_a), &p->w_plan);
+        g2_msm_join_windows(&base->bs, s->b2, msm_cut_pieces(&s->cut_b2), &p->w_plan);
+        g1_msm_join_windows(&base->krs, s->k, msm_cut_pieces(&s->cut_k), &p->w_plan);
+        g1_msm_join_windows(&t, s->z, msm_cut_pieces(&s->cut_z), &p->h_plan);
+        g1_xyzz_add(&base->krs, &base->krs, &t);
+    }
+    if (p->form == G16_BLINDING_CLASSICAL) g1_msm_join_windows(&base->bs1, s->b1, msm_cut_pieces(&s->cut_b1), &p->w_plan);
+}
+
+/* Solves the witness into the state's arrays; a, b and c are not yet padded to the domain. */
+static g16_status prove_solve(prove_state *p, thread_pool *pool, const uint8_t *inputs, size_t count,
+                              g16_error *error) {
+    fr *c = p->folded ? NULL : p->c;
+    return witness_solver_solve(&p->key->cs, pool, p->wires, p->a, p->b, c, inputs, count, p->cancel, error);
+}
+
+/* How the quotient is made by so many threads, and where it lies then, and its digits. */
+static void prove_plan_quotient(prove_state *p, uint32_t threads) {
+    const uint32_t log2 = p->key->pk.domain_log2;
+    p->cut = quotient_cut_for(log2, p->folded, threads);
+    p->h = p->folded && p->cut.passes ? p->c : p->a;
+    p->h_digits = prove_h_digits(p, p->h_digits);
+    p->h_table_digits = prove_h_digits(p, p->h_table_digits);
+    if (p->cut.passes && !p->folded) quotient_product_scale(&p->product_scale, log2);
+}
+
+static g16_status groth16_prove(const struct g16_key *key, thread_pool *pool, uint8_t *proof, uint64_t *stage_ns,
+                                g16_blinding form, const uint8_t *first, const uint8_t *second,
+                                const uint8_t *inputs, size_t count, void *scratch, size_t scratch_size,
+                                const g16_cancel *cancel, g16_error *error) {
+    const uint32_t threads = thread_pool_threads(pool), share = thread_pool_share(pool);
+    fr blinding[2];
+    g16_status status = prove_check_scratch(scratch_size, groth16_prove_scratch_bytes(key, threads), error);
+    if (status == G16_OK) status = prove_read_blinding(blinding, form, first, second, error);
+    if (status != G16_OK) return status;
+    prove_state p;
+    memset(&p, 0, sizeof p);
+    p.key = key;
+    p.form = form;
+    p.cancel = cancel;
+    p.stage_ns = stage_ns;
+    prove_place(&p, arena_over(scratch), threads, share);
+    p.folded = key_is_folded(&key->pk);
+    p.shape = fold_shape_for(key->cs.constraints, key->pk.domain_log2);
+    prove_plan_quotient(&p, share);
+    quotient_unit(p.h_unit, key->pk.domain_log2, p.folded);
+    if (stage_ns) memset(stage_ns, 0, G16_STAGE_COUNT * sizeof *stage_ns);
+
+    uint64_t start = prove_now_ns();
+    status = prove_solve(&p, pool, inputs, count, error);
+    if (status == G16_OK) {
+        prove_add_time(&p, G16_STAGE_WITNESS, start);
+        status = thread_pool_run(pool, p.tasks, prove_list_tasks(&p), cancel);
+        if (status == G16_OK) {
+            prove_base base;
+            start = prove_now_ns();
+            prove_join(&p, &base);
+            status = prove_finish(key, form, &base, proof, blinding, error);
+            prove_add_time(&p, G16_STAGE_ASSEMBLE, start);
+        } else {
+            g16_fail(error, status, 0, "the proof was cancelled");
+        }
+    }
+    /* Sums without blinding would link proofs to witnesses. */
+    os_random_wipe(p.sums.memory, p.sums.bytes);
+    os_random_wipe(blinding, sizeof blinding);
+    return status;
+}
+
+static g16_status groth16_quotient(const struct g16_key *key, thread_pool *pool, uint8_t *h, const uint8_t *inputs,
+                                   size_t count, const g16_cancel *cancel, g16_error *error) {
+    const uint32_t log2 = key->pk.domain_log2;
+    const size_t n = (size_t)1 << log2;
+    prove_state p;
+    memset(&p, 0, sizeof p);
+    p.key = key;
+    p.cancel = cancel;
+    fr *memory = malloc((key->cs.wires + 3 * n) * sizeof(fr));
+    if (!memory) return g16_fail(error, G16_OUT_OF_MEMORY, 0, "no memory for the quotient polynomial");
+    p.wires = memory;
+    p.a = memory + key->cs.wires;
+    p.b = p.a + n;
+    p.c = p.b + n;
+    g16_status status = prove_solve(&p, pool, inputs, count, error);
+    if (status == G16_OK) {
+        prove_plan_quotient(&p, thread_pool_threads(pool));
+        status = thread_pool_run(pool, p.tasks, (uint32_t)(prove_list_quotient(p.tasks, &p) - p.tasks), cancel);
+        if (status != G16_OK) g16_fail(error, status, 0, "the quotient was cancelled");
+    }
+    if (status == G16_OK) {
+        fr scale;
+        fr_from_u64(&scale, (uint64_t)2 << log2);
+        fr_inv(&scale, &scale);
+        for (size_t i = 0; i < n; i++) {
+            fr_mul(&p.b[i], &p.h[ntt_reverse_bits(i, log2)], &scale);
+            fr_to_bytes(h + 32 * i, &p.b[i]);
+        }
+    }
+    free(memory);
+    return status;
+}
+
+#endif

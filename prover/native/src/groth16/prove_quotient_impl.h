@@ -1,0 +1,119 @@
+/* groth16/prove_quotient_impl.h - the tasks of a proof that make the quotient, of whole vectors or cut; included by
+ * groth16/prove_tasks_impl.h. */
+#ifndef G16_GROTH16_PROVE_QUOTIENT_IMPL_H
+#define G16_GROTH16_PROVE_QUOTIENT_IMPL_H
+
+#include "groth16/prove_state_impl.h"
+
+static inline fr *prove_vector(const prove_state *p, uint32_t index) { return index == 0 ? p->a : index == 1 ? p->b : p->c; }
+
+/* Half of c, which a folded key does not need otherwise, for a or b. */
+static inline fr *prove_spare(const prove_state *p, uint32_t index) {
+    return index == 0 ? p->c : p->c + ((size_t)1 << p->key->pk.domain_log2) / 2;
+}
+
+/* ---- whole vectors: one task each, and one for the product ------------------------- */
+
+static void prove_task_transform(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const proving_key *pk = &p->key->pk;
+    const size_t used = p->key->cs.constraints, n = (size_t)1 << pk->domain_log2;
+    fr *values = prove_vector(p, index);
+    (void)worker;
+    memset(values + used, 0, (n - used) * sizeof *values);
+    if (p->folded) {
+        quotient_to_parts(values, prove_spare(p, index), pk->domain_log2, &p->shape, pk->twiddles);
+    } else if (index == 2) {
+        ntt_inverse(values, pk->domain_log2, pk->twiddles);
+    } else {
+        quotient_to_coset(values, pk->domain_log2, pk->twiddles);
+    }
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+static void prove_task_combine(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    (void)index;
+    (void)worker;
+    if (p->folded) {
+        quotient_multiply_parts(p->a, p->b, p->key->pk.domain_log2, &p->shape);
+    } else {
+        quotient_combine(p->a, p->b, p->c, p->key->pk.domain_log2, p->key->pk.twiddles);
+    }
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+/* ---- cut vectors: see groth16/quotient_cut_impl.h ------------------------------------------- */
+
+static void prove_task_enter(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const uint32_t tasks = quotient_column_tasks(&p->cut);
+    (void)worker;
+    quotient_enter_columns(prove_vector(p, index / tasks), p->key->cs.constraints, &p->cut, index % tasks, p->key->pk.twiddles);
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+static void prove_task_row(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const uint32_t vector = index / p->cut.rows, row = index % p->cut.rows;
+    const fr *table = p->key->pk.twiddles;
+    fr *values = prove_vector(p, vector);
+    (void)worker;
+    if (p->folded) {
+        quotient_parts_row(values, prove_spare(p, vector), &p->cut, row, &p->shape, table);
+    } else if (vector == 2) {
+        quotient_inverse_row(values, &p->cut, row, table);
+    } else {
+        quotient_coset_row(values, &p->cut, row, table);
+    }
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+static void prove_task_product(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const fr *table = p->key->pk.twiddles;
+    (void)worker;
+    if (p->folded) {
+        quotient_point_columns(p->c, p->a, p->b, &p->cut, index, &p->shape, table);
+    } else {
+        quotient_product_columns(p->a, p->b, &p->product_scale, &p->cut, index, table);
+    }
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+static void prove_task_leave(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    (void)worker;
+    quotient_leave_row(p->a, p->c, &p->cut, index, p->key->pk.twiddles);
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+static thread_pool_task *prove_push(thread_pool_task *next, prove_state *p, thread_pool_fn run, uint32_t count,
+                                    uint32_t group, uint32_t after) {
+    *next = (thread_pool_task){run, p, count, group, after, 0};
+    return next + 1;
+}
+
+/* The result is there after the groups PRODUCT and COMBINE. */
+static thread_pool_task *prove_list_quotient(thread_pool_task *next, prove_state *p) {
+    const uint32_t vectors = p->folded ? 2 : 3, transformed = THREAD_POOL_AFTER(PROVE_GROUP_TRANSFORMS);
+    const quotient_cut *cut = &p->cut;
+    if (cut->passes == 0) {
+        next = prove_push(next, p, prove_task_transform, vectors, PROVE_GROUP_TRANSFORMS, 0);
+        return prove_push(next, p, prove_task_combine, 1, PROVE_GROUP_COMBINE, transformed);
+    }
+    const uint32_t products = p->folded ? quotient_point_tasks(cut, &p->shape) : quotient_column_tasks(cut);
+    next = prove_push(next, p, prove_task_enter, vectors * quotient_column_tasks(cut), PROVE_GROUP_COLUMNS, 0);
+    next = prove_push(next, p, prove_task_row, vectors * cut->rows, PROVE_GROUP_TRANSFORMS, THREAD_POOL_AFTER(PROVE_GROUP_COLUMNS));
+    next = prove_push(next, p, prove_task_product, products, PROVE_GROUP_PRODUCT, transformed);
+    if (p->folded) return next;
+    return prove_push(next, p, prove_task_leave, cut->rows, PROVE_GROUP_COMBINE, THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT));
+}
+
+#endif

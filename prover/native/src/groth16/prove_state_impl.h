@@ -1,0 +1,201 @@
+/* groth16/prove_state_impl.h - what a running proof touches, and where it lies; included by groth16/prove_tasks_impl.h. */
+#ifndef G16_GROTH16_PROVE_STATE_IMPL_H
+#define G16_GROTH16_PROVE_STATE_IMPL_H
+
+#include <time.h>
+
+#include "msm/sums_impl.h"
+#include "key/key.h"
+#include "groth16/quotient_cut_impl.h"
+
+enum {
+    PROVE_GROUP_RECODE_W,
+    PROVE_GROUP_COLUMNS,
+    PROVE_GROUP_TRANSFORMS,
+    PROVE_GROUP_PRODUCT,
+    PROVE_GROUP_COMBINE,
+    PROVE_GROUP_RECODE_H,
+    PROVE_GROUP_SORT_W,
+    PROVE_GROUP_SORT_W_TABLE,
+    PROVE_GROUP_SORT_H_TABLE,
+    PROVE_GROUP_MSM
+};
+
+#define PROVE_RECODE_TASKS 256
+#define PROVE_RECODE_MIN 2048
+/* Parts of a bucket set: enough that the threads end together. At least two, for MSM_MAX_LINES. */
+#define PROVE_PARTS_PER_THREAD 4
+#define PROVE_MIN_PARTS 2
+#define PROVE_MAX_PARTS 32
+/* See msm_cut_for(): threads that have no more tasks of one list take those of another, but for the last, which waits for the
+ * quotient. */
+#define PROVE_WAIT 0.125
+#define PROVE_WAIT_LAST 1.0
+/* Kinds of tasks. */
+#define PROVE_MAX_ENTRIES 16
+
+/* The cuts of windows, and sums of their pieces or of parts of bucket sets; one block of memory that is wiped at the end. */
+typedef struct prove_sums {
+    msm_cut cut_a, cut_b1, cut_k, cut_z, cut_b2;
+    g1_xyzz *a, *b1, *k, *z;
+    g2_xyzz *b2;
+    g1_msm_table_sum *table_a, *table_kz;
+    g2_msm_table_sum *table_b2;
+    uint8_t *memory;
+    size_t bytes;
+} prove_sums;
+
+/* Everything a running proof touches; arrays lie in the caller's scratch memory. */
+typedef struct prove_state {
+    const struct g16_key *key;
+    int folded; /* the quotient is summed at the points of `shape`, and c is not needed */
+    fold_shape shape;
+    quotient_cut cut;
+    fr product_scale; /* 1 / n^2, where the quotient is cut and not folded */
+    g16_blinding form;
+    const g16_cancel *cancel;
+    uint64_t *stage_ns; /* G16_STAGE_COUNT, or NULL */
+    msm_plan w_plan, h_plan;
+    uint32_t w_chunk, w_chunks, h_chunk, h_chunks;
+    uint64_t h_unit[4];
+    uint32_t parts;      /* of a bucket set, with tables */
+    msm_plan parts_plan; /* of which only the buckets count */
+    msm_sorted sorted_w;                   /* half after half, window after window */
+    msm_sorted sorted_w_table, sorted_h_table; /* set after set */
+    int16_t *w_table_digits, *h_table_digits;
+    fr *wires, *a, *b, *c;
+    const fr *h; /* the quotient, or products at points: in a, or in c */
+    int16_t *w_digits, *h_digits;
+    prove_sums sums;
+    thread_pool_task tasks[PROVE_MAX_ENTRIES];
+    uint8_t *worker_memory;
+    size_t worker_bytes;
+} prove_state;
+
+static uint64_t prove_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void prove_add_time(prove_state *p, g16_stage stage, uint64_t since) {
+    if (p->stage_ns) __atomic_fetch_add(&p->stage_ns[stage], prove_now_ns() - since, __ATOMIC_RELAXED);
+}
+
+static inline size_t prove_h_count(const struct g16_key *key) {
+    return key_is_folded(&key->pk) ? key->pk.fold_t_count : key->pk.z_count;
+}
+
+/* Bases per list of those that share the digits of w, where one in G2 counts twice. */
+static inline size_t prove_w_count(const struct g16_key *key) {
+    const proving_key *pk = &key->pk;
+    return ((size_t)pk->a_count + (key_is_folded(pk) ? pk->fold_k_count : pk->k_count) + 2 * (size_t)pk->b_count) / 4;
+}
+
+static void prove_chunks(uint32_t *chunk, uint32_t *chunks, size_t count) {
+    size_t size = (count + PROVE_RECODE_TASKS - 1) / PROVE_RECODE_TASKS;
+    if (size < PROVE_RECODE_MIN) size = PROVE_RECODE_MIN;
+    *chunk = (uint32_t)size;
+    *chunks = (uint32_t)((count + size - 1) / size);
+}
+
+static size_t prove_max(size_t a, size_t b) { return a > b ? a : b; }
+
+static int prove_has_tables(const struct g16_key *key) { return key->pk.tables.windows != 0; }
+
+/* Digits of h may take the place of those two vectors that h is not in, which nothing reads once h is there: NULL, until
+ * prove_h_digits() knows them. */
+static int16_t *prove_take_h_digits(const prove_state *p, arena *a, size_t bytes) {
+    const size_t idle = 2 * sizeof(fr) << p->key->pk.domain_log2;
+    return bytes <= idle ? NULL : arena_take(a, bytes);
+}
+
+static inline int16_t *prove_h_digits(const prove_state *p, int16_t *taken) {
+    return taken ? taken : (int16_t *)(void *)(p->h == p->a ? p->b : p->a);
+}
+
+/* What a key with tables needs. */
+static void prove_place_tables(prove_state *p, arena *a, uint32_t threads) {
+    const proving_key *pk = &p->key->pk;
+    const msm_table_shape *shape = &pk->tables;
+    p->parts = PROVE_MIN_PARTS;
+    while (p->parts < PROVE_MAX_PARTS && p->parts < threads * PROVE_PARTS_PER_THREAD) p->parts *= 2;
+    p->parts_plan = msm_plan_of_window(shape->window_bits);
+    p->parts_plan.buckets = msm_table_buckets(shape) / p->parts;
+    p->w_table_digits = arena_take(a, msm_table_digits_bytes(shape, p->key->cs.wires));
+    p->h_table_digits = prove_take_h_digits(p, a, msm_table_digits_bytes(shape, prove_h_count(p->key)));
+    msm_place_sorted(&p->sorted_w_table, a, shape->sets, msm_table_entries(shape, wire_groups_positions(&p->key->groups)),
+                     p->key->groups.count, msm_table_buckets(shape));
+    msm_place_sorted(&p->sorted_h_table, a, shape->sets, msm_table_entries(shape, prove_h_count(p->key)), 1, msm_table_buckets(shape));
+    p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->parts_plan, 0));
+    p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->parts_plan, 0));
+}
+
+/* The cut for a job that has `share` of `threads` threads, and the sums that the cut for all of them needs. */
+static msm_cut prove_place_cut(size_t *sums, const msm_plan *plan, size_t count, uint32_t threads, uint32_t share, double wait,
+                               int sorted) {
+    const msm_cut most = msm_cut_for(plan, count, threads, wait, sorted);
+    const msm_cut cut = msm_cut_for(plan, count, share, wait, sorted);
+    *sums = (size_t)plan->windows * msm_cut_pieces(&most);
+    return msm_cut_pieces(&cut) <= msm_cut_pieces(&most) ? cut : most;
+}
+
+static void prove_place_sums(prove_state *p, arena *a, uint32_t threads, uint32_t share) {
+    const proving_key *pk = &p->key->pk;
+    const int tables = prove_has_tables(p->key);
+    const size_t k_count = key_is_folded(pk) ? pk->fold_k_count : pk->k_count, start = a->used;
+    const size_t table_sums = tables ? (size_t)pk->tables.sets * p->parts : 0;
+    prove_sums *s = &p->sums;
+    size_t n_a, n_b1, n_k, n_z, n_b2;
+    s->cut_a = prove_place_cut(&n_a, &p->w_plan, pk->a_count, threads, share, PROVE_WAIT, 1);
+    s->cut_b1 = prove_place_cut(&n_b1, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    s->cut_k = prove_place_cut(&n_k, &p->w_plan, k_count, threads, share, PROVE_WAIT, 1);
+    s->cut_z = prove_place_cut(&n_z, &p->h_plan, prove_h_count(p->key), threads, share, PROVE_WAIT_LAST, 0);
+    s->cut_b2 = prove_place_cut(&n_b2, &p->w_plan, pk->b_count, threads, share, PROVE_WAIT, 1);
+    if (tables) n_a = n_k = n_z = n_b2 = 0;
+    s->a = arena_take(a, n_a * sizeof *s->a);
+    s->b1 = arena_take(a, n_b1 * sizeof *s->b1);
+    s->k = arena_take(a, n_k * sizeof *s->k);
+    s->z = arena_take(a, n_z * sizeof *s->z);
+    s->b2 = arena_take(a, n_b2 * sizeof *s->b2);
+    s->table_a = arena_take(a, table_sums * sizeof *s->table_a);
+    s->table_kz = arena_take(a, table_sums * sizeof *s->table_kz);
+    s->table_b2 = arena_take(a, table_sums * sizeof *s->table_b2);
+    s->memory = a->base ? a->base + start : NULL;
+    s->bytes = a->used - start;
+}
+
+/* Places (or, on a measuring arena, measures) all arrays for `threads` threads, of which the proof may count on `share`. */
+static size_t prove_place(prove_state *p, arena a, uint32_t threads, uint32_t share) {
+    const struct g16_key *key = p->key;
+    const size_t wires = key->cs.wires, n = (size_t)1 << key->pk.domain_log2, h_count = prove_h_count(key);
+    p->w_plan = msm_plan_for(prove_w_count(key));
+    p->h_plan = msm_plan_for(h_count);
+    prove_chunks(&p->w_chunk, &p->w_chunks, wires);
+    prove_chunks(&p->h_chunk, &p->h_chunks, h_count);
+    /* Nothing reads the wires once all their digits are there, and only then are entries sorted. */
+    arena sorted = a;
+    p->wires = arena_take(&a, wires * sizeof(fr));
+    msm_place_sorted(&p->sorted_w, &sorted, 2 * (size_t)p->w_plan.windows, wire_groups_positions(&key->groups), key->groups.count,
+                     p->w_plan.buckets);
+    a.used = prove_max(a.used, sorted.used);
+    p->a = arena_take(&a, 3 * n * sizeof(fr));
+    p->b = p->a ? p->a + n : NULL;
+    p->c = p->a ? p->b + n : NULL;
+    p->w_digits = arena_take(&a, msm_digits_bytes(&p->w_plan, wires));
+    /* With tables only B1 needs these digits, and its sums. */
+    p->worker_bytes = g1_msm_scratch_bytes(&p->w_plan, 0);
+    if (prove_has_tables(key)) {
+        p->h_digits = NULL;
+        prove_place_tables(p, &a, threads);
+    } else {
+        p->h_digits = prove_take_h_digits(p, &a, msm_digits_bytes(&p->h_plan, h_count));
+        p->worker_bytes = prove_max(p->worker_bytes, g2_msm_scratch_bytes(&p->w_plan, 0));
+        p->worker_bytes = prove_max(p->worker_bytes, g1_msm_scratch_bytes(&p->h_plan, h_count));
+    }
+    prove_place_sums(p, &a, threads, share);
+    p->worker_memory = arena_take(&a, p->worker_bytes * threads);
+    return a.used;
+}
+
+#endif

@@ -1,0 +1,268 @@
+/* groth16/prove_tasks_impl.h - the tasks of a proof after its witness: digits, sums, and the list of all; included by
+ * groth16/prove_impl.h, which says what they are parts of. */
+#ifndef G16_GROTH16_PROVE_TASKS_IMPL_H
+#define G16_GROTH16_PROVE_TASKS_IMPL_H
+
+#include "groth16/prove_quotient_impl.h"
+
+static void prove_task_recode_w(void *argument, uint32_t index, uint32_t worker) {
+    static const uint64_t unit[4] = {1, 0, 0, 0};
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const size_t count = p->key->cs.wires, first = (size_t)index * p->w_chunk;
+    const size_t last = first + p->w_chunk < count ? first + p->w_chunk : count;
+    (void)worker;
+    if (prove_has_tables(p->key)) {
+        msm_table_recode(p->w_table_digits, &p->key->pk.tables, p->wires, unit, count, first, last);
+    }
+    if (!prove_has_tables(p->key) || p->form == G16_BLINDING_CLASSICAL) {
+        msm_recode(p->w_digits, &p->w_plan, p->wires, unit, count, first, last);
+    }
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
+}
+
+static void prove_task_recode_h(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const size_t count = prove_h_count(p->key), first = (size_t)index * p->h_chunk;
+    const size_t last = first + p->h_chunk < count ? first + p->h_chunk : count;
+    (void)worker;
+    if (prove_has_tables(p->key)) {
+        msm_table_recode(p->h_table_digits, &p->key->pk.tables, p->h, p->h_unit, count, first, last);
+    } else {
+        msm_recode(p->h_digits, &p->h_plan, p->h, p->h_unit, count, first, last);
+    }
+    prove_add_time(p, G16_STAGE_QUOTIENT, start);
+}
+
+/* ---- entries of the wires, sorted for all lists ------------------------------------------------- */
+
+static msm_sort_digits prove_grouped(const prove_state *p, msm_sort_digits in) {
+    const wire_groups *groups = &p->key->groups;
+    in.scalars = groups->wires;
+    in.ends = groups->ends;
+    in.groups = groups->count;
+    return in;
+}
+
+/* Task `index` sorts half index % 2 of window index / 2. */
+static void prove_task_sort_w(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const uint32_t window = index / 2;
+    msm_sort_digits in = {0};
+    (void)worker;
+    in.digits = msm_digits(p->w_digits, p->key->cs.wires, window, index % 2);
+    in.shifts = 1;
+    in = prove_grouped(p, in);
+    msm_sort_window(&p->sorted_w, index, msm_window_buckets(&p->w_plan, window), &in);
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
+}
+
+static void prove_task_sort_w_table(void *argument, uint32_t set, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const msm_table_shape *shape = &p->key->pk.tables;
+    (void)worker;
+    const msm_sort_digits in = prove_grouped(p, msm_table_set_digits(shape, p->w_table_digits, p->key->cs.wires, set));
+    msm_sort_window(&p->sorted_w_table, set, msm_table_buckets(shape), &in);
+    prove_add_time(p, G16_STAGE_MSM_SORT, start);
+}
+
+static void prove_task_sort_h_table(void *argument, uint32_t set, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const msm_table_shape *shape = &p->key->pk.tables;
+    const uint32_t count = (uint32_t)prove_h_count(p->key);
+    (void)worker;
+    msm_sort_digits in = msm_table_set_digits(shape, p->h_table_digits, count, set);
+    in.ends = &count;
+    in.groups = 1;
+    msm_sort_window(&p->sorted_h_table, set, msm_table_buckets(shape), &in);
+    prove_add_time(p, G16_STAGE_MSM_Z, start);
+}
+
+/* What a list takes of a window's entries, from bucket `skipped` + 1 on. Returns the number of runs, at most WIRE_RUNS_MAX. */
+static uint32_t prove_runs(msm_run *runs, const prove_state *p, const msm_sorted *sorted, size_t window, uint32_t skipped, wire_list list) {
+    const wire_groups *groups = &p->key->groups;
+    for (uint32_t r = 0; r < groups->runs_count[list]; r++) {
+        const wire_run *run = &groups->runs[list][r];
+        runs[r] = msm_run_of(sorted, window, skipped, run->first, run->end, groups->places[list], run->place);
+    }
+    return groups->runs_count[list];
+}
+
+/* ---- sums over them: task index sums part index % parts of window index / parts ------------------- */
+
+/* The runs of both halves of a window. */
+typedef struct prove_halves {
+    msm_run runs[2][WIRE_RUNS_MAX];
+    uint32_t count, window, buckets, part;
+} prove_halves;
+
+static void prove_find_halves(prove_halves *halves, const prove_state *p, const msm_cut *cut, uint32_t index, wire_list list) {
+    halves->window = index / cut->parts;
+    halves->part = index % cut->parts;
+    halves->buckets = msm_window_buckets(&p->w_plan, halves->window);
+    const uint32_t skipped = halves->buckets / cut->parts * halves->part;
+    for (uint32_t half = 0; half < 2; half++) {
+        halves->count = prove_runs(halves->runs[half], p, &p->sorted_w, 2 * (size_t)halves->window + half, skipped, list);
+    }
+}
+
+static void prove_window_g1(prove_state *p, g1_xyzz *out, const g1_affine *bases, const msm_cut *cut, wire_list list, uint32_t index,
+                            uint32_t worker) {
+    prove_halves halves;
+    g1_msm_scratch scratch;
+    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
+    prove_find_halves(&halves, p, cut, index, list);
+    const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
+    g1_msm_sorted_part(&out[index], &scratch, halves.buckets, halves.part, cut->parts, bases, runs, halves.count);
+}
+
+static void prove_task_a(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    prove_window_g1(p, p->sums.a, p->key->pk.a, &p->sums.cut_a, WIRE_LIST_A, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_A, start);
+}
+
+static void prove_task_b1(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    prove_window_g1(p, p->sums.b1, p->key->pk.b1, &p->sums.cut_b1, WIRE_LIST_B, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_B1, start);
+}
+
+static void prove_task_k(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const g1_affine *bases = p->folded ? p->key->pk.fold_k : p->key->pk.k;
+    prove_window_g1(p, p->sums.k, bases, &p->sums.cut_k, WIRE_LIST_K, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
+}
+
+static void prove_task_b2(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const msm_cut *cut = &p->sums.cut_b2;
+    prove_halves halves;
+    g2_msm_scratch scratch;
+    g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->w_plan, 0);
+    prove_find_halves(&halves, p, cut, index, WIRE_LIST_B);
+    const msm_run *const runs[2] = {halves.runs[0], halves.runs[1]};
+    g2_msm_sorted_part(&p->sums.b2[index], &scratch, halves.buckets, halves.part, cut->parts, p->key->pk.b2, runs, halves.count);
+    prove_add_time(p, G16_STAGE_MSM_B2, start);
+}
+
+/* Task `index` sums one piece of one window of the quotient, whose digits nothing else needs. */
+static void prove_task_z(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const uint32_t count = (uint32_t)prove_h_count(p->key), pieces = msm_cut_pieces(&p->sums.cut_z), window = index / pieces;
+    g1_msm_scratch scratch;
+    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->h_plan, count);
+    g1_msm_piece(&p->sums.z[index], &scratch, msm_window_buckets(&p->h_plan, window), &p->sums.cut_z, index % pieces,
+                 p->folded ? p->key->pk.fold_t : p->key->pk.z, count, msm_digits(p->h_digits, count, window, 0),
+                 msm_digits(p->h_digits, count, window, 1));
+    prove_add_time(p, G16_STAGE_MSM_Z, start);
+}
+
+/* ---- sums over tables: of part index % parts of set index / parts ------------------------------- */
+
+/* The runs of a list, where its table has `width` bases. */
+static uint32_t prove_table_runs(msm_run *runs, const prove_state *p, uint32_t index, wire_list list, size_t width) {
+    const uint32_t count = prove_runs(runs, p, &p->sorted_w_table, index / p->parts, index % p->parts * p->parts_plan.buckets, list);
+    for (uint32_t r = 0; r < count; r++) {
+        runs[r].width = width;
+        runs[r].number_bits = msm_table_number_bits(p->key->cs.wires);
+    }
+    return count;
+}
+
+static void prove_part_g1(prove_state *p, g1_msm_table_sum *sums, const g1_affine *table, const msm_run *runs, uint32_t runs_count,
+                          uint32_t index, uint32_t worker) {
+    g1_msm_scratch scratch;
+    g1_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g1_msm_table_part(&sums[index], &scratch, &p->parts_plan, table, runs, runs_count);
+}
+
+static void prove_task_part_a(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    msm_run runs[WIRE_RUNS_MAX];
+    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_A, p->key->pk.a_count);
+    prove_part_g1(p, p->sums.table_a, p->key->pk.table_a, runs, count, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_A, start);
+}
+
+static void prove_task_part_kz(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    const size_t h_count = prove_h_count(p->key), width = key_table_counts(&p->key->pk, 0).kz;
+    msm_run runs[WIRE_RUNS_MAX + 1];
+    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_K, width);
+    msm_run *quotient = &runs[count];
+    *quotient = msm_run_of(&p->sorted_h_table, index / p->parts, index % p->parts * p->parts_plan.buckets, 0, 1, NULL,
+                           (uint32_t)(width - h_count));
+    quotient->width = width;
+    quotient->number_bits = msm_table_number_bits(h_count);
+    prove_part_g1(p, p->sums.table_kz, p->key->pk.table_kz, runs, count + 1, index, worker);
+    prove_add_time(p, G16_STAGE_MSM_K, start);
+}
+
+static void prove_task_part_b2(void *argument, uint32_t index, uint32_t worker) {
+    prove_state *p = argument;
+    const uint64_t start = prove_now_ns();
+    msm_run runs[WIRE_RUNS_MAX];
+    const uint32_t count = prove_table_runs(runs, p, index, WIRE_LIST_B, p->key->pk.b_count);
+    g2_msm_scratch scratch;
+    g2_msm_scratch_place(&scratch, arena_over(p->worker_memory + (size_t)worker * p->worker_bytes), &p->parts_plan, 0);
+    g2_msm_table_part(&p->sums.table_b2[index], &scratch, &p->parts_plan, p->key->pk.table_b2, runs, count);
+    prove_add_time(p, G16_STAGE_MSM_B2, start);
+}
+
+/* ---- the list of all ------------------------------------------------------------------------------- */
+
+static thread_pool_task *prove_list_table_tasks(thread_pool_task *next, prove_state *p) {
+    const uint32_t sets = p->key->pk.tables.sets, sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W_TABLE);
+    next = prove_push(next, p, prove_task_sort_h_table, sets, PROVE_GROUP_SORT_H_TABLE, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
+    next = prove_push(next, p, prove_task_sort_w_table, sets, PROVE_GROUP_SORT_W_TABLE, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
+    next = prove_push(next, p, prove_task_part_b2, sets * p->parts, PROVE_GROUP_MSM, sorted);
+    next = prove_push(next, p, prove_task_part_a, sets * p->parts, PROVE_GROUP_MSM, sorted);
+    return prove_push(next, p, prove_task_part_kz, sets * p->parts, PROVE_GROUP_MSM,
+                      sorted | THREAD_POOL_AFTER(PROVE_GROUP_SORT_H_TABLE));
+}
+
+static thread_pool_task *prove_push_sort_w(thread_pool_task *next, prove_state *p) {
+    return prove_push(next, p, prove_task_sort_w, 2 * p->w_plan.windows, PROVE_GROUP_SORT_W, THREAD_POOL_AFTER(PROVE_GROUP_RECODE_W));
+}
+
+/* The quotient comes early because the last multiplication waits for it, G2 next because its tasks are the
+ * longest. */
+static uint32_t prove_list_tasks(prove_state *p) {
+    const uint32_t sorted = THREAD_POOL_AFTER(PROVE_GROUP_SORT_W), windows = p->w_plan.windows;
+    const int tables = prove_has_tables(p->key), classical = p->form == G16_BLINDING_CLASSICAL;
+    const prove_sums *s = &p->sums;
+    thread_pool_task *next = p->tasks;
+    next = prove_push(next, p, prove_task_recode_w, p->w_chunks, PROVE_GROUP_RECODE_W, 0);
+    next = prove_list_quotient(next, p);
+    next = prove_push(next, p, prove_task_recode_h, p->h_chunks, PROVE_GROUP_RECODE_H,
+                      THREAD_POOL_AFTER(PROVE_GROUP_PRODUCT) | THREAD_POOL_AFTER(PROVE_GROUP_COMBINE));
+    if (!tables || classical) next = prove_push_sort_w(next, p);
+    if (tables) {
+        next = prove_list_table_tasks(next, p);
+    } else {
+        next = prove_push(next, p, prove_task_b2, windows * s->cut_b2.parts, PROVE_GROUP_MSM, sorted);
+        next = prove_push(next, p, prove_task_k, windows * s->cut_k.parts, PROVE_GROUP_MSM, sorted);
+        next = prove_push(next, p, prove_task_a, windows * s->cut_a.parts, PROVE_GROUP_MSM, sorted);
+    }
+    if (classical) next = prove_push(next, p, prove_task_b1, windows * s->cut_b1.parts, PROVE_GROUP_MSM, sorted);
+    if (!tables) {
+        next = prove_push(next, p, prove_task_z, p->h_plan.windows * msm_cut_pieces(&s->cut_z), PROVE_GROUP_MSM,
+                          THREAD_POOL_AFTER(PROVE_GROUP_RECODE_H));
+    }
+    return (uint32_t)(next - p->tasks);
+}
+
+#endif

@@ -1,0 +1,357 @@
+/* key/prepared_load.c - a key whose arrays are the sections of a mapped file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "field/fp.h"
+#include "r1cs/shorten.h"
+#include "key/fold_shape.h"
+#include "key/prepared_format.h"
+
+/* Arrays, tables and folds, in this order. */
+#define LOAD_TABLES PREPARED_ARRAYS
+#define LOAD_FOLDS (LOAD_TABLES + PREPARED_TABLES)
+#define LOAD_SECTIONS (LOAD_FOLDS + PREPARED_FOLDS)
+
+typedef struct load_job {
+    const prepared_directory *directory;
+    g16_key *key;
+    int check_points;
+    const prepared_section *sections[LOAD_SECTIONS]; /* NULL where there are no tables, no folds */
+    g16_status statuses[LOAD_SECTIONS];
+    g16_error errors[LOAD_SECTIONS];
+} load_job;
+
+/* ---- sections --------------------------------------------------------------------------------- */
+
+/* The section of a type with elements of this size, `count` of them. */
+static g16_status require(const prepared_directory *directory, const prepared_section **found, prepared_type type,
+                          size_t element_bytes, uint64_t count, uint32_t version, g16_error *error) {
+    const prepared_section *section = prepared_find(directory, type);
+    if (!section) {
+        return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: section %s is missing", prepared_type_name((uint32_t)type));
+    }
+    if (section->version != version) {
+        return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset, "prepared key: section %s has layout version %u",
+                        prepared_type_name(section->type), section->version);
+    }
+    if (section->element_bytes != element_bytes || section->count != count) {
+        return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a wrong size",
+                        prepared_type_name(section->type));
+    }
+    *found = section;
+    return G16_OK;
+}
+
+/* Copies a record after comparing its checksum. */
+static g16_status read_record(const prepared_directory *directory, void *record, prepared_type type, size_t bytes,
+                              g16_error *error) {
+    const prepared_section *section = NULL;
+    g16_status status = require(directory, &section, type, bytes, 1, PREPARED_SECTION_VERSION, error);
+    if (status == G16_OK) status = prepared_check_section(directory, section, error);
+    if (status == G16_OK) memcpy(record, directory->data + section->offset, bytes);
+    return status;
+}
+
+/* The layout of tables that goes with the file's other sections. */
+static uint32_t table_version(const prepared_directory *directory) {
+    const prepared_section *fold = prepared_find(directory, PREPARED_FOLD_K);
+    return prepared_table_version(fold && fold->version == PREPARED_SECTION_VERSION);
+}
+
+static int is_known(const prepared_directory *directory, const prepared_section *section) {
+    switch (section->type) {
+    case PREPARED_INFO:
+    case PREPARED_CONSTANTS:
+    case PREPARED_VERIFYING_KEY:
+#define CASE(array_type, member, count) case array_type:
+        PREPARED_EACH_ARRAY(CASE, )
+        return 1;
+        PREPARED_EACH_TABLE(CASE, )
+        return section->version == table_version(directory);
+        PREPARED_EACH_FOLD(CASE, )
+#undef CASE
+        return section->version == PREPARED_SECTION_VERSION;
+    default: return 0;
+    }
+}
+
+/* A section that this kernel does not know may be skipped unless it says otherwise. */
+static g16_status check_unknown(const prepared_directory *directory, g16_error *error) {
+    for (uint32_t i = 0; i < directory->header.section_count; i++) {
+        const prepared_section *section = &directory->sections[i];
+        if (!is_known(directory, section) && section->flags & PREPARED_REQUIRED) {
+            return g16_fail(error, G16_UNSUPPORTED_KEY, section->offset,
+                            "prepared key: a section of type %u, which this kernel does not know, is required", section->type);
+        }
+    }
+    return G16_OK;
+}
+
+/* ---- records ---------------------------------------------------------------------------------- */
+
+static g16_status read_info(g16_key *key, const prepared_directory *directory, g16_error *error) {
+    prepared_info info;
+    g16_status status = read_record(directory, &info, PREPARED_INFO, sizeof info, error);
+    if (status == G16_OK) status = prepared_check_numbers(&info, error);
+    if (status != G16_OK) return status;
+    constraint_system *cs = &key->cs;
+    key->info.generation = info.generation;
+    key->info.header_words = info.header_words;
+    memcpy(key->info.header, info.header, sizeof info.header);
+    key->info.wires = cs->wires = info.wires;
+    cs->public_wires = info.public_wires;
+    cs->secret_wires = info.secret_wires;
+    cs->internal_wires = info.internal_wires;
+    cs->constraints = info.constraints;
+    cs->coefficients_count = info.coefficients;
+    cs->expressions = info.expressions;
+    cs->hints_count = info.hints;
+    cs->instructions_count = info.instructions;
+    cs->components = info.components;
+    cs->slices = info.slices;
+    cs->checks_start = info.checks_start;
+    cs->levels = info.levels;
+    cs->batch_kind = info.batch_kind;
+    cs->terms_count = info.terms;
+    cs->file_terms = info.file_terms;
+    key->pk.domain_log2 = info.domain_log2;
+    key->info.domain_size = (uint64_t)1 << info.domain_log2;
+    key->vk.k_count = info.verifying_k;
+    key->info.points_a = key->pk.a_count = info.a_count;
+    key->info.points_b = key->pk.b_count = info.b_count;
+    key->info.points_k = key->pk.k_count = info.k_count;
+    key->info.points_z = key->pk.z_count = info.z_count;
+    key->info.proving_key_offset = info.proving_key_offset;
+    key->info.verifying_key_offset = info.verifying_key_offset;
+    key->info.constraint_system_offset = info.constraint_system_offset;
+    return G16_OK;
+}
+
+/* Records of points are nothing but coordinates. */
+static g16_status check_coordinates(const void *record, size_t bytes, g16_error *error) {
+    const fp *coordinates = record;
+    for (size_t i = 0; i < bytes / sizeof *coordinates; i++) {
+        if (mont256_compare_var(coordinates[i].v, FP_MODULUS.p) >= 0) {
+            return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: a coordinate is not below the modulus");
+        }
+    }
+    return G16_OK;
+}
+
+static g16_status read_points(g16_key *key, const prepared_directory *directory, g16_error *error) {
+    prepared_constants constants;
+    prepared_verifying_key vk;
+    g16_status status = read_record(directory, &constants, PREPARED_CONSTANTS, sizeof constants, error);
+    if (status == G16_OK) status = check_coordinates(&constants, sizeof constants, error);
+    if (status == G16_OK) status = read_record(directory, &vk, PREPARED_VERIFYING_KEY, sizeof vk, error);
+    if (status == G16_OK) status = check_coordinates(&vk, sizeof vk, error);
+    if (status != G16_OK) return status;
+    key->pk.alpha = constants.alpha;
+    key->pk.beta = constants.beta;
+    key->pk.delta = constants.delta;
+    key->pk.beta2 = constants.beta2;
+    key->pk.delta2 = constants.delta2;
+    key->vk.backend = key->backend;
+    key->vk.generation = (g16_generation)key->info.generation;
+    key->vk.alpha = vk.alpha;
+    key->vk.beta = vk.beta;
+    key->vk.delta = vk.delta;
+    key->vk.beta2 = vk.beta2;
+    key->vk.gamma2 = vk.gamma2;
+    key->vk.delta2 = vk.delta2;
+    key->vk.alpha_beta = vk.alpha_beta;
+    return G16_OK;
+}
+
+/* ---- arrays ----------------------------------------------------------------------------------- */
+
+/* Points the key's arrays at their sections. Nothing is written through these pointers. */
+static g16_status bind_arrays(load_job *job, g16_error *error) {
+    g16_key *key = job->key;
+    const prepared_directory *directory = job->directory;
+    uint32_t next = 0;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                \
+    if (status == G16_OK) {                                                                                      \
+        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
+                         PREPARED_SECTION_VERSION, error);                                                       \
+    }                                                                                                            \
+    if (status == G16_OK) key->member = (void *)(uintptr_t)(directory->data + job->sections[next]->offset);      \
+    next++;
+    PREPARED_EACH_ARRAY(BIND, key)
+#undef BIND
+    return status;
+}
+
+/* Points the key at its folded bases, if it has them in a layout that is known. */
+static g16_status bind_folds(load_job *job, g16_error *error) {
+    static const prepared_type types[PREPARED_FOLDS] = {PREPARED_FOLD_K, PREPARED_FOLD_T, PREPARED_FOLD_WIRES};
+    const prepared_directory *directory = job->directory;
+    g16_key *key = job->key;
+    uint32_t found = 0, next = LOAD_FOLDS;
+    for (uint32_t i = 0; i < PREPARED_FOLDS; i++) {
+        const prepared_section *section = prepared_find(directory, types[i]);
+        if (!section || section->version != PREPARED_SECTION_VERSION) continue;
+        if (types[i] == PREPARED_FOLD_K) {
+            if (section->count > key->cs.wires) return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a wrong size", prepared_type_name(section->type));
+            key->pk.fold_k_count = (uint32_t)section->count;
+        }
+        found++;
+    }
+    if (found == 0) return G16_OK;
+    if (found < PREPARED_FOLDS) return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: some folded bases are missing");
+    key->pk.fold_t_count = fold_shape_for(key->cs.constraints, key->pk.domain_log2).points;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                \
+    if (status == G16_OK) {                                                                                      \
+        status = require(directory, &job->sections[next], type, sizeof *key->member, count,                      \
+                         PREPARED_SECTION_VERSION, error);                                                       \
+    }                                                                                                            \
+    if (status == G16_OK) key->member = (const void *)(directory->data + job->sections[next]->offset);           \
+    next++;
+    PREPARED_EACH_FOLD(BIND, key)
+#undef BIND
+    return status;
+}
+
+/* The shape that a table's parameters state; 0 when no kernel makes such a table. */
+static int read_shape(msm_table_shape *shape, const prepared_section *section) {
+    const uint64_t bits = section->parameters[0], sets = section->parameters[1];
+    if (bits < MSM_TABLE_MIN_WINDOW || bits > MSM_TABLE_MAX_WINDOW || sets < 1 || sets > MSM_TABLE_MAX_SETS ||
+        section->parameters[2] != 0) {
+        return 0;
+    }
+    *shape = msm_table_shape_of((uint32_t)bits, (uint32_t)sets);
+    return 1;
+}
+
+/* Points the key at its tables, if it has them in a layout that is known. */
+static g16_status bind_tables(load_job *job, g16_error *error) {
+    static const prepared_type types[PREPARED_TABLES] = {PREPARED_TABLE_A, PREPARED_TABLE_KZ, PREPARED_TABLE_B2};
+    const prepared_directory *directory = job->directory;
+    proving_key *pk = &job->key->pk;
+    const msm_table_counts counts = key_table_counts(pk, job->key->cs.wires);
+    msm_table_shape shape = {0, 0, 0, 0};
+    const uint32_t version = prepared_table_version(key_is_folded(pk));
+    uint32_t found = 0, next = 0;
+    for (uint32_t i = 0; i < PREPARED_TABLES; i++) {
+        const prepared_section *section = prepared_find(directory, types[i]);
+        if (!section || section->version != version) continue;
+        msm_table_shape own;
+        if (!read_shape(&own, section) ||
+            (found && (own.window_bits != shape.window_bits || own.sets != shape.sets))) {
+            return g16_fail(error, G16_MALFORMED_KEY, section->offset, "prepared key: section %s has a shape that no table has",
+                            prepared_type_name(section->type));
+        }
+        shape = own;
+        found++;
+    }
+    if (found == 0) return G16_OK;
+    if (found < PREPARED_TABLES || !msm_table_fits(&shape, &counts)) {
+        return g16_fail(error, G16_MALFORMED_KEY, 0, "prepared key: %s",
+                        found < PREPARED_TABLES ? "some tables are missing" : "its tables have too many shifts for its wires");
+    }
+    const prepared_section **sections = job->sections + LOAD_TABLES;
+    g16_status status = G16_OK;
+#define BIND(type, member, count)                                                                                       \
+    if (status == G16_OK) {                                                                                             \
+        status = require(directory, &sections[next], type, sizeof *job->key->member, shape.shifts * (count), version,   \
+                         error);                                                                                       \
+    }                                                                                                                   \
+    if (status == G16_OK) job->key->member = (const void *)(directory->data + sections[next]->offset);                  \
+    next++;
+    PREPARED_EACH_TABLE(BIND, job->key)
+#undef BIND
+    if (status == G16_OK) pk->tables = shape;
+    return status;
+}
+
+/* Whether nothing that a service does reads a section: comparing it at a load would bring its pages into memory for nothing.
+ * B in G1 is for the classical blinding alone, small domains have their roots elsewhere. */
+static int is_spare(const g16_key *key, uint32_t type) {
+    if (type == PREPARED_POINTS_B1) return 1;
+    if (type == PREPARED_TWIDDLES) return key->pk.domain_log2 <= SMALL_ROOTS_LOG2;
+    return key->pk.tables.windows && type >= PREPARED_POINTS_A && type <= PREPARED_POINTS_B2;
+}
+
+static void check_task(void *argument, uint32_t index, uint32_t worker) {
+    load_job *job = argument;
+    const prepared_section *section = job->sections[index];
+    (void)worker;
+    if (!section || is_spare(job->key, section->type)) return;
+    if (!prepared_is_always_checked(section->type) && !job->check_points) return;
+    job->statuses[index] = prepared_check_section(job->directory, section, &job->errors[index]);
+    if (job->statuses[index] != G16_OK) return;
+    job->statuses[index] = prepared_check_array(job->key, (prepared_type)section->type, &job->errors[index]);
+}
+
+static g16_status check_arrays(load_job *job, thread_pool *pool, const g16_cancel *cancel, g16_error *error) {
+    const uint32_t count = LOAD_SECTIONS;
+    g16_status status = thread_pool_for(pool, count, check_task, job, cancel);
+    if (status != G16_OK) return g16_fail(error, status, 0, "cancelled while loading a prepared key");
+    for (uint32_t i = 0; i < count; i++) {
+        if (job->statuses[i] == G16_OK) continue;
+        if (error) *error = job->errors[i];
+        return job->statuses[i];
+    }
+    return G16_OK;
+}
+
+static g16_status load(load_job *job, thread_pool *pool, const uint8_t *data, size_t size,
+                       const g16_cancel *cancel, g16_error *error) {
+    g16_key *key = job->key;
+    prepared_directory directory;
+    g16_status status = prepared_read_directory(&directory, data, size, error);
+    if (status == G16_OK) status = check_unknown(&directory, error);
+    if (status != G16_OK) return status;
+    if (!key->backend->point_form || directory.header.point_form != (uint32_t)key->backend->point_form) {
+        return g16_fail(error, G16_UNSUPPORTED_KEY, 0, "prepared key: its points have form %u, this backend needs %u",
+                        directory.header.point_form, (uint32_t)key->backend->point_form);
+    }
+    job->directory = &directory;
+    status = read_info(key, &directory, error);
+    if (status == G16_OK) status = read_points(key, &directory, error);
+    if (status == G16_OK) status = bind_arrays(job, error);
+    if (status == G16_OK && key->pk.domain_log2 <= SMALL_ROOTS_LOG2) key->pk.twiddles = key->backend->small_roots();
+    if (status == G16_OK) status = bind_folds(job, error);
+    if (status == G16_OK) status = bind_tables(job, error);
+    if (status == G16_OK) status = check_arrays(job, pool, cancel, error);
+    if (status == G16_OK) status = constraint_system_shorten(&key->cs, cancel, error);
+    if (status == G16_OK) status = g16_key_group_wires(key, error);
+    if (status != G16_OK) return status;
+    g16_key_fill_info(key, directory.header.source_bytes);
+    key->info.resident_bytes = sizeof *key + wire_groups_bytes(&key->groups) + cs_short_forms_bytes(&key->cs.short_forms, key->cs.expressions);
+    key->info.mapped_bytes = size;
+    key->info.fold_bytes = (uint64_t)(key->pk.fold_k_count + (uint64_t)key->pk.fold_t_count) * sizeof(g1_affine) +
+                           (uint64_t)key->pk.fold_k_count * sizeof(uint32_t);
+    if (key->pk.tables.windows) {
+        const msm_table_counts counts = key_table_counts(&key->pk, key->cs.wires);
+        key->info.table_bytes = msm_table_bytes(&key->pk.tables, &counts);
+    }
+    return G16_OK;
+}
+
+g16_status g16_prepared_load(g16_engine *engine, g16_key **key, const uint8_t *data, size_t size,
+                             int check_points, const g16_cancel *cancel, g16_error *error) {
+    if (!engine || !key || !data) return g16_fail(error, G16_INVALID_ARGUMENT, 0, "an argument is missing");
+    *key = NULL;
+    g16_key *loaded = calloc(1, sizeof *loaded);
+    load_job *job = calloc(1, sizeof *job);
+    g16_status status = G16_OUT_OF_MEMORY;
+    if (loaded && job) {
+        loaded->backend = engine->backend;
+        loaded->is_prepared = 1;
+        job->key = loaded;
+        job->check_points = check_points;
+        status = load(job, engine->pool, data, size, cancel, error);
+    } else {
+        g16_fail(error, status, 0, "no memory for a key");
+    }
+    free(job);
+    if (status == G16_OK) {
+        *key = loaded;
+    } else {
+        g16_key_destroy(loaded);
+    }
+    return status;
+}

@@ -1,0 +1,54 @@
+/* msm/cut.h - how a window of a multi-scalar multiplication is cut into pieces for several threads.
+ *
+ * The cut changes speed only: every choice gives the same sum.
+ */
+#ifndef G16_MSM_CUT_H
+#define G16_MSM_CUT_H
+
+#include "msm/plan.h"
+
+/* Pieces of a window that are summed apart: ranges of points, each with buckets of its own, and parts of the buckets, each of which
+ * looks at the digits of all points of the range, but where entries are sorted before: then there is one range. */
+typedef struct msm_cut {
+    uint32_t ranges, parts; /* parts: a power of two */
+} msm_cut;
+
+#define MSM_MAX_RANGES 32
+#define MSM_MAX_PARTS 16
+/* What a summand costs that is looked at and left to another part, and a line of the two-level bucket sum, in additions. */
+#define MSM_PASSED_COST 0.03
+#define MSM_LINE_COST 8
+
+static inline uint32_t msm_cut_pieces(const msm_cut *cut) { return cut->ranges * cut->parts; }
+
+/* What one window of `count` scalars costs in these pieces, in additions. */
+static inline double msm_cut_cost(const msm_cut *cut, const msm_plan *plan, uint64_t count, int sorted) {
+    const uint32_t buckets = plan->buckets / cut->parts;
+    uint32_t lines = 2;
+    while (lines / 2 * (lines / 2) < buckets) lines *= 2;
+    const double passed = sorted ? 0 : MSM_PASSED_COST * (cut->parts - 1);
+    return 2.0 * (double)count * (1 + passed) + MSM_BUCKET_COST * cut->ranges * plan->buckets +
+           (double)MSM_LINE_COST * msm_cut_pieces(cut) * lines;
+}
+
+/* The cut with which a sum over `threads` threads ends soonest: its part of all threads' time, and `wait` times what one piece
+ * takes, because that long some threads have nothing to do at the end. One or two threads take whole windows. sorted: entries are
+ * sorted before. */
+static inline msm_cut msm_cut_for(const msm_plan *plan, uint64_t count, uint32_t threads, double wait, int sorted) {
+    msm_cut best = {1, 1};
+    double best_time = 0;
+    const uint32_t max_ranges = sorted ? 1 : MSM_MAX_RANGES;
+    if (threads <= 2) return best;
+    for (uint32_t parts = 1; parts <= MSM_MAX_PARTS && 4 * parts < 1u << plan->bits; parts *= 2) {
+        for (uint32_t ranges = 1; ranges <= max_ranges && ranges <= count; ranges++) {
+            const msm_cut cut = {ranges, parts};
+            const double time = msm_cut_cost(&cut, plan, count, sorted) * ((double)plan->windows / threads + wait / msm_cut_pieces(&cut));
+            if (best_time != 0 && time >= best_time) continue;
+            best = cut;
+            best_time = time;
+        }
+    }
+    return best;
+}
+
+#endif

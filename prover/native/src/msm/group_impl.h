@@ -1,0 +1,293 @@
+/* msm/group_impl.h - one window of a multi-scalar multiplication; included once per group.
+ *
+ * Pippenger's bucket method with affine buckets: the entries of a window are sorted by digit, and each
+ * run of equal digits is summed as a tree whose additions, taken over all runs, share field inversions
+ * (Montgomery's trick). An addition then costs five products and a square. Runs are cut into slabs
+ * so that the points of a tree stay in the second-level cache whatever the number of scalars.
+ *
+ * The two halves of the scalars fill bucket lists of their own, so that phi is applied once per bucket:
+ * bucket sum = sum of half 0 + phi(sum of half 1).
+ *
+ * The including header defines the macros of curve/group_impl.h, MSM_BETA and MSM_SCALE(r, a, b), and includes before
+ * this file one of msm/scalar_impl.h and msm/vector_impl.h, which say how points are stored and pairs are added.
+ */
+
+static size_t C(msm_scratch_arrays)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
+    s->operands = arena_take(&a, (MSM_SLAB + MSM_OWNERS_STEP) * sizeof *s->operands);
+    s->owners = arena_take(&a, (MSM_SLAB + MSM_OWNERS_PADDING) * sizeof *s->owners);
+    s->p = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->p);
+    s->q = arena_take(&a, (MSM_SLAB / 2 + MSM_PAIRS_PADDING) * sizeof *s->q);
+    s->shared = arena_take(&a, C(msm_shared_bytes)());
+    s->points = arena_take(&a, (MSM_SLAB + MSM_PAIRS_PADDING) * sizeof *s->points);
+    s->buckets = arena_take(&a, (plan->buckets + 1) * sizeof *s->buckets);
+    s->second = arena_take(&a, (plan->buckets + 1) * sizeof *s->second);
+    s->lines = arena_take(&a, 2 * MSM_MAX_LINES * sizeof *s->lines);
+    s->starts = arena_take(&a, (plan->buckets + 2) * sizeof *s->starts);
+    s->entries = arena_take(&a, (count + MSM_ENTRIES_PADDING) * sizeof *s->entries);
+    s->seen_infinity = 0;
+    return a.used;
+}
+
+static size_t C(msm_scratch_bytes)(const msm_plan *plan, size_t count) {
+    C(msm_scratch) s;
+    return C(msm_scratch_arrays)(&s, arena_measure(), plan, count);
+}
+
+static void C(msm_scratch_place)(C(msm_scratch) *s, arena a, const msm_plan *plan, size_t count) {
+    C(msm_scratch_arrays)(s, a, plan, count);
+}
+
+static inline C(msm_operand) C(msm_operand_of)(const AFFINE *bases, size_t place, uint32_t negative) {
+    return ((C(msm_operand))bases + (C(msm_operand))place * sizeof *bases) | negative;
+}
+
+/* Sums `count` summands, at most MSM_SLAB, of s->operands, those with the same owner into one. out[owner] becomes the sum. */
+static void C(msm_sum_operands)(C(msm_scratch) *s, AFFINE *out, uint32_t count) {
+    AFFINE *sums = s->points;
+    uint32_t pairs;
+    s->seen_infinity = 0;
+    s->operands[count] = 0;
+    for (;;) {
+        count = C(msm_pair_up)(s, count, sums, &pairs);
+        if (pairs == 0) break;
+        /* Batches of about MSM_PAIRS and of the same size. */
+        uint32_t batches = (pairs + MSM_PAIRS / 2) / MSM_PAIRS;
+        for (uint32_t first = 0; first < pairs;) {
+            uint32_t size = batches > 1 ? (pairs - first) / batches & ~(uint32_t)7 : pairs - first;
+            C(msm_add_pairs)(s, sums + first, s->p + first, s->q + first, size);
+            first += size;
+            batches--;
+        }
+        sums += pairs;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        AFFINE *sum = &out[s->owners[i]];
+        *sum = *C(msm_point)(s->operands[i]);
+        if (s->operands[i] & 1) C(msm_negate)(sum);
+    }
+}
+
+/* Puts numbered points that are not infinity among the summands. */
+static inline uint32_t C(msm_take)(C(msm_scratch) *s, uint32_t used, const AFFINE *point, uint32_t owner) {
+    s->operands[used] = (C(msm_operand))point;
+    s->owners[used] = owner;
+    return used + !C(affine_is_infinity)(point);
+}
+
+/* The sum of each bucket as often as its number, and of each once. Two-level bucket sum: with bucket
+ * b = high * 2^k + low + 1, sum b * B_b = 2^k * sum high * (sum over low) + sum (low + 1) * (sum over high). */
+static void C(msm_sum_buckets)(C(msm_scratch) *s, XYZZ *out, XYZZ *plain, uint32_t buckets) {
+    uint32_t low_bits = 0, used = 0;
+    while (((uint32_t)1 << (2 * low_bits)) < buckets) low_bits++;
+    const uint32_t lows = 1u << low_bits, highs = buckets >> low_bits;
+    memset(s->lines, 0, (highs + lows) * sizeof *s->lines);
+    for (uint32_t line = 0; line < highs + lows; line++) {
+        const int by_low = line >= highs;
+        const uint32_t length = by_low ? highs : lows, step = by_low ? lows : 1;
+        const AFFINE *bucket = &s->buckets[1 + (by_low ? line - highs : line << low_bits)];
+        if (used + length > MSM_SLAB) {
+            C(msm_sum_operands)(s, s->lines, used);
+            used = 0;
+        }
+        for (uint32_t i = 0; i < length; i++) used = C(msm_take)(s, used, bucket + (size_t)i * step, line);
+    }
+    C(msm_sum_operands)(s, s->lines, used);
+    XYZZ part[2];
+    for (int by_low = 0; by_low < 2; by_low++) {
+        const AFFINE *lines = by_low ? s->lines + highs : s->lines;
+        XYZZ running;
+        C(xyzz_set_infinity)(&running);
+        C(xyzz_set_infinity)(&part[by_low]);
+        for (uint32_t i = by_low ? lows : highs; i-- > (by_low ? 0u : 1u);) {
+            AFFINE sum;
+            C(msm_leave)(&sum, &lines[i]);
+            C(xyzz_add_affine)(&running, &running, &sum);
+            C(xyzz_add)(&part[by_low], &part[by_low], &running);
+        }
+        if (by_low) *plain = running;
+    }
+    for (uint32_t i = 0; i < low_bits; i++) C(xyzz_double)(&part[0], &part[0]);
+    C(xyzz_add)(out, &part[0], &part[1]);
+}
+
+/* Kinds of runs: every one has a loop of its own. */
+#define MSM_RUN_PLACES 1
+#define MSM_RUN_SHIFTS 2
+
+static inline __attribute__((always_inline)) void C(msm_put_kind)(C(msm_operand) *restrict operands, uint32_t *restrict owners,
+                                                                  const AFFINE *bases, const msm_run *run,
+                                                                  const uint32_t *restrict entries, uint32_t count, uint32_t owner,
+                                                                  const int kind) {
+    const uint32_t *const places = run->places;
+    const uint32_t bits = run->number_bits, first = run->place;
+    const size_t width = run->width;
+    /* More than asked for: the next bucket, or nobody, overwrites it. */
+    for (uint32_t i = 0; i < count; i += MSM_OWNERS_STEP) {
+        for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) {
+            const uint32_t number = entries[i + j] >> 1, position = kind & MSM_RUN_SHIFTS ? number & ((1u << bits) - 1) : number;
+            size_t place = kind & MSM_RUN_PLACES ? places[position] : position + first;
+            if (kind & MSM_RUN_SHIFTS) place += (number >> bits) * width;
+            operands[i + j] = C(msm_operand_of)(bases, place, entries[i + j] & 1);
+        }
+        for (uint32_t j = 0; j < MSM_OWNERS_STEP; j++) owners[i + j] = owner;
+    }
+}
+
+/* `count` entries of a run become summands of sum `owner`, from number `used` on. */
+static inline void C(msm_put)(C(msm_scratch) *s, uint32_t used, const AFFINE *bases, const msm_run *run, const uint32_t *entries,
+                              uint32_t count, uint32_t owner) {
+    C(msm_operand) *operands = s->operands + used;
+    uint32_t *owners = s->owners + used;
+    if (run->width) {
+        if (run->places) {
+            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES | MSM_RUN_SHIFTS);
+        } else {
+            C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_SHIFTS);
+        }
+    } else if (run->places) {
+        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, MSM_RUN_PLACES);
+    } else {
+        C(msm_put_kind)(operands, owners, bases, run, entries, count, owner, 0);
+    }
+}
+
+#undef MSM_RUN_PLACES
+#undef MSM_RUN_SHIFTS
+
+/* buckets[b] = sum of the entries of bucket b in all runs, for 1 <= b <= count. Empty buckets become infinity. */
+static void C(msm_sum_runs)(C(msm_scratch) *s, AFFINE *buckets, uint32_t count, const AFFINE *bases, const msm_run *runs,
+                            uint32_t runs_count) {
+    uint32_t used = 0;
+    memset(buckets, 0, (count + 1) * sizeof *buckets);
+    for (uint32_t b = 1; b <= count; b++) {
+        for (uint32_t r = 0; r < runs_count; r++) {
+            const msm_run *run = &runs[r];
+            uint32_t at = run->firsts[b - 1];
+            const uint32_t end = run->ends[b - 1];
+            while (at < end) {
+                const uint32_t size = end - at < MSM_SLAB - used ? end - at : MSM_SLAB - used;
+                C(msm_put)(s, used, bases, run, run->entries + at, size, b);
+                used += size;
+                at += size;
+                if (used < MSM_SLAB) continue;
+                C(msm_sum_operands)(s, buckets, used);
+                used = C(msm_take)(s, 0, &buckets[b], b); /* there may be more of this bucket */
+            }
+        }
+    }
+    C(msm_sum_operands)(s, buckets, used);
+}
+
+/* Entries of the bases whose digit d has first < |d| <= first + buckets, sorted by |d| - first: those of place b end at
+ * s->starts[b]. whole: there are no other digits. */
+static inline __attribute__((always_inline)) void C(msm_sort)(C(msm_scratch) *s, uint32_t first, uint32_t buckets,
+                                                              uint32_t count, const int16_t *digits, const int whole) {
+    uint32_t *starts = s->starts;
+    memset(starts, 0, (buckets + 2) * sizeof *starts);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = msm_magnitude(digits[i]) - (whole ? 0 : first);
+        if (!whole) place = place <= buckets ? place : 0;
+        starts[place + 1]++;
+    }
+    /* Place 0 and digit 0 add nothing: their entries get no place. */
+    starts[1] = 0;
+    for (uint32_t b = 1; b <= buckets; b++) starts[b + 1] += starts[b];
+    if (!whole) starts[0] = starts[buckets + 1]; /* one more place, which is overwritten; there is one if any entry is left out */
+    for (uint32_t i = 0; i < count; i++) {
+        const int32_t digit = digits[i];
+        uint32_t place = msm_magnitude(digit) - (whole ? 0 : first);
+        if (whole) {
+            if (digit) s->entries[starts[place]++] = MSM_ENTRY(i, digit < 0);
+            continue;
+        }
+        /* Which digits are in range, no processor foresees. */
+        place = place <= buckets ? place : 0;
+        const uint32_t at = starts[place];
+        starts[place] = at + (place != 0);
+        s->entries[at] = MSM_ENTRY(i, digit < 0);
+    }
+    starts[0] = 0;
+}
+
+/* sums[b] = sum of the bases whose digit is first + b, minus those whose digit is -(first + b). Empty buckets become infinity. */
+static void C(msm_fill_buckets)(C(msm_scratch) *s, AFFINE *sums, uint32_t first, uint32_t buckets, int whole,
+                                const AFFINE *bases, uint32_t count, const int16_t *digits) {
+    if (whole) {
+        C(msm_sort)(s, 0, buckets, count, digits, 1);
+    } else {
+        C(msm_sort)(s, first, buckets, count, digits, 0);
+    }
+    const msm_run run = {s->entries, s->starts, s->starts + 1, NULL, 0, 0, 0};
+    C(msm_sum_runs)(s, sums, buckets, bases, &run, 1);
+}
+
+/* sum += factor * point */
+static void C(msm_add_multiple)(XYZZ *sum, const XYZZ *point, uint32_t factor) {
+    XYZZ multiple;
+    C(xyzz_set_infinity)(&multiple);
+    for (uint32_t bit = 32; bit-- > 0;) {
+        C(xyzz_double)(&multiple, &multiple);
+        if (factor >> bit & 1) C(xyzz_add)(&multiple, &multiple, point);
+    }
+    C(xyzz_add)(sum, sum, &multiple);
+}
+
+/* out = the sum of s->buckets and phi(s->second), `count` of each: those of number first + 1 and so on. */
+static void C(msm_join_halves)(XYZZ *out, C(msm_scratch) *s, uint32_t first, uint32_t count) {
+    C(msm_apply_phi)(s->second + 1, count);
+    uint32_t used = 0;
+    for (uint32_t b = 1; b <= count; b++) {
+        used = C(msm_take)(s, used, &s->buckets[b], b);
+        used = C(msm_take)(s, used, &s->second[b], b);
+        if (used + 2 > MSM_SLAB) {
+            C(msm_sum_operands)(s, s->buckets, used);
+            used = 0;
+        }
+    }
+    C(msm_sum_operands)(s, s->buckets, used);
+    XYZZ plain;
+    C(msm_sum_buckets)(s, out, &plain, count);
+    if (first) C(msm_add_multiple)(out, &plain, first);
+}
+
+/* out = sum over i of digits0[i] * bases[i] + digits1[i] * phi(bases[i]) over the digits d of part `part` of `parts`: of a window's
+ * `buckets` buckets, part * buckets / parts < |d| <= (part + 1) * buckets / parts. |digits| <= buckets; bases went through
+ * msm_prepare. */
+static void C(msm_window_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts,
+                               const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
+    const uint32_t own = buckets / parts, first = part * own;
+    C(msm_fill_buckets)(s, s->buckets, first, own, parts == 1, bases, count, digits0);
+    C(msm_fill_buckets)(s, s->second, first, own, parts == 1, bases, count, digits1);
+    C(msm_join_halves)(out, s, first, own);
+}
+
+/* The same of entries that are sorted: runs[half] starts at the part's first bucket. */
+static void C(msm_sorted_part)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, uint32_t part, uint32_t parts, const AFFINE *bases,
+                               const msm_run *const runs[2], uint32_t runs_count) {
+    const uint32_t own = buckets / parts;
+    C(msm_sum_runs)(s, s->buckets, own, bases, runs[0], runs_count);
+    C(msm_sum_runs)(s, s->second, own, bases, runs[1], runs_count);
+    C(msm_join_halves)(out, s, part * own, own);
+}
+
+/* Piece `piece` of a window of `buckets` buckets that is cut. */
+static inline void C(msm_piece)(XYZZ *out, C(msm_scratch) *s, uint32_t buckets, const msm_cut *cut, uint32_t piece,
+                                const AFFINE *bases, uint32_t count, const int16_t *digits0, const int16_t *digits1) {
+    const uint32_t range = piece / cut->parts;
+    const uint32_t first = (uint32_t)((uint64_t)count * range / cut->ranges);
+    const uint32_t end = (uint32_t)((uint64_t)count * (range + 1) / cut->ranges);
+    C(msm_window_part)(out, s, buckets, piece % cut->parts, cut->parts, bases + first, end - first, digits0 + first,
+                       digits1 + first);
+}
+
+/* out = sum of 2^(bits of the windows below w) * windows[w], where a window is the sum of its `pieces` pieces, which lie one after
+ * the other. */
+static void C(msm_join_windows)(XYZZ *out, const XYZZ *windows, uint32_t pieces, const msm_plan *plan) {
+    XYZZ sum;
+    C(xyzz_set_infinity)(&sum);
+    for (uint32_t w = plan->windows; w-- > 0;) {
+        for (uint32_t i = 0; i < msm_window_bits(plan, w); i++) C(xyzz_double)(&sum, &sum);
+        for (uint32_t i = 0; i < pieces; i++) C(xyzz_add)(&sum, &sum, &windows[(size_t)w * pieces + i]);
+    }
+    *out = sum;
+}

@@ -1,0 +1,65 @@
+/* msm/plan.h - window choice and digit layout of the multi-scalar multiplications.
+ *
+ * Scalars are split by the endomorphism phi(x, y) = (beta*x, y) = lambda*(x, y) into two halves of at most 2^126 in absolute
+ * value (Gallant, Lambert, Vanstone 2001), and each half into signed digits. Windows differ by one bit at most, so that
+ * none is nearly empty. Tuning changes speed only: every choice gives the same sum.
+ */
+#ifndef G16_MSM_PLAN_H
+#define G16_MSM_PLAN_H
+
+#include <stdint.h>
+
+/* Halves are at most 2^126; the signed recoding needs one bit more. */
+#define MSM_HALF_BITS 127
+#define MSM_MIN_WINDOW 2
+#define MSM_MAX_WINDOW 15 /* digits are stored as int16_t and may be negated */
+#define MSM_MAX_WINDOWS ((MSM_HALF_BITS + MSM_MIN_WINDOW - 1) / MSM_MIN_WINDOW)
+/* What a bucket costs, in additions: one (see msm_plan_additions) and the rest for its place in the sort, phi, and summands
+ * without a partner. Measured. */
+#ifndef MSM_BUCKET_COST
+#define MSM_BUCKET_COST 1.7
+#endif
+
+typedef struct msm_plan {
+    uint32_t windows;
+    uint32_t wide;    /* windows [0, wide) have one bit more than the others */
+    uint32_t bits;    /* of the others */
+    uint32_t buckets; /* of the widest */
+} msm_plan;
+
+static inline uint32_t msm_window_bits(const msm_plan *plan, uint32_t window) { return plan->bits + (window < plan->wide); }
+
+/* Digits of a window are -buckets .. buckets. */
+static inline uint32_t msm_window_buckets(const msm_plan *plan, uint32_t window) {
+    return 1u << (msm_window_bits(plan, window) - 1);
+}
+
+static inline msm_plan msm_plan_of_windows(uint32_t windows) {
+    msm_plan plan = {windows, MSM_HALF_BITS % windows, MSM_HALF_BITS / windows, 0};
+    plan.buckets = msm_window_buckets(&plan, 0);
+    return plan;
+}
+
+/* As many windows as of at most `bits` bits are needed. */
+static inline msm_plan msm_plan_of_window(uint32_t bits) {
+    return msm_plan_of_windows((MSM_HALF_BITS + bits - 1) / bits);
+}
+
+/* What `count` scalars cost, in additions. Each half of a scalar is added to a bucket, but for the first of a bucket; both halves
+ * of a bucket are added, and then each bucket twice: one addition per half, and one per bucket. */
+static inline double msm_plan_cost(const msm_plan *plan, uint64_t count) {
+    const double buckets = (double)plan->buckets * (plan->wide ? (plan->windows + plan->wide) / 2.0 : plan->windows);
+    return 2.0 * (double)count * plan->windows + MSM_BUCKET_COST * buckets;
+}
+
+/* The plan with the lowest cost for `count` scalars. */
+static inline msm_plan msm_plan_for(uint64_t count) {
+    msm_plan best = msm_plan_of_window(MSM_MAX_WINDOW);
+    for (uint32_t windows = best.windows + 1; windows <= MSM_MAX_WINDOWS; windows++) {
+        const msm_plan plan = msm_plan_of_windows(windows);
+        if (msm_plan_cost(&plan, count) < msm_plan_cost(&best, count)) best = plan;
+    }
+    return best;
+}
+
+#endif

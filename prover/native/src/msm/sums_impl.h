@@ -1,0 +1,167 @@
+/* msm/sums_impl.h - multi-scalar multiplication over G1 and G2; included by backend.c.
+ *
+ * Steps: msm_recode() splits scalars into signed digits and msm_sort_window() sorts those of a window by bucket, once for all base lists
+ * that share them; {g1,g2}_msm_sorted_part() sums one window or a part of it, {g1,g2}_msm_piece() of digits that are not sorted (all are
+ * independent tasks); {g1,g2}_msm_join_windows() joins them.
+ */
+#ifndef G16_MSM_SUMS_IMPL_H
+#define G16_MSM_SUMS_IMPL_H
+
+#include "base/arena.h"
+#include "base/thread_pool.h"
+#include "curve/encoding_impl.h"
+#include "curve/g1.h"
+#include "curve/g2.h"
+#include "msm/cut.h"
+#include "msm/glv_impl.h"
+#include "msm/plan.h"
+#include "msm/table.h"
+
+/* Pairs per inversion, give or take a half, and summands per slab of trees: they change speed only. */
+#ifndef MSM_PAIRS
+#define MSM_PAIRS 768
+#endif
+#ifndef MSM_SLAB
+#define MSM_SLAB 8192
+#endif
+/* A batch is smaller than MSM_PAIRS * 3 / 2, and up to 7 pairs more where it ends a round. */
+#define MSM_MAX_PAIRS (MSM_PAIRS * 3 / 2 + 8)
+/* Places past the last pair that fill up a block of lanes. */
+#define MSM_PAIRS_PADDING 8
+/* Owners are written so many at a time. */
+#define MSM_OWNERS_STEP 16
+/* Owners are compared with their neighbours 64 at a time. */
+#define MSM_OWNERS_PADDING 65
+/* Points are prefetched so many pairs before they are added. */
+#define MSM_PREFETCH_PAIRS 24
+/* What the kernel's benchmark counts: additions of pairs. */
+#ifndef MSM_COUNT
+#define MSM_COUNT(additions) ((void)(additions))
+#endif
+/* An entry: base number, then sign. */
+#define MSM_ENTRY(base, negative) ((uint32_t)(base) << 1 | (uint32_t)(negative))
+/* Lines of the two-level bucket sum: at most 2^ceil((MSM_MAX_WINDOW - 1) / 2). */
+#define MSM_MAX_LINES 128
+
+/* Fixed bases (the trusted setup): scalars have 254 bits and signed recoding needs one more; a chunk of sums fills
+ * at most a slab whatever the window. */
+#define FIXED_BASE_BITS 255
+#define FIXED_BASE_MIN_WINDOW 8
+#define FIXED_BASE_CHUNK (MSM_SLAB / 32)
+
+/* |digit|, without the branch that half of the digits would take. */
+static inline uint32_t msm_magnitude(int32_t digit) {
+    const int32_t sign = digit >> 31;
+    return (uint32_t)((digit ^ sign) - sign);
+}
+
+/* Digits of scalars [first, last): digits[(w * 2 + half) * count + i]. Scalar i is values[i] * unit as a plain
+ * number, where unit is a plain number too: {1, 0, 0, 0} for the values themselves. */
+static void msm_recode(int16_t *digits, const msm_plan *plan, const fr *values, const uint64_t unit[4],
+                       size_t count, size_t first, size_t last) {
+    for (size_t i = first; i < last; i++) {
+        uint64_t limbs[4];
+        glv_half halves[2];
+        mont256_mul(limbs, values[i].v, unit, &FR_MODULUS);
+        glv_split(halves, limbs);
+        glv_digits(digits + i, 2 * count, &halves[0], plan);
+        glv_digits(digits + count + i, 2 * count, &halves[1], plan);
+    }
+}
+
+static size_t msm_digits_bytes(const msm_plan *plan, size_t count) {
+    return 2 * (size_t)plan->windows * count * sizeof(int16_t);
+}
+
+static inline const int16_t *msm_digits(const int16_t *digits, size_t count, uint32_t window, int half) {
+    return digits + ((size_t)window * 2 + (size_t)half) * count;
+}
+
+#include "msm/sort_impl.h"
+#include "msm/table_impl.h"
+
+#if defined(G16_LANES)
+#include "field/fp82_impl.h"
+#include "msm/lanes_impl.h"
+#define MSM_PAIR_ADDITION "msm/vector_impl.h"
+#else
+#define MSM_PAIR_ADDITION "msm/scalar_impl.h"
+#endif
+
+#define FE fp
+#define F(operation) fp_##operation
+#define FE_ONE FP_ONE
+#define AFFINE g1_affine
+#define XYZZ g1_xyzz
+#define C(name) g1_##name
+#define MSM_KIND(name) G1_MSM_##name
+#define MSM_BETA GLV_BETA_G1
+#define MSM_SCALE(r, a, b) fp_mul(r, a, b)
+#define MSM_NEGATE_PACKED(r) fp8_negate_packed(r, r)
+#define VE fp8
+#define V(operation) fp8_##operation
+#define VE_ONE(r) fp8_set(r, FP8_ONE)
+#define MSM_X_BOUND 7
+#define MSM_Y_BOUND 7
+#include "msm/scratch_impl.h"
+#include MSM_PAIR_ADDITION
+#include "msm/group_impl.h"
+#include "msm/table_group_impl.h"
+#define FIXED_BASE_BYTES G1_COMPRESSED_BYTES
+#include "msm/fixed_base_impl.h"
+#undef FIXED_BASE_BYTES
+#undef FE
+#undef F
+#undef FE_ONE
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_KIND
+#undef MSM_BETA
+#undef MSM_SCALE
+#undef MSM_NEGATE_PACKED
+#undef VE
+#undef V
+#undef VE_ONE
+#undef MSM_X_BOUND
+#undef MSM_Y_BOUND
+
+#define FE fp2
+#define F(operation) fp2_##operation
+#define FE_ONE FP2_ONE
+#define AFFINE g2_affine
+#define XYZZ g2_xyzz
+#define C(name) g2_##name
+#define MSM_KIND(name) G2_MSM_##name
+#define MSM_BETA GLV_BETA_G2
+#define MSM_SCALE(r, a, b) fp2_mul_fp(r, a, b)
+#define MSM_NEGATE_PACKED(r) (fp8_negate_packed(&(r)->c0, &(r)->c0), fp8_negate_packed(&(r)->c1, &(r)->c1))
+#define VE fp82
+#define V(operation) fp82_##operation
+#define VE_ONE(r) fp82_set_one(r)
+#define MSM_X_BOUND (FP82_WIDE ? 9 : 8)
+#define MSM_Y_BOUND (FP82_WIDE ? 13 : 8)
+#include "msm/scratch_impl.h"
+#include MSM_PAIR_ADDITION
+#include "msm/group_impl.h"
+#include "msm/table_group_impl.h"
+#define FIXED_BASE_BYTES G2_COMPRESSED_BYTES
+#include "msm/fixed_base_impl.h"
+#undef FIXED_BASE_BYTES
+#undef FE
+#undef F
+#undef FE_ONE
+#undef AFFINE
+#undef XYZZ
+#undef C
+#undef MSM_KIND
+#undef MSM_BETA
+#undef MSM_SCALE
+#undef MSM_NEGATE_PACKED
+#undef VE
+#undef V
+#undef VE_ONE
+#undef MSM_X_BOUND
+#undef MSM_Y_BOUND
+
+#endif

@@ -1,0 +1,260 @@
+/* msm/vector_impl.h - how backends with lanes add pairs of points, eight at a time; included once per group.
+ *
+ * Points are stored packed (field/fp8_impl.h): coordinates times 2^260, below 2p + 2^212, not reduced. Pairs that the
+ * formula does not cover (equal x, infinity) are rare: they make the shared product zero or were announced by
+ * seen_infinity, and then the whole batch takes the scalar way.
+ *
+ * The including header also defines VE (vector element type), V(op) and VE_ONE(r); C(lanes_load), C(lanes_store)
+ * and C(lanes_sum) come from msm/lanes_impl.h.
+ */
+
+/* What eight pairs need between the two passes of an inversion. `prefix`: the product of the differences of x of the blocks before,
+ * of the even ones for an even block and of the odd ones for an odd one. */
+typedef struct C(msm_shared) {
+    VE difference_x, difference_y, prefix, px, py;
+} C(msm_shared);
+
+/* Two more than blocks: their prefixes are the products of all. */
+static inline size_t C(msm_shared_bytes)(void) { return (MSM_MAX_PAIRS / FP8_LANES + 2) * sizeof(C(msm_shared)); }
+
+static inline void C(msm_scale)(AFFINE *r, const AFFINE *p, const fp *factor) {
+    MSM_SCALE(&r->x, &p->x, factor);
+    MSM_SCALE(&r->y, &p->y, factor);
+}
+
+/* Changes key points to the stored form, in place. */
+static void C(msm_prepare)(AFFINE *points, size_t count) {
+    for (size_t i = 0; i < count; i++) C(msm_scale)(&points[i], &points[i], &FP8_ENTER);
+}
+
+/* A stored point in R = 2^256, reduced. */
+static inline void C(msm_leave)(AFFINE *r, const AFFINE *stored) { C(msm_scale)(r, stored, &FP8_LEAVE); }
+
+static void C(msm_apply_phi)(AFFINE *stored, uint32_t count) {
+    LANES_REGION;
+    fp8 beta;
+    uint32_t done = 0;
+    fp8_broadcast(&beta, &MSM_BETA);
+    /* Two elements of Fp are read and written at a time: x and y of G1, the components of x of G2. */
+    for (; done + FP8_LANES <= count; done += FP8_LANES) {
+        void *at[FP8_LANES];
+        fp8 first, second;
+        for (uint32_t i = 0; i < FP8_LANES; i++) at[i] = stored + done + i;
+        fp8_load2(&first, &second, (const void *const *)at);
+        fp8_mul(&first, &first, &beta);
+        if (sizeof(FE) == 2 * sizeof(fp)) fp8_mul(&second, &second, &beta);
+        fp8_store2(at, &first, &second);
+    }
+    for (; done < count; done++) MSM_SCALE(&stored[done].x, &stored[done].x, &MSM_BETA);
+}
+
+static inline void C(msm_negate)(AFFINE *stored) { MSM_NEGATE_PACKED(&stored->y); }
+
+/* An operand as a point in R = 2^256. */
+static inline void C(msm_leave_operand)(AFFINE *r, C(msm_operand) operand) {
+    C(msm_leave)(r, C(msm_point)(operand));
+    if (operand & 1) C(affine_neg)(r, r);
+}
+
+/* The same as msm_add_pairs, one by one. */
+static void C(msm_add_pairs_scalar)(C(msm_scratch) *s, AFFINE *sums, const C(msm_operand) *at_p,
+                                    const C(msm_operand) *at_q, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        AFFINE p, q;
+        XYZZ sum;
+        C(msm_leave_operand)(&p, at_p[i]);
+        C(msm_leave_operand)(&q, at_q[i]);
+        C(xyzz_from_affine)(&sum, &p);
+        C(xyzz_add_affine)(&sum, &sum, &q);
+        C(xyzz_to_affine)(&p, &sum);
+        C(msm_scale)(&sums[i], &p, &FP8_ENTER);
+        s->seen_infinity |= C(xyzz_is_infinity)(&sum);
+    }
+}
+
+/* Adds the first summands of each sum two by two: the pairs go to s->p and s->q, places for their sums, and summands without a
+ * partner, to s->operands. Returns the number of summands that are left. 64 summands at a time, whatever the lengths of sums. */
+static uint32_t C(msm_pair_up)(C(msm_scratch) *s, uint32_t count, const AFFINE *sums, uint32_t *pairs) {
+    const lanes_u64 step = lanes_mul_small(lanes_count_up(), lanes_set(sizeof *sums));
+    uint32_t left = 0, firsts = 0, seconds = 0, halved = 0;
+    s->owners[count] = UINT32_MAX;
+    for (uint32_t at = 0; at < count; at += 64) {
+        const uint64_t wanted = count - at < 64 ? ((uint64_t)1 << (count - at)) - 1 : UINT64_MAX;
+        const uint64_t first = msm_first_of_pairs(msm_same_owners(s->owners + at) & wanted, halved);
+        const uint64_t second = first << 1 | halved;
+        halved = (uint32_t)(first >> 63);
+        for (uint32_t i = 0; i < 64 && at + i < count; i += FP8_LANES) {
+            const uint8_t is_first = (uint8_t)(first >> i), is_second = (uint8_t)(second >> i);
+            const uint8_t stays = (uint8_t)((~second & wanted) >> i);
+            /* Whole vectors are stored, over what has been read. */
+            const lanes_u64 operands = lanes_load(s->operands + at + i);
+            const lanes_u64 sum = lanes_add(lanes_set((uint64_t)(uintptr_t)(sums + firsts)), step);
+            const lanes_u64 next = lanes_spread(is_first, sum, operands);
+            lanes_store_where(s->p + firsts, is_first, operands);
+            lanes_store_where(s->q + seconds, is_second, operands);
+            lanes_store_where(s->operands + left, stays, next);
+            lanes_store_where_u32(s->owners + left, stays, s->owners + at + i);
+            firsts += (uint32_t)__builtin_popcount(is_first);
+            seconds += (uint32_t)__builtin_popcount(is_second);
+            left += (uint32_t)__builtin_popcount(stays);
+        }
+    }
+    *pairs = firsts;
+    return left;
+}
+
+static inline __attribute__((always_inline)) void C(msm_prefetch_operands)(const C(msm_operand) *operands) {
+    for (uint32_t i = 0; i < FP8_LANES; i++) C(msm_prefetch)(C(msm_point)(operands[i]));
+}
+
+/* Component c of an element. */
+#define VE_FP8S ((int)(sizeof(VE) / sizeof(fp8)))
+#define VE_FP8(element, c) ((fp8 *)(element) + (c))
+
+/* What part h of a block of pairs needs later, but for `prefix`. py gets the sign of its operand, and limbs that are not positive. */
+MSM_PART void C(msm_begin_part)(C(msm_shared) *shared, const C(msm_operand) *at_p, const C(msm_operand) *at_q, int h) {
+    const void *p[FP8_PART_LANES], *q[FP8_PART_LANES];
+    for (int i = 0; i < FP8_PART_LANES; i++) {
+        p[i] = C(msm_point)(at_p[h * FP8_PART_LANES + i]);
+        q[i] = C(msm_point)(at_q[h * FP8_PART_LANES + i]);
+    }
+    const lanes_part_choice p_opposite = lanes_part_odd(lanes_part_load(at_p + h * FP8_PART_LANES));
+    const lanes_part_choice q_opposite = lanes_part_odd(lanes_part_load(at_q + h * FP8_PART_LANES));
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part columns[4], of_p[5], of_q[5], difference[5];
+        lanes_part_load_columns(columns, p, (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_p, columns);
+        lanes_part_load_columns(columns, q, (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_q, columns);
+        fp8_part_sub(difference, of_q, of_p, 4); /* < 6.1p */
+        LANES52_PUT(VE_FP8(&shared->px, c)->v, of_p, h);
+        LANES52_PUT(VE_FP8(&shared->difference_x, c)->v, difference, h);
+        lanes_part_load_columns(columns, p, sizeof(FE) + (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_p, columns);
+        lanes_part_load_columns(columns, q, sizeof(FE) + (size_t)c * sizeof(fp));
+        fp8_unpack_part(of_q, columns);
+        for (int i = 0; i < 5; i++) of_p[i] = lanes_part_opposite_where(p_opposite, of_p[i]);
+        for (int i = 0; i < 5; i++) of_q[i] = lanes_part_opposite_where(q_opposite, of_q[i]);
+        fp8_part_sub(difference, of_q, of_p, 5); /* in (0.8p, 9.2p) */
+        LANES52_PUT(VE_FP8(&shared->py, c)->v, of_p, h);
+        LANES52_PUT(VE_FP8(&shared->difference_y, c)->v, difference, h);
+    }
+}
+
+/* Part h of x = slope^2 - px - qx and of t = px - x + 4p, below 6.1p; square as from lanes_square. */
+MSM_PART void C(msm_end_x)(const C(msm_shared) *shared, VE *x, VE *t, const VE *square, int h) {
+    (void)h; /* there may be one part only */
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part of_p[5], difference[5], r[5];
+        LANES52_TAKE(r, VE_FP8(square, c)->v, h);
+        LANES52_TAKE(of_p, VE_FP8(&shared->px, c)->v, h);
+        LANES52_TAKE(difference, VE_FP8(&shared->difference_x, c)->v, h);
+        for (int i = 0; i < 5; i++) {
+            /* qx = difference + px - 4p */
+            const lanes_part both = lanes_part_add(lanes_part_add(of_p[i], of_p[i]), difference[i]);
+            if (c > 0) r[i] = lanes_part_add(r[i], r[i]);
+            r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(9, i))), both);
+        }
+        fp8_part_fit(r, MSM_X_BOUND);
+        LANES52_PUT(VE_FP8(x, c)->v, r, h);
+        fp8_part_sub(r, of_p, r, 4);
+        LANES52_PUT(VE_FP8(t, c)->v, r, h);
+    }
+}
+
+/* Stores part h of x and y = product - py, product = slope t. */
+MSM_PART void C(msm_end_y)(const C(msm_shared) *shared, AFFINE *sums, const VE *x, const VE *product, int h) {
+    void *at[FP8_PART_LANES];
+    lanes_part words[8 * VE_FP8S]; /* of x, then of y */
+    for (int c = 0; c < VE_FP8S; c++) {
+        lanes_part of_p[5], r[5];
+        LANES52_TAKE(r, VE_FP8(product, c)->v, h);
+        LANES52_TAKE(of_p, VE_FP8(&shared->py, c)->v, h);
+        for (int i = 0; i < 5; i++) r[i] = lanes_part_sub(lanes_part_add(r[i], lanes_part_set(fp8_lifted(3, i))), of_p[i]);
+        fp8_part_fit(r, MSM_Y_BOUND);
+        fp8_pack_part(words + 4 * (VE_FP8S + c), r);
+        LANES52_TAKE(r, VE_FP8(x, c)->v, h);
+        fp8_pack_part(words + 4 * c, r);
+    }
+    for (int c = 0; c < VE_FP8S; c++) {
+        for (int i = 0; i < FP8_PART_LANES; i++) at[i] = (char *)(sums + h * FP8_PART_LANES + i) + (size_t)c * 2 * sizeof(fp);
+        lanes_part_store_rows(at, words + 8 * c);
+    }
+}
+
+/* The sums of `count` blocks, one or two, where `inverse` are those of the products up to them; afterwards those of the products
+ * before them. */
+MSM_PART void C(msm_end_blocks)(const C(msm_shared) *shared, AFFINE *sums, VE *inverse, const int count) {
+    VE slope[2], x[2], t[2];
+    if (count == 2) {
+        V(mul_two)(&slope[0], &inverse[0], &shared[0].prefix, &slope[1], &inverse[1], &shared[1].prefix);
+        V(mul_two)(&inverse[0], &inverse[0], &shared[0].difference_x, &inverse[1], &inverse[1], &shared[1].difference_x);
+        V(mul_two)(&slope[0], &slope[0], &shared[0].difference_y, &slope[1], &slope[1], &shared[1].difference_y);
+    } else {
+        V(mul)(&slope[0], inverse, &shared->prefix);
+        V(mul)(inverse, inverse, &shared->difference_x);
+        V(mul)(&slope[0], &slope[0], &shared->difference_y);
+    }
+    C(lanes_square)(t, slope, count);
+    MSM_EACH(i, count) {
+        MSM_EACH(h, LANES_PARTS) C(msm_end_x)(&shared[i], &x[i], &t[i], &t[i], h);
+    }
+    if (count == 2) {
+        V(mul_two)(&t[0], &slope[0], &t[0], &t[1], &slope[1], &t[1]);
+    } else {
+        V(mul)(&t[0], &slope[0], &t[0]);
+    }
+    MSM_EACH(i, count) {
+        MSM_EACH(h, LANES_PARTS) C(msm_end_y)(&shared[i], sums + i * FP8_LANES, &x[i], &t[i], h);
+    }
+}
+
+/* sums[i] = p[i] + q[i] for at most MSM_MAX_PAIRS pairs, which no sum overwrites. Where the last block is not full, uses up
+ * places of sums, at_p and at_q past the last pair. */
+static void C(msm_add_pairs)(C(msm_scratch) *s, AFFINE *sums, C(msm_operand) *at_p, C(msm_operand) *at_q,
+                             uint32_t count) {
+    LANES_REGION;
+    MSM_COUNT(count);
+    if (s->seen_infinity) {
+        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
+        return;
+    }
+    /* The last block is filled up with copies of the last pair. */
+    const uint32_t blocks = (count + FP8_LANES - 1) / FP8_LANES;
+    for (uint32_t i = count; i < blocks * FP8_LANES; i++) {
+        at_p[i] = at_p[count - 1];
+        at_q[i] = at_q[count - 1];
+    }
+    /* Even and odd blocks have products of their own, which do not wait for each other. */
+    VE_ONE(&s->shared[0].prefix);
+    VE_ONE(&s->shared[1].prefix);
+    for (uint32_t block = 0; block < blocks; block++) {
+        C(msm_shared) *shared = &s->shared[block];
+        const uint32_t first = block * FP8_LANES, ahead = first + MSM_PREFETCH_PAIRS;
+        if (ahead < count) {
+            C(msm_prefetch_operands)(at_p + ahead);
+            C(msm_prefetch_operands)(at_q + ahead);
+        }
+        MSM_EACH(h, LANES_PARTS) C(msm_begin_part)(shared, at_p + first, at_q + first, h);
+        V(mul)(&shared[2].prefix, &shared->prefix, &shared->difference_x);
+    }
+    VE inverse[2], all;
+    const VE *const even = &s->shared[blocks + (blocks & 1)].prefix, *const odd = &s->shared[blocks + !(blocks & 1)].prefix;
+    V(mul)(&all, even, odd);
+    if (!V(inv)(&all, &all)) {
+        C(msm_add_pairs_scalar)(s, sums, at_p, at_q, count);
+        return;
+    }
+    V(mul)(&inverse[0], odd, &all);
+    V(mul)(&inverse[1], even, &all);
+    for (uint32_t block = blocks; block > 0;) {
+        const uint32_t ended = MSM_BLOCKS_AT_ONCE == 2 && block % 2 == 0 ? 2 : 1;
+        block -= ended;
+        const C(msm_shared) *shared = &s->shared[block];
+        if (ended == 2) {
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, inverse, 2);
+        } else {
+            C(msm_end_blocks)(shared, sums + block * FP8_LANES, &inverse[block & 1], 1);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+/* ntt/lanes_impl.h - the transforms of ntt/transform_impl.h in eight lanes; backends with lanes only.
+ *
+ * Passes over blocks of at least 16 elements take eight neighbours at once, which share their twiddle factors. The three
+ * stages of blocks of 8 elements take eight blocks at once, one per lane. Between passes values are loose (field/fr8_impl.h);
+ * the bounds at the right are multiples of r.
+ */
+#ifndef G16_NTT_LANES_IMPL_H
+#define G16_NTT_LANES_IMPL_H
+
+#include "field/fr8_impl.h"
+#include "ntt/roots_impl.h"
+
+/* Elements of the eight blocks that a pass of three stages takes. */
+#define NTT_LANES_REGION 64
+
+/* Loose values -> the ones below r. */
+static void ntt_lanes_reduce(fr *a, size_t count) {
+    for (size_t i = 0; i < count; i += FP8_LANES) {
+        fr8 x;
+        fr8_load(&x, a + i);
+        fr8_reduce(&x);
+        fr8_store(a + i, &x);
+    }
+}
+
+/* ---- inverse -------------------------------------------------------------------- */
+
+static void ntt_lanes_inverse_radix4_first(fr *a, size_t quarter, size_t width, const fr *table) {
+    fr8 w, x0, x1, x2, x3, s02, d02, s13, d13;
+    fr8_broadcast_factor(&w, &table[1]); /* psi^(n/2) = -1/psi^(n/2) */
+    for (size_t i = 0; i < width; i += FP8_LANES) {
+        fr8_load(&x0, a + i);
+        fr8_load(&x1, a + i + quarter);
+        fr8_load(&x2, a + i + 2 * quarter);
+        fr8_load(&x3, a + i + 3 * quarter);
+        fr8_add_raw(&s02, &x0, &x2);
+        fr8_sub_raw(&d02, &x0, &x2, FR8_4R);
+        fr8_add_raw(&s13, &x1, &x3);
+        fr8_sub_raw(&d13, &x1, &x3, FR8_4R);
+        fr8_fit(&s02);
+        fr8_fit(&d02);
+        fr8_fit(&s13);
+        fr8_carry(&d13);          /* < 6.2 */
+        fr8_mul(&d13, &d13, &w);  /* < 2.2 */
+        fr8_add_raw(&x0, &s02, &s13);
+        fr8_sub_raw(&x1, &s02, &s13, FR8_4R);
+        fr8_sub_raw(&x2, &d02, &d13, FR8_4R);
+        fr8_add_raw(&x3, &d02, &d13);
+        fr8_fit(&x0);
+        fr8_fit(&x1);
+        fr8_fit(&x2);
+        fr8_fit(&x3);
+        fr8_store(a + i, &x0);
+        fr8_store(a + i + quarter, &x1);
+        fr8_store(a + i + 2 * quarter, &x2);
+        fr8_store(a + i + 3 * quarter, &x3);
+    }
+}
+
+/* Two stages of the first `width` columns, a multiple of 8, of block `block`, four rows of `quarter` elements. */
+static void ntt_lanes_inverse_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
+    if (block == 0) {
+        ntt_lanes_inverse_radix4_first(a, quarter, width, table);
+        return;
+    }
+    fr8 w, w0, w1, x0, x1, x2, x3, s13, d13;
+    fr8_broadcast_factor(&w, &table[ntt_negated_inverse_place(block)]);
+    fr8_broadcast_factor(&w0, &table[ntt_negated_inverse_place(2 * block)]);
+    fr8_broadcast_factor(&w1, &table[ntt_negated_inverse_place(2 * block + 1)]);
+    for (size_t i = 0; i < width; i += FP8_LANES) {
+        fr8_load(&x2, a + i + 2 * quarter);
+        fr8_load(&x3, a + i + 3 * quarter);
+        fr8_mul(&x2, &x2, &w);
+        fr8_mul(&x3, &x3, &w);                 /* < 1.5 */
+        fr8_load(&x0, a + i);
+        fr8_load(&x1, a + i + quarter);
+        fr8_sub_raw(&s13, &x1, &x3, FR8_2R);   /* < 4.2 */
+        fr8_add_raw(&d13, &x1, &x3);           /* < 3.7 */
+        fr8_carry(&s13);
+        fr8_carry(&d13);
+        fr8_mul(&s13, &s13, &w0);
+        fr8_mul(&d13, &d13, &w1);              /* < 1.9 */
+        fr8_sub_raw(&x1, &x0, &x2, FR8_2R);    /* < 4.2 */
+        fr8_add_raw(&x3, &x0, &x2);            /* < 3.7 */
+        fr8_sub_raw(&x0, &x1, &s13, FR8_2R);   /* < 6.2 */
+        fr8_add_raw(&x1, &x1, &s13);
+        fr8_sub_raw(&x2, &x3, &d13, FR8_2R);
+        fr8_add_raw(&x3, &x3, &d13);
+        fr8_fit(&x0);
+        fr8_fit(&x1);
+        fr8_fit(&x2);
+        fr8_fit(&x3);
+        fr8_store(a + i, &x0);
+        fr8_store(a + i + quarter, &x1);
+        fr8_store(a + i + 2 * quarter, &x2);
+        fr8_store(a + i + 3 * quarter, &x3);
+    }
+}
+
+/* One stage of a block of 16 elements. */
+static void ntt_lanes_inverse_radix2(fr *a, size_t block, const fr *table) {
+    fr8 w, u, v, t;
+    fr8_load(&u, a);
+    fr8_load(&v, a + FP8_LANES);
+    if (block == 0) {
+        fr8_add_raw(&t, &u, &v);
+        fr8_sub_raw(&v, &u, &v, FR8_4R);
+    } else {
+        fr8_broadcast_factor(&w, &table[ntt_negated_inverse_place(block)]);
+        fr8_mul(&v, &v, &w);                /* < 1.5 */
+        fr8_sub_raw(&t, &u, &v, FR8_2R);
+        fr8_add_raw(&v, &u, &v);
+    }
+    fr8_fit(&t);
+    fr8_fit(&v);
+    fr8_store(a, &t);
+    fr8_store(a + FP8_LANES, &v);
+}
+
+/* (u, v) -> (u - w v, u + w v) for -1/w; u loose, v normalised and below 6.2. Results are below 6.2 and raw. */
+LANES_INLINE void ntt_lanes_inverse_pair(fr8 *u, fr8 *v, const fr8 *w) {
+    fr8 t;
+    fr8_mul(&t, v, w); /* < 2.2 */
+    fr8_add_raw(v, u, &t);
+    fr8_sub_raw(u, u, &t, FR8_4R);
+}
+
+/* The last three stages of blocks block .. block + 7 of 8 elements each, where block > 0 is a multiple of 8. */
+static void ntt_lanes_inverse_end(fr *a, size_t block, const fr *table) {
+    fr8 x[8], w[4];
+    for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(block) - 1], -1);
+    for (int i = 0; i < 4; i++) {
+        ntt_lanes_inverse_pair(&x[i], &x[i + 4], &w[0]);
+        fr8_fit(&x[i]);
+        fr8_fit(&x[i + 4]);
+    }
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(2 * block) - 1], -2);
+    for (int half = 0; half < 2; half++) {
+        for (int i = 4 * half; i < 4 * half + 2; i++) {
+            ntt_lanes_inverse_pair(&x[i], &x[i + 2], &w[half]);
+            fr8_fit(&x[i]);
+            fr8_fit(&x[i + 2]);
+        }
+    }
+    fr8_load_factor_pairs(&w[1], &w[0], &table[ntt_negated_inverse_place(4 * block) - 1], -4);
+    fr8_load_factor_pairs(&w[3], &w[2], &table[ntt_negated_inverse_place(4 * block) - 3], -4);
+    for (int i = 0; i < 4; i++) {
+        ntt_lanes_inverse_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
+        fr8_fit(&x[2 * i]);
+        fr8_fit(&x[2 * i + 1]);
+    }
+    for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
+}
+
+/* All stages of a block of 2^log2 elements, log2 >= NTT_LANES_MIN_LOG2. Values loose before and after. */
+static void ntt_lanes_inverse_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
+    const size_t size = (size_t)1 << log2;
+    if (log2 > NTT_CACHED_LOG2) {
+        const size_t quarter = size / 4;
+        ntt_lanes_inverse_radix4(a, quarter, quarter, block, table);
+        for (size_t i = 0; i < 4; i++) ntt_lanes_inverse_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
+        return;
+    }
+    uint32_t left = log2;
+    size_t blocks = 1;
+    for (; left >= 5; left -= 2, blocks *= 4) {
+        const size_t quarter = (size_t)1 << (left - 2);
+        for (size_t b = 0; b < blocks; b++) {
+            ntt_lanes_inverse_radix4(a + (b << left), quarter, quarter, block * blocks + b, table);
+        }
+    }
+    if (left == 4) {
+        for (size_t b = 0; b < blocks; b++) ntt_lanes_inverse_radix2(a + 16 * b, block * blocks + b, table);
+        blocks *= 2;
+    }
+    const size_t first = block * blocks;
+    if (first == 0) { /* block 0 has no negated inverse in the table */
+        ntt_lanes_reduce(a, NTT_LANES_REGION);
+        for (size_t b = 0; b < NTT_LANES_REGION / 8; b++) ntt_inverse_stages(a + 8 * b, 3, b, table);
+    }
+    for (size_t i = first == 0 ? NTT_LANES_REGION : 0; i < size; i += NTT_LANES_REGION) {
+        ntt_lanes_inverse_end(a + i, first + i / 8, table);
+    }
+}
+
+/* ---- forward, the mirror image ---------------------------------------------------- */
+
+/* (u, v) -> (u + v, w (u - v)); loose before and after. */
+LANES_INLINE void ntt_lanes_forward_pair(fr8 *u, fr8 *v, const fr8 *w) {
+    fr8 difference;
+    fr8_sub_raw(&difference, u, v, FR8_4R);
+    fr8_add_raw(u, u, v);
+    fr8_carry(&difference);       /* < 6.2 */
+    fr8_fit(u);
+    fr8_mul(v, &difference, w);   /* < 2.2 */
+}
+
+/* The first three stages of blocks block .. block + 7 of 8 elements each. */
+static void ntt_lanes_forward_start(fr *a, size_t block, const fr *table) {
+    fr8 x[8], w[4];
+    for (int i = 0; i < 8; i += 2) fr8_load_pairs(&x[i], &x[i + 1], a + i, 8);
+    fr8_load_factor_pairs(&w[0], &w[1], &table[4 * block], 4);
+    fr8_load_factor_pairs(&w[2], &w[3], &table[4 * block + 2], 4);
+    for (int i = 0; i < 4; i++) ntt_lanes_forward_pair(&x[2 * i], &x[2 * i + 1], &w[i]);
+    fr8_load_factor_pairs(&w[0], &w[1], &table[2 * block], 2);
+    for (int half = 0; half < 2; half++) {
+        for (int i = 4 * half; i < 4 * half + 2; i++) ntt_lanes_forward_pair(&x[i], &x[i + 2], &w[half]);
+    }
+    fr8_load_factor_pairs(&w[0], &w[1], &table[block], 1);
+    for (int i = 0; i < 4; i++) ntt_lanes_forward_pair(&x[i], &x[i + 4], &w[0]);
+    for (int i = 0; i < 8; i += 2) fr8_store_pairs(a + i, 8, &x[i], &x[i + 1]);
+}
+
+static void ntt_lanes_forward_radix2(fr *a, size_t block, const fr *table) {
+    fr8 w, u, v;
+    fr8_broadcast_factor(&w, &table[block]);
+    fr8_load(&u, a);
+    fr8_load(&v, a + FP8_LANES);
+    ntt_lanes_forward_pair(&u, &v, &w);
+    fr8_store(a, &u);
+    fr8_store(a + FP8_LANES, &v);
+}
+
+static void ntt_lanes_forward_radix4(fr *a, size_t quarter, size_t width, size_t block, const fr *table) {
+    fr8 w, w0, w1, x0, x1, x2, x3;
+    fr8_broadcast_factor(&w, &table[block]);
+    fr8_broadcast_factor(&w0, &table[2 * block]);
+    fr8_broadcast_factor(&w1, &table[2 * block + 1]);
+    for (size_t i = 0; i < width; i += FP8_LANES) {
+        fr8 s01, s23, d01, d23;
+        fr8_load(&x0, a + i);
+        fr8_load(&x1, a + i + quarter);
+        fr8_load(&x2, a + i + 2 * quarter);
+        fr8_load(&x3, a + i + 3 * quarter);
+        fr8_add_raw(&s01, &x0, &x1);
+        fr8_sub_raw(&d01, &x0, &x1, FR8_4R);
+        fr8_add_raw(&s23, &x2, &x3);
+        fr8_sub_raw(&d23, &x2, &x3, FR8_4R);
+        fr8_carry(&d23);
+        fr8_mul(&d23, &d23, &w1);                /* < 2.2 */
+        if (block) {
+            fr8_carry(&d01);                     /* < 6.2 */
+            fr8_mul(&d01, &d01, &w0);
+        } else {
+            fr8_fit(&d01);
+        }
+        fr8_lower(&s01, FR8_2R);                 /* < 2.4 */
+        fr8_lower(&s23, FR8_2R);
+        fr8_add_raw(&x0, &s01, &s23);            /* < 4.8 */
+        fr8_add_raw(&x1, &d01, &d23);
+        fr8_sub_raw(&x2, &s01, &s23, FR8_4R);    /* < 6.4 */
+        fr8_sub_raw(&x3, &d01, &d23, FR8_4R);
+        fr8_fit(&x0);
+        fr8_fit(&x1);
+        fr8_fit(&x2);
+        fr8_fit(&x3);
+        if (block) {
+            fr8_mul(&x2, &x2, &w);
+            fr8_mul(&x3, &x3, &w);
+        }
+        fr8_store(a + i, &x0);
+        fr8_store(a + i + quarter, &x1);
+        fr8_store(a + i + 2 * quarter, &x2);
+        fr8_store(a + i + 3 * quarter, &x3);
+    }
+}
+
+static void ntt_lanes_forward_stages(fr *a, uint32_t log2, size_t block, const fr *table) {
+    const size_t size = (size_t)1 << log2;
+    if (log2 > NTT_CACHED_LOG2) {
+        const size_t quarter = size / 4;
+        for (size_t i = 0; i < 4; i++) ntt_lanes_forward_stages(a + i * quarter, log2 - 2, 4 * block + i, table);
+        ntt_lanes_forward_radix4(a, quarter, quarter, block, table);
+        return;
+    }
+    size_t blocks = size / 8;
+    for (size_t i = 0; i < size; i += NTT_LANES_REGION) ntt_lanes_forward_start(a + i, block * blocks + i / 8, table);
+    uint32_t done = 3;
+    if ((log2 - done) & 1) {
+        blocks /= 2;
+        done++;
+        for (size_t b = 0; b < blocks; b++) ntt_lanes_forward_radix2(a + 16 * b, block * blocks + b, table);
+    }
+    while (done < log2) {
+        blocks /= 4;
+        done += 2;
+        const size_t quarter = (size_t)1 << (done - 2);
+        for (size_t b = 0; b < blocks; b++) {
+            ntt_lanes_forward_radix4(a + (b << done), quarter, quarter, block * blocks + b, table);
+        }
+    }
+}
+
+/* ---- place by place --------------------------------------------------------------- */
+
+/* a[i] *= b[i] */
+static void ntt_lanes_multiply(fr *a, const fr *b, size_t count) {
+    for (size_t i = 0; i < count; i += FP8_LANES) {
+        fr8 x, y;
+        fr8_load(&x, a + i);
+        fr8_load_factor(&y, b + i);
+        fr8_mul(&x, &x, &y); /* < 2 */
+        fr8_store(a + i, &x);
+    }
+}
+
+/* a[i] *= b[i] * factor */
+static void ntt_lanes_multiply_scaled(fr *a, const fr *b, const fr *factor, size_t count) {
+    fr8 scale;
+    fr8_broadcast_factor(&scale, factor);
+    for (size_t i = 0; i < count; i += FP8_LANES) {
+        fr8 x, y;
+        fr8_load(&x, a + i);
+        fr8_load_factor(&y, b + i);
+        fr8_mul(&x, &x, &y);
+        fr8_mul(&x, &x, &scale);
+        fr8_store(a + i, &x);
+    }
+}
+
+/* even[i] = from[2i] + from[2i + 1], odd[i] = (from[2i] - from[2i + 1]) table[i]; odd may be NULL. */
+static void ntt_lanes_split(fr *even, fr *odd, const fr *from, size_t half, const fr *table) {
+    static const uint8_t order[FP8_LANES] = {0, 2, 1, 3, 4, 6, 5, 7}; /* of fr8_load */
+    for (size_t i = 0; i < half; i += FP8_LANES) {
+        lanes_u64 m[8];
+        fr8 u, v, w, difference;
+        for (int k = 0; k < FP8_LANES; k++) m[k] = lanes_load(from + 2 * (i + order[k]));
+        lanes_transpose(m);
+        fp8_unpack(&u, m);
+        fp8_unpack(&v, m + 4);
+        fr8_sub_raw(&difference, &u, &v, FR8_4R);
+        fr8_add_raw(&u, &u, &v);
+        fr8_fit(&u);
+        fr8_store(even + i, &u);
+        if (!odd) continue;
+        fr8_load_factor(&w, table + i);
+        fr8_carry(&difference);
+        fr8_mul(&difference, &difference, &w);
+        fr8_store(odd + i, &difference);
+    }
+}
+
+/* a[i] = c[i] + a[i] * table[place of the negated inverse of entry i] for first <= i < end, multiples of 16 from 16 on; reduced. */
+static void ntt_lanes_leave_coset(fr *a, const fr *c, size_t first, size_t end, const fr *table) {
+    for (size_t i = first; i < end; i += 2 * FP8_LANES) {
+        fr8 even, odd, c_even, c_odd, w_even, w_odd;
+        fr8_load_pairs(&even, &odd, a + i, 2);
+        fr8_load_pairs(&c_even, &c_odd, c + i, 2);
+        fr8_load_factor_pairs(&w_odd, &w_even, &table[ntt_negated_inverse_place(i) - 1], -2);
+        fr8_mul(&even, &even, &w_even);
+        fr8_mul(&odd, &odd, &w_odd);
+        fr8_add_raw(&even, &even, &c_even); /* < 3.7 */
+        fr8_add_raw(&odd, &odd, &c_odd);
+        fr8_fit(&even);
+        fr8_fit(&odd);
+        fr8_reduce(&even);
+        fr8_reduce(&odd);
+        fr8_store_pairs(a + i, 2, &even, &odd);
+    }
+}
+
+#endif

@@ -1,0 +1,472 @@
+/* field/lanes52.h - Montgomery products of eight elements at once (simd/lanes.h): limbs of 52 bits, R = 2^260.
+ *
+ * A value is five vectors of limbs; lane i belongs to element i. It is normalised when every limb is in [0, 2^52) and raw
+ * when limbs may be any signed 64-bit numbers that make up the value. Operands of products are normalised; results are
+ * normalised too and below (1 + 2^-53) p + (sum of the products of the operands' values) / R + addend, which must be below R.
+ * They are not reduced. For odd moduli below 2^254 with 52-bit limbs, of p and of `shifted`, other than 2^51 - 1 and a negated
+ * inverse modulo 2^52 below 2^51. Time does not depend on values.
+ *
+ * A row adds a b[i] and a multiple m p to the columns i .. i + 5, so that column i becomes divisible by 2^52; what is left
+ * of it is carried into column i + 1. A column takes at most five low and five high halves below 2^52 of each of
+ * up to four products and of m p: less than 2^58.
+ *
+ * The including unit defines LANES_IFMA when it is compiled for AVX-512 IFMA, and LANES_IFMA_EMULATED besides when it is not but
+ * shall do the same. Without LANES_IFMA, with AVX-512 or AVX2, the halves of a product come
+ * from floating point (Emmart, Zheng, Weems: Faster modular exponentiation using double precision floating point
+ * arithmetic on the GPU, ARITH 2018). Rounded towards zero, a b + 2^104 has the high half of a b in its mantissa; and
+ * a b minus that high half, plus 2^52, has the low half. Both are added as integers with their exponents,
+ * and each column starts from minus the sum of the exponents that it will meet. Why every step is exact:
+ *   - a, b < 2^52: 2^104 <= a b + 2^104 < 2^105, where a unit of the mantissa is 2^52. So the high half is the floor, the
+ *     low half is in [0, 2^52), and 2^52 plus it is an integer below 2^53.
+ *   - p is used in signed digits d, |d| < 2^51, and quotients m as the double 2^52 + m that a low half is: then
+ *     |(2^52 + m) d| < 2^104 too. The low half is that of m d; the high half has d too much, which the start of the column
+ *     takes back. For d < 0 the sum starts from 2^105 - 2^52 and stays in [2^104, 2^105).
+ *   - The first three rows add a multiple m N of N = p inverse, which is -1 modulo 2^52: so m is the low limb of the column
+ *     itself, and what is left of the column is its carry. N + 1 = 2^52 shifted has no more digits than p.
+ *   - The last two rows add m p, as N would leave larger results. The low limb x of the column enters the quotient as 2^52 + x
+ *     as well: times a number of absolute value below 2^51 it is below 2^104 in absolute value, with the low half of x times
+ *     that number.
+ *   - There m d0 + x is divisible by 2^52 for the lowest digit d0, so the carry is the high half of m d0 rounded upwards: what
+ *     a sum less m d0, rounded towards zero, has lost. That sum is 2^105 - 2^52 for d0 > 0 and 2^104 for d0 < 0.
+ *   - Columns may be negative. They start 2^60 higher, and the next one 2^8 lower, so that carries need no signs.
+ */
+#ifndef SHARED_FIELD_LANES52_H
+#define SHARED_FIELD_LANES52_H
+
+#include "simd/lanes.h"
+
+#define LANES52_MASK 0xfffffffffffffULL
+#define LANES52_UNROLL _Pragma("GCC unroll 10")
+#define LANES52_MAX_PRODUCTS 4
+
+/* A part of five limbs, and a loop that is not unrolled: products are long. */
+#define LANES52_TAKE(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) (to)[limb] = LANES_PART((from)[limb], h)
+#define LANES52_PUT(to, from, h) LANES52_UNROLL for (int limb = 0; limb < 5; limb++) LANES_PART((to)[limb], h) = (from)[limb]
+#define LANES52_EACH_PART(h) _Pragma("GCC unroll 1") for (int h = 0; h < LANES_PARTS; h++)
+
+typedef struct lanes52_modulus {
+    uint64_t p[5];
+    uint64_t inverse;    /* -1/p mod 2^52 */
+    uint64_t shifted[5]; /* (p inverse + 1) / 2^52 */
+} lanes52_modulus;
+
+/* Carries limbs upwards, which may be negative where `is_signed`. */
+LANES_INLINE void lanes52_carry_part(lanes_part r[5], int is_signed) {
+    const lanes_part mask = lanes_part_set(LANES52_MASK);
+    LANES52_UNROLL
+    for (int i = 0; i < 4; i++) {
+        r[i + 1] = lanes_part_add(r[i + 1], is_signed ? lanes_part_right_signed(r[i], 52) : lanes_part_right(r[i], 52));
+        r[i] = lanes_part_and(r[i], mask);
+    }
+}
+
+/* Carries signed limbs upwards; the total of each lane must be non-negative. */
+LANES_INLINE void lanes52_carry_signed(lanes_u64 r[5]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes_part limbs[5];
+        LANES52_TAKE(limbs, r, h);
+        lanes52_carry_part(limbs, 1);
+        LANES52_PUT(r, limbs, h);
+    }
+}
+
+/* ---- sums of halves of products --------------------------------------------------------------------- */
+
+/* lanes52_add_low, _high: sum plus the low, the high 52 bits of the product of the low 52 bits of a and b. */
+
+#if defined(LANES_IFMA) && defined(LANES_IFMA_EMULATED)
+
+/* For tests on processors without these instructions: all else is the code that runs where they are. */
+
+LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) {
+    const __m512i mask = lanes_set(LANES52_MASK);
+    const __m512i product = _mm512_mullo_epi64(_mm512_and_si512(a, mask), _mm512_and_si512(b, mask));
+    return _mm512_add_epi64(sum, _mm512_and_si512(product, mask));
+}
+
+LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) {
+    const __m512i half = lanes_set(((uint64_t)1 << 26) - 1);
+    const __m512i a0 = _mm512_and_si512(a, half), a1 = _mm512_and_si512(_mm512_srli_epi64(a, 26), half);
+    const __m512i b0 = _mm512_and_si512(b, half), b1 = _mm512_and_si512(_mm512_srli_epi64(b, 26), half);
+    const __m512i crossed = _mm512_add_epi64(_mm512_mul_epu32(a0, b1), _mm512_mul_epu32(a1, b0));
+    const __m512i middle = _mm512_add_epi64(crossed, _mm512_srli_epi64(_mm512_mul_epu32(a0, b0), 26));
+    return _mm512_add_epi64(sum, _mm512_add_epi64(_mm512_mul_epu32(a1, b1), _mm512_srli_epi64(middle, 26)));
+}
+
+#elif defined(LANES_IFMA)
+
+LANES_INLINE __m512i lanes52_add_low(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52lo_epu64(sum, a, b); }
+
+LANES_INLINE __m512i lanes52_add_high(__m512i sum, __m512i a, __m512i b) { return _mm512_madd52hi_epu64(sum, a, b); }
+
+#endif
+
+/* ---- a product of limbs, and the end of a row ---------------------------------------------------- */
+
+/* lanes52_factor        a limb as a factor;
+ * lanes52_accumulate    *low += low half of a b, *high += high half;
+ * lanes52_finish_row    t[row .. row + 6) += m p, then the carry; called for rows 0 to 4;
+ * lanes52_start         what column k starts from when each row has so many products. */
+
+#if defined(LANES_IFMA)
+
+typedef lanes_part lanes52_factor;
+
+LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return limb; }
+
+LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
+    return (void)products, (void)k, (void)modulus, 0;
+}
+
+LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
+    *low = lanes52_add_low(*low, a, b);
+    *high = lanes52_add_high(*high, a, b);
+}
+
+LANES_INLINE void lanes52_finish_row(__m512i t[10], int row, const lanes52_modulus *modulus) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i m = lanes52_add_low(zero, t[row], lanes_set(modulus->inverse));
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) lanes52_accumulate(&t[row + k], &t[row + k + 1], m, lanes_set(modulus->p[k]));
+    t[row + 1] = _mm512_add_epi64(t[row + 1], _mm512_srli_epi64(t[row], 52));
+}
+
+#else
+
+#ifdef __FAST_MATH__
+#error "these products need exact floating point: build without -ffast-math and -Ofast"
+#endif
+
+typedef lanes_real lanes52_factor;
+
+/* The bits of 2^52 and 2^104; those of 2^105 - 2^52 are the last ones before 2^105. */
+#define LANES52_BITS_52 0x4330000000000000ULL
+#define LANES52_BITS_104 0x4670000000000000ULL
+/* What columns start higher by, and the carry of that. */
+#define LANES52_LIFT ((uint64_t)1 << 60)
+#define LANES52_LIFT_CARRY ((uint64_t)1 << 8)
+/* Rows that add a multiple of N. */
+#define LANES52_SHIFTED_ROWS 3
+
+LANES_INLINE lanes52_factor lanes52_factor_of(lanes_part limb) { return lanes_part_to_real(limb); }
+
+/* Digit k in [-2^51, 2^51) of p or `shifted`; the highest is what is left. */
+LANES_INLINE int64_t lanes52_digit(const uint64_t limbs[5], int k) {
+    const int64_t half = (int64_t)1 << 51, limb = (int64_t)limbs[k];
+    const int64_t value = limb + (k > 0 && (int64_t)limbs[k > 0 ? k - 1 : 0] >= half);
+    return value >= half && k < 4 ? value - 2 * half : value;
+}
+
+/* What the sum with a product starts from. */
+LANES_INLINE double lanes52_base(int64_t digit) { return digit < 0 ? 0x1p105 - 0x1p52 : 0x1p104; }
+LANES_INLINE uint64_t lanes52_base_bits(int64_t digit) {
+    return digit < 0 ? LANES52_BITS_104 + LANES52_MASK : LANES52_BITS_104;
+}
+
+LANES_INLINE lanes_real lanes52_high(lanes_real a, lanes_real b, double base) {
+    return lanes_real_add_product(a, b, lanes_real_set(base));
+}
+
+/* 2^52 + low half of a b, where high = lanes52_high(a, b, base). */
+LANES_INLINE lanes_real lanes52_low(lanes_real a, lanes_real b, lanes_real high, double base) {
+    return lanes_real_add_product(a, b, lanes_real_sub(lanes_real_set(base + 0x1p52), high));
+}
+
+/* 2^52 + low 52 bits */
+LANES_INLINE lanes_real lanes52_low_limb(lanes_part a) {
+    return lanes_part_as_real(lanes_part_and_or(a, lanes_part_set(LANES52_MASK), lanes_part_set(LANES52_BITS_52)));
+}
+
+LANES_INLINE lanes_part lanes52_add_bits(lanes_part a, lanes_real b) { return lanes_part_add(a, lanes_real_bits(b)); }
+
+LANES_INLINE void lanes52_accumulate_from(lanes_part *low, lanes_part *high, lanes_real a, lanes_real b, double base) {
+    const lanes_real upper = lanes52_high(a, b, base);
+    *high = lanes52_add_bits(*high, upper);
+    *low = lanes52_add_bits(*low, lanes52_low(a, b, upper, base));
+    LANES_IN_ORDER(*low, *high);
+}
+
+LANES_INLINE void lanes52_accumulate(lanes_part *low, lanes_part *high, lanes52_factor a, lanes52_factor b) {
+    lanes52_accumulate_from(low, high, a, b, 0x1p104);
+}
+
+/* t[k] and t[k + 1] += m d for digits first to 4 of the limbs. */
+LANES_INLINE void lanes52_add_digits(lanes_part t[6], lanes_real m, const uint64_t limbs[5], int first) {
+    LANES52_UNROLL
+    for (int k = first; k < 5; k++) {
+        const int64_t digit = lanes52_digit(limbs, k);
+        lanes52_accumulate_from(&t[k], &t[k + 1], m, lanes_real_set((double)digit), lanes52_base(digit));
+    }
+}
+
+LANES_INLINE void lanes52_finish_row(lanes_part t[10], int row, const lanes52_modulus *modulus) {
+    lanes_part *u = t + row;
+    const lanes_real x = lanes52_low_limb(u[0]);
+    u[1] = lanes_part_add(u[1], lanes_part_right(u[0], 52));
+    if (row < LANES52_SHIFTED_ROWS) {
+        lanes52_add_digits(u + 1, x, modulus->shifted, 0);
+    } else {
+        const lanes_real inverse = lanes_real_set((double)modulus->inverse);
+        const double base = lanes52_base(0);
+        const lanes_real m = lanes52_low(x, inverse, lanes52_high(x, inverse, base), base);
+        /* The low half of the lowest digit's product has gone into the carry. */
+        const int64_t lowest = lanes52_digit(modulus->p, 0);
+        const lanes_real rest = lanes_real_sub_product(m, lanes_real_set((double)lowest), lanes_real_set(lanes52_base(-lowest)));
+        u[1] = lanes_part_sub(u[1], lanes_real_bits(rest));
+        lanes52_add_digits(u, m, modulus->p, 1);
+    }
+}
+
+/* What a product with digits first to 4 of the limbs adds to its column 0 .. 5 beyond its halves. */
+LANES_INLINE uint64_t lanes52_digits_excess(const uint64_t limbs[5], int first, int column) {
+    uint64_t excess = 0;
+    if (column >= first && column < 5) excess += LANES52_BITS_52;
+    if (column > first && column <= 5) {
+        const int64_t digit = lanes52_digit(limbs, column - 1);
+        excess += lanes52_base_bits(digit) + (uint64_t)digit;
+    }
+    return excess;
+}
+
+/* What a row with so many products adds to its column 0 .. 6 beyond the halves themselves. */
+LANES_INLINE uint64_t lanes52_excess(int products, int row, int column, const lanes52_modulus *modulus) {
+    uint64_t excess = 0;
+    if (column >= 0 && column < 5) excess += LANES52_BITS_52 * (unsigned)products;
+    if (column > 0 && column <= 5) excess += LANES52_BITS_104 * (unsigned)products;
+    if (row < LANES52_SHIFTED_ROWS) return excess + lanes52_digits_excess(modulus->shifted, 0, column - 1);
+    if (column == 1) {
+        const int64_t lowest = lanes52_digit(modulus->p, 0);
+        excess += (uint64_t)lowest - lanes52_base_bits(-lowest);
+    }
+    return excess + lanes52_digits_excess(modulus->p, 1, column);
+}
+
+LANES_INLINE uint64_t lanes52_start(int products, int k, const lanes52_modulus *modulus) {
+    const uint64_t lift = (k < 9 ? LANES52_LIFT : 0) - (k > 0 ? LANES52_LIFT_CARRY : 0);
+    return lift - (lanes52_excess(products, 0, k, modulus) + lanes52_excess(products, 1, k - 1, modulus) +
+                   lanes52_excess(products, 2, k - 2, modulus) + lanes52_excess(products, 3, k - 3, modulus) +
+                   lanes52_excess(products, 4, k - 4, modulus));
+}
+
+#endif
+
+/* ---- whole products ------------------------------------------------------------------------------ */
+
+/* The end of a product, whose columns are lifted without LANES_IFMA. */
+LANES_INLINE void lanes52_finish(lanes_part r[5]) { lanes52_carry_part(r, 0); }
+
+/* Quotients of rows wait for each other. With one part the rows of the products go between them; with several that is slower than
+ * all products of one part after the other, and then the ends of rows of all parts in turn. */
+#define LANES52_ROWS_IN_TURN (LANES_PARTS > 1)
+
+LANES_INLINE void lanes52_finish_rows(lanes_part t[LANES_PARTS][10], const lanes52_modulus *modulus) {
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int h = 0; h < LANES_PARTS; h++) lanes52_finish_row(t[h], i, modulus);
+    }
+}
+
+/* r: the upper halves of the columns. */
+LANES_INLINE void lanes52_finish_parts(lanes_u64 r[5], lanes_part t[LANES_PARTS][10]) {
+    LANES52_UNROLL
+    for (int h = 0; h < LANES_PARTS; h++) {
+        lanes52_finish(t[h] + 5);
+        LANES52_PUT(r, t[h] + 5, h);
+    }
+}
+
+/* r = (a[0] b[0] + a[1] b[1] + ...) / R + addend for `products` pairs, a constant of at most LANES52_MAX_PRODUCTS. addend:
+ * raw with limbs from 0 to 2^62, or NULL. r may alias operands. */
+LANES_INLINE void lanes52_mul_sum(lanes_u64 r[5], int products, const lanes_u64 *const *a, const lanes_u64 *const *b,
+                                  const lanes_u64 *addend, const lanes52_modulus *modulus) {
+    LANES_IN_REGION;
+    lanes_part sums[LANES_PARTS][10];
+    LANES52_EACH_PART(h) {
+        lanes52_factor factors[LANES52_MAX_PRODUCTS][5];
+        lanes_part t[10];
+        LANES52_UNROLL
+        for (int q = 0; q < products; q++) {
+            LANES52_UNROLL
+            for (int k = 0; k < 5; k++) factors[q][k] = lanes52_factor_of(LANES_PART(a[q][k], h));
+        }
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) {
+            t[k] = lanes_part_set(lanes52_start(products, k, modulus));
+            if (k >= 5 && addend) t[k] = lanes_part_add(t[k], LANES_PART(addend[k - 5], h));
+        }
+        LANES52_UNROLL
+        for (int i = 0; i < 5; i++) {
+            LANES52_UNROLL
+            for (int q = 0; q < products; q++) {
+                const lanes52_factor factor = lanes52_factor_of(LANES_PART(b[q][i], h));
+                LANES52_UNROLL
+                for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[q][k], factor);
+            }
+            if (!LANES52_ROWS_IN_TURN) lanes52_finish_row(t, i, modulus);
+        }
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) sums[h][k] = t[k];
+    }
+    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    lanes52_finish_parts(r, sums);
+}
+
+#if LANES_PARTS > 1
+/* ---- two results at once, whose rows take turns, too ---- */
+
+/* r[0] and r[1] from the columns of their products, part by part. */
+LANES_INLINE void lanes52_reduce_two(lanes_u64 *const r[2], lanes_part columns[2 * LANES_PARTS][10], const lanes52_modulus *modulus) {
+    /* A copy: the compiler keeps of it in registers what it can. */
+    lanes_part t[2 * LANES_PARTS][10];
+    LANES52_UNROLL
+    for (int j = 0; j < 2 * LANES_PARTS; j++) {
+        LANES52_UNROLL
+        for (int k = 0; k < 10; k++) t[j][k] = columns[j][k];
+    }
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        LANES52_UNROLL
+        for (int j = 0; j < 2 * LANES_PARTS; j++) lanes52_finish_row(t[j], i, modulus);
+    }
+    lanes52_finish_parts(r[0], t);
+    lanes52_finish_parts(r[1], t + LANES_PARTS);
+}
+
+LANES_INLINE void lanes52_factors_of_part(lanes52_factor factors[5], const lanes_u64 limbs[5], int h) {
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(limbs[k], h));
+}
+
+/* columns += a b for one part; before the first of so many products, or after it where that is 0. */
+LANES_INLINE void lanes52_add_product(lanes_part columns[10], const lanes52_factor a[5], const lanes52_factor b[5], int products,
+                                      const lanes52_modulus *modulus) {
+    lanes52_factor factors[5];
+    lanes_part t[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = a[k];
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) t[k] = products ? lanes_part_set(lanes52_start(products, k, modulus)) : columns[k];
+    LANES52_UNROLL
+    for (int i = 0; i < 5; i++) {
+        const lanes52_factor factor = b[i];
+        LANES52_UNROLL
+        for (int k = 0; k < 5; k++) lanes52_accumulate(&t[i + k], &t[i + k + 1], factors[k], factor);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) columns[k] = t[k];
+}
+
+/* columns = a b for one part. */
+LANES_INLINE void lanes52_mul_part(lanes_part columns[10], const lanes_u64 a[5], const lanes_u64 b[5], int h,
+                                   const lanes52_modulus *modulus) {
+    lanes52_factor left[5], right[5];
+    lanes52_factors_of_part(left, a, h);
+    lanes52_factors_of_part(right, b, h);
+    lanes52_add_product(columns, left, right, 1, modulus);
+}
+#endif
+
+/* r = a b / R + addend. */
+LANES_INLINE void lanes52_mul_add(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes_u64 *addend,
+                                  const lanes52_modulus *modulus) {
+    const lanes_u64 *const left[1] = {a}, *const right[1] = {b};
+    lanes52_mul_sum(r, 1, left, right, addend, modulus);
+}
+
+/* lanes52_mul: r = a b / R.
+ * lanes52_sqr: r = a^2 / R; products of different limbs are summed once and doubled. r may alias operands. */
+
+#if defined(LANES_IFMA)
+
+LANES_INLINE void lanes52_mul(__m512i r[5], const __m512i a[5], const __m512i b[5], const lanes52_modulus *modulus) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i inverse = lanes_set(modulus->inverse);
+    __m512i t0 = zero, t1 = zero, t2 = zero, t3 = zero, t4 = zero, t5;
+    const __m512i p0 = lanes_set(modulus->p[0]), p1 = lanes_set(modulus->p[1]), p2 = lanes_set(modulus->p[2]),
+                  p3 = lanes_set(modulus->p[3]), p4 = lanes_set(modulus->p[4]);
+    for (int i = 0; i < 5; i++) {
+        const __m512i bi = b[i];
+        t0 = lanes52_add_low(t0, a[0], bi);
+        const __m512i m = lanes52_add_low(zero, t0, inverse);
+        t1 = lanes52_add_low(t1, a[1], bi);
+        t2 = lanes52_add_low(t2, a[2], bi);
+        t3 = lanes52_add_low(t3, a[3], bi);
+        t4 = lanes52_add_low(t4, a[4], bi);
+        t5 = lanes52_add_high(zero, a[4], bi);
+        t1 = lanes52_add_high(t1, a[0], bi);
+        t2 = lanes52_add_high(t2, a[1], bi);
+        t3 = lanes52_add_high(t3, a[2], bi);
+        t4 = lanes52_add_high(t4, a[3], bi);
+        t0 = lanes52_add_low(t0, m, p0);
+        t1 = lanes52_add_low(t1, m, p1);
+        t2 = lanes52_add_low(t2, m, p2);
+        t3 = lanes52_add_low(t3, m, p3);
+        t4 = lanes52_add_low(t4, m, p4);
+        t1 = lanes52_add_high(t1, m, p0);
+        t2 = lanes52_add_high(t2, m, p1);
+        t3 = lanes52_add_high(t3, m, p2);
+        t4 = lanes52_add_high(t4, m, p3);
+        t5 = lanes52_add_high(t5, m, p4);
+        t0 = _mm512_add_epi64(t1, _mm512_srli_epi64(t0, 52));
+        t1 = t2, t2 = t3, t3 = t4, t4 = t5;
+    }
+    r[0] = t0, r[1] = t1, r[2] = t2, r[3] = t3, r[4] = t4;
+    lanes52_carry_signed(r);
+}
+
+LANES_INLINE void lanes52_sqr(__m512i r[5], const __m512i a[5], const lanes52_modulus *modulus) {
+    __m512i t[10];
+    for (int i = 0; i < 10; i++) t[i] = _mm512_setzero_si512();
+    for (int i = 0; i < 4; i++) {
+        for (int j = i + 1; j < 5; j++) lanes52_accumulate(&t[i + j], &t[i + j + 1], a[i], a[j]);
+    }
+    for (int i = 1; i < 9; i++) t[i] = _mm512_add_epi64(t[i], t[i]);
+    for (int i = 0; i < 5; i++) lanes52_accumulate(&t[2 * i], &t[2 * i + 1], a[i], a[i]);
+    for (int i = 0; i < 5; i++) lanes52_finish_row(t, i, modulus);
+    for (int k = 0; k < 5; k++) r[k] = t[5 + k];
+    lanes52_carry_signed(r);
+}
+
+#else
+
+LANES_INLINE void lanes52_mul(lanes_u64 r[5], const lanes_u64 a[5], const lanes_u64 b[5], const lanes52_modulus *modulus) {
+    lanes52_mul_add(r, a, b, NULL, modulus);
+}
+
+/* columns = a^2 for one part, column by column, so that quotients overlap with products where rows do not take turns. */
+LANES_INLINE void lanes52_sqr_part(lanes_part columns[10], const lanes_u64 a[5], int h, const lanes52_modulus *modulus) {
+    lanes52_factor factors[5];
+    lanes_part t[10], cross[10];
+    LANES52_UNROLL
+    for (int k = 0; k < 5; k++) factors[k] = lanes52_factor_of(LANES_PART(a[k], h));
+    (void)h;
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) {
+        t[k] = lanes_part_set(lanes52_start(1, k, modulus));
+        cross[k] = lanes_part_set(0);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 9; k++) {
+        LANES52_UNROLL
+        for (int i = k < 5 ? 0 : k - 4; i < k - i; i++) lanes52_accumulate(&cross[k], &cross[k + 1], factors[i], factors[k - i]);
+        if (k > 0) t[k] = lanes_part_add(t[k], lanes_part_add(cross[k], cross[k]));
+        if (k % 2 == 0) lanes52_accumulate(&t[k], &t[k + 1], factors[k / 2], factors[k / 2]);
+        if (!LANES52_ROWS_IN_TURN && k < 5) lanes52_finish_row(t, k, modulus);
+    }
+    LANES52_UNROLL
+    for (int k = 0; k < 10; k++) columns[k] = t[k];
+}
+
+LANES_INLINE void lanes52_sqr(lanes_u64 r[5], const lanes_u64 a[5], const lanes52_modulus *modulus) {
+    LANES_IN_REGION;
+    lanes_part sums[LANES_PARTS][10];
+    LANES52_EACH_PART(h) lanes52_sqr_part(sums[h], a, h, modulus);
+    if (LANES52_ROWS_IN_TURN) lanes52_finish_rows(sums, modulus);
+    lanes52_finish_parts(r, sums);
+}
+
+#endif
+
+#endif
