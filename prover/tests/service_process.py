@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 PROVER = Path(sys.executable).with_name("prover")
@@ -56,10 +56,15 @@ class Service:
 @contextlib.contextmanager
 def running_service(log: Path, *words: str, **variables: str) -> Iterator[Service]:
     """Start a service with these words and environment variables beside the usual ones; its lines go to ``log``."""
+    with running_program(log, [str(PROVER), "start", *words], variables) as service:
+        yield service
+
+
+@contextlib.contextmanager
+def running_program(log: Path, command: list[str], variables: Mapping[str, str]) -> Iterator[Service]:
+    """Start a service by a command of its own; its lines go to ``log``."""
     with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [str(PROVER), "start", *words], stdout=sink, stderr=subprocess.STDOUT, env=environment() | variables
-        )
+        process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT, env=environment() | dict(variables))
     try:
         yield Service(process, log)
     finally:

@@ -6,10 +6,11 @@ import contextlib
 import http.client
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from golden_vectors import vector_named
-from service_process import PROVER, Service, environment, running_service
+from service_process import PROVER, Service, environment, running_program, running_service
 
 BODY = vector_named("prover/v2_inclusion_32_1").body
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -58,6 +59,33 @@ def test_key_file__changed__counts_after_a_signal(reference_keys_dir: Path, tmp_
         finished = [line for line in service.lines() if line["event"] == "request_finished"]
         assert [line.get("api_key") for line in finished] == [None, "first", None, "second"]
         assert "first-key" not in (tmp_path / "log").read_text()
+
+
+BLOCKED = """
+import asyncio, sys, time
+from prover.cli.main import cli
+from prover.http.app import Listener
+
+start = Listener.start
+
+async def start_and_block(listener):
+    await start(listener)
+    asyncio.get_running_loop().call_later(0.5, time.sleep, 7)
+
+Listener.start = start_and_block
+cli(sys.argv[1:])
+"""
+
+
+def test_event_loop__blocked__fails_readiness_until_it_runs_again(reference_keys_dir: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BLOCKED, "start", *words(reference_keys_dir)]
+    with running_program(tmp_path / "log", command, {}) as service:
+        assert service.ask("GET", "/readyz", port=service.metrics_port)[0] == 200
+        service.until(lambda: service.ask("GET", "/readyz", port=service.metrics_port)[0] == 503)
+        reason = service.ask("GET", "/readyz", port=service.metrics_port)[1]
+        assert b"the event loop has not run for" in reason
+        assert service.ask("GET", "/livez", port=service.metrics_port)[0] == 200
+        service.until(lambda: service.ask("GET", "/readyz", port=service.metrics_port)[0] == 200)
 
 
 def test_request__traced__has_its_ids_on_every_line(reference_keys_dir: Path, tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gzip
+import http.client
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +21,13 @@ from structlog.testing import capture_logs
 
 from prover.errors import SettingsInvalid
 from prover.http.app import start_metrics_server
+from prover.http.metrics_server import MetricsServer
 from prover.http.probes import probes
 from prover.http.state import STATE
 from prover.keys.store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
-from shared.metrics import MetricsServer, new_registry
+from shared.metrics import new_registry
 
 
 def fetch(server: MetricsServer, path: str) -> tuple[int, str]:
@@ -48,21 +54,122 @@ def test_metrics__scraped__are_prometheus_text() -> None:
         server.close()
 
 
-def test_metrics_server__with_too_many_connections__closes_more_and_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.metrics._MOST_CONNECTIONS", 3)
-    with contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as server:
-        with contextlib.ExitStack() as stack:
-            for _ in range(3):
-                stack.enter_context(socket.create_connection(server.address, 60))
-            with socket.create_connection(server.address, 60) as one_more:
-                assert one_more.recv(1) == b""
-        deadline = time.monotonic() + 60
+def test_metrics__asked_for_in_part_compressed_and_as_open_metrics__are_so() -> None:
+    registry = new_registry()
+    Metrics(registry).requests.labels("inclusion", "ok").inc()
+    with contextlib.closing(MetricsServer(registry, "127.0.0.1", 0)) as server:
+        host, port = server.address
+        headers = {"Accept": "application/openmetrics-text; version=1.0.0", "Accept-Encoding": "gzip"}
+        with contextlib.closing(http.client.HTTPConnection(host, port, timeout=10)) as connection:
+            connection.request("GET", "/?name[]=prover_active_jobs", headers=headers)
+            response = connection.getresponse()
+            assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+            assert response.headers["Content-Encoding"] == "gzip"
+            text = gzip.decompress(response.read()).decode()
+    assert text.splitlines()[-2:] == ["prover_active_jobs 0.0", "# EOF"]
+
+
+@pytest.fixture
+def idle_clients() -> Iterator[Callable[[tuple[str, int]], None]]:
+    """Give a function that opens 300 connections to an address; each sends a byte of a header every second."""
+    stopped = threading.Event()
+    with contextlib.ExitStack() as stack:
+        clients: list[socket.socket] = []
+
+        def trickle() -> None:
+            while not stopped.wait(1):
+                for client in clients:
+                    with contextlib.suppress(OSError):
+                        client.send(b"x")
+
+        def connect(address: tuple[str, int]) -> None:
+            trickling = threading.Thread(target=trickle)
+            trickling.start()
+            stack.callback(trickling.join)
+            stack.callback(stopped.set)
+            for _ in range(300):
+                client = stack.enter_context(socket.create_connection(address, 60))
+                client.send(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+                clients.append(client)
+
+        yield connect
+
+
+async def test_metrics_server__beside_hundreds_of_slow_clients__answers_probes_and_scrapes(
+    serve: Serve, published_keys: KeyStore, idle_clients: Callable[[tuple[str, int]], None]
+) -> None:
+    state = (await serve(published_keys, http={"metrics_address": "127.0.0.1:0"})).app[STATE]
+
+    def ask_often() -> None:
+        idle_clients(server.address)
+        for _ in range(5):
+            for path in ("/livez", "/readyz", "/startupz", "/metrics"):
+                assert fetch(server, path)[0] == 200
+
+    with contextlib.closing(start_metrics_server(state, new_registry())) as server:
+        await asyncio.to_thread(ask_often)
+
+
+def test_metrics_server__with_a_client_that_trickles__ends_it_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prover.http.metrics_server._DEADLINE_S", 0.5)
+    with (
+        contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as server,
+        socket.create_connection(server.address, 60) as slow,
+    ):
+        slow.send(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+        slow.settimeout(0.1)
+        deadline = time.monotonic() + 20
         while True:
-            with contextlib.suppress(OSError):
-                assert fetch(server, "/metrics")[0] == 200
-                break
             assert time.monotonic() < deadline
-            time.sleep(0.01)
+            with contextlib.suppress(TimeoutError):
+                try:
+                    slow.send(b"x")
+                    if slow.recv(1) == b"":
+                        break
+                except ConnectionError:
+                    break
+
+
+def test_metrics_server__full_of_connections__replaces_the_oldest_without_a_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("prover.http.metrics_server._MAXIMUM_CONNECTIONS", 3)
+    running, hold = threading.Event(), threading.Event()
+
+    def probe() -> tuple[bool, str]:
+        running.set()
+        hold.wait(60)
+        return True, "held"
+
+    with (
+        contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0, {"/held": probe})) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        asking, oldest, newer = (stack.enter_context(socket.create_connection(server.address, 60)) for _ in range(3))
+        asking.send(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert running.wait(60)
+        newer.send(b"GET /metrics")
+        assert fetch(server, "/metrics")[0] == 200
+        assert oldest.recv(1) == b""
+        hold.set()
+        assert asking.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        newer.send(b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert newer.recv(65536).startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n"]
+)
+def test_metrics_server__sent_bytes_that_are_not_http__answers_400_without_a_log_line(sent: bytes) -> None:
+    with (
+        contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as server,
+        capture_logs() as lines,
+        socket.create_connection(server.address, 60) as client,
+    ):
+        client.send(sent)
+        assert b" 400 " in client.recv(65536).split(b"\r\n", 1)[0]
+        assert fetch(server, "/metrics")[0] == 200
+    assert not lines
 
 
 def test_metrics_server__on_a_taken_address__says_so() -> None:
@@ -99,6 +206,25 @@ async def test_probes__follow_the_state_of_the_server(serve: Serve, published_ke
     state.draining = True
     assert ready() == (False, "not ready: shutting down")
     assert probes(state)["/livez"]() == (True, "alive")
+
+
+async def test_probes__of_an_event_loop_that_does_not_run__fail_after_5_and_30_seconds(
+    serve: Serve, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = (await serve(published_keys)).app[STATE]
+    ready, alive = probes(state)["/readyz"], probes(state)["/livez"]
+    last = time.monotonic()
+    for silence_s, is_ready, is_alive in ((4, True, True), (6, False, True), (29, False, True), (31, False, False)):
+        with monkeypatch.context() as patched:
+            patched.setattr("prover.http.heartbeat.time.monotonic", lambda moment=last + silence_s: moment)
+            assert ready()[0] == is_ready
+            assert alive()[0] == is_alive
+            if not is_ready:
+                assert ready()[1].startswith("not ready: the event loop has not run for ")
+            if not is_alive:
+                assert alive()[1].startswith("restart this process: the event loop has not run for ")
+    assert ready()[0]
+    assert alive()[0]
 
 
 async def test_readiness__without_keys__is_refused_with_the_reason(

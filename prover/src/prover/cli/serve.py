@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
+from prover.http.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.kernel.engine import Engine, kernel_version
 from prover.keys.catalogue import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
@@ -30,7 +31,7 @@ from prover.settings import KeySettings, Settings
 from prover.versions import INTERFACE_VERSION, own_version
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
-from shared.metrics import MetricsServer, new_registry
+from shared.metrics import new_registry
 from shared.shutdown import Shutdown, StopReason
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 from typing import Self
 
+from prover.http.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
 from prover.proving.result_check import UNVERIFIED_REMEDY
@@ -14,7 +15,6 @@ from prover.settings import QueueSettings, Settings
 from prover.worker.instance import QueueInstance
 from prover.worker.monitor import count_event
 from shared.logs import get_logger
-from shared.metrics import MetricsServer
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)

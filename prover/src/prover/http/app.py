@@ -14,6 +14,7 @@ from prover.http.authentication import authenticate
 from prover.http.connections import ConnectionGuards
 from prover.http.cors import cross_origin
 from prover.http.framing import ProblemProtocol
+from prover.http.metrics_server import MetricsServer
 from prover.http.middleware import canonical_line, error_answers
 from prover.http.probes import probes
 from prover.http.responses import SERVER_NAME
@@ -21,7 +22,6 @@ from prover.http.routes import ROUTES
 from prover.http.state import STATE, ServerState
 from prover.observability.memory import MemoryCollector
 from shared.logs import get_logger
-from shared.metrics import MetricsServer
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)

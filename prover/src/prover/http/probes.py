@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from prover.errors import QueueUnavailable
+from prover.http.heartbeat import LIVE_SILENCE_S, READY_SILENCE_S
+from prover.http.metrics_server import Probe
 from prover.http.state import ServerState
 from shared.logs import get_logger
-from shared.metrics import Probe
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
@@ -44,6 +45,9 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
         return (True, "started") if state.listening else (False, "not listening yet")
 
     def alive() -> tuple[bool, str]:
+        silence_s = state.heartbeat.silence_s
+        if silence_s > LIVE_SILENCE_S:
+            return False, f"restart this process: {_silent(silence_s)}"
         stuck = state.devices.stuck()
         return (True, "alive") if stuck is None else (False, f"restart this process: {stuck}")
 
@@ -57,6 +61,9 @@ def what_is_missing(state: ServerState) -> list[str]:
     """
     if state.leaving or state.draining:
         return ["shutting down"]
+    silence_s = state.heartbeat.silence_s
+    if silence_s > READY_SILENCE_S:
+        return [_silent(silence_s)]
     missing = [] if state.listening else ["not listening yet"]
     if not state.settings.keys.auto_download and not state.keys.installed():
         missing.append(f"no proving keys in {state.settings.keys.directory}")
@@ -67,6 +74,10 @@ def what_is_missing(state: ServerState) -> list[str]:
     if state.queue is not None and not _answers(state.queue, state.loop):
         missing.append("the job queue does not answer; see --redis-url")
     return missing
+
+
+def _silent(silence_s: float) -> str:
+    return f"the event loop has not run for {silence_s:.0f} seconds"
 
 
 def _answers(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:

@@ -13,6 +13,7 @@ from aiohttp import web
 from prover.http.api_keys import ApiKeys
 from prover.http.body import BodyBudget
 from prover.http.flights import Flights
+from prover.http.heartbeat import LoopHeartbeat
 from prover.http.idempotency import KeptAnswers
 from prover.http.rate_limit import RateLimiter
 from prover.keys.selection import CircuitSelection
@@ -47,6 +48,7 @@ class ServerState:
     answers: KeptAnswers
     api_keys: ApiKeys
     rate_limiter: RateLimiter
+    heartbeat: LoopHeartbeat
     missing_required: Callable[[], list[str]]
     """Says of every key that was asked to be preloaded and is not in memory what it waits for."""
     loop: asyncio.AbstractEventLoop
@@ -99,6 +101,7 @@ class ServerState:
             answers=KeptAnswers(http.idempotency_retention_s),
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
+            heartbeat=LoopHeartbeat(),
             missing_required=missing_required,
             loop=asyncio.get_running_loop(),
             queue=queue,
@@ -117,6 +120,7 @@ class ServerState:
 
     def close(self) -> None:
         """Wait for the threads, which end soon after their flags are raised."""
+        self.heartbeat.close()
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
