@@ -48,13 +48,19 @@ class HttpSettings(_Group):
     body_timeout_s: float = Field(default=30, gt=0)
     """Time for a body to arrive."""
     body_memory_bytes: int = Field(default=256 * 2**20, gt=0)
-    """Memory for bodies that are being received or read; requests beyond it are answered 503."""
+    """Memory for bodies that have arrived; an API key, or without keys an address, gets half of it."""
+    body_rate_bytes_per_s: int = Field(default=4096, gt=0)
+    """Minimum rate at which a body arrives, in each period of 10 seconds."""
     header_timeout_s: float = Field(default=10, gt=0)
     """Time for the header of a connection's first request, from its first byte."""
     idle_timeout_s: float = Field(default=75, gt=0)
     """Time without a request after which a connection is closed."""
+    write_timeout_s: float = Field(default=30, gt=0)
+    """Time that an answer may wait for its client to read it, before the connection is closed."""
     connection_limit: int = Field(default=8192, gt=0)
     """Maximum open connections; more are answered 503 and closed."""
+    address_connection_limit: int = Field(default=0, ge=0)
+    """Maximum open connections of one address (IPv6: of one /64 network); 0 means half of connection_limit."""
     drain_delay_s: float = Field(default=0, ge=0)
     """Time to keep serving after a stop signal, while readiness fails, before connections are refused."""
     drain_deadline_s: float = Field(default=30, ge=0)

@@ -129,7 +129,7 @@ async def test_connections__thousands_idle__leave_room_for_work(
 
 
 async def test_connections__beyond_the_limit__are_answered_503(listen: Listen, published_keys: KeyStore) -> None:
-    state, port = await listen(published_keys, http={"connection_limit": 3})
+    state, port = await listen(published_keys, http={"connection_limit": 3, "address_connection_limit": 3})
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(3):
             await stack.enter_async_context(connection(port))

@@ -76,8 +76,8 @@ class Listener:
         await self._runner.setup()
         handlers = self._runner.server
         assert handlers is not None  # noqa: S101 - setup made it
-        make_protocol = partial(ProblemProtocol, handlers, settings, self._state.metrics)
-        guards = ConnectionGuards(make_protocol, settings, self._state.metrics)
+        make_protocol = partial(ProblemProtocol, handlers, settings, self._state.metrics, self._state.log_throttle)
+        guards = ConnectionGuards(make_protocol, settings, self._state.metrics, self._state.log_throttle)
         try:
             self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:

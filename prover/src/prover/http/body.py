@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +18,18 @@ _LARGE_BYTES = 1 << 16
 """Bodies up to this are read by the event loop, in less time than a thread needs to begin."""
 
 
-class BodyBudget:
-    """Memory for the bodies of all requests together."""
+_RATE_PERIOD_S = 10.0
+"""Period in which a body must arrive at the minimum rate, again and again: an average would allow long pauses."""
 
-    def __init__(self, limit_bytes: int) -> None:
+
+class BodyBudget:
+    """Memory for the bodies of all requests together, of which one holder gets no more than its share."""
+
+    def __init__(self, limit_bytes: int, share_bytes: int) -> None:
         self._limit = limit_bytes
+        self._share = share_bytes
         self._used = 0
+        self._used_by: Counter[str] = Counter()
 
     @property
     def used_bytes(self) -> int:
@@ -30,54 +37,68 @@ class BodyBudget:
         return self._used
 
     @contextmanager
-    def lease(self) -> Iterator["BodyLease"]:
-        """Give a lease that ends with the block."""
-        lease = BodyLease(self)
+    def lease(self, holder: str) -> Iterator["BodyLease"]:
+        """Give a holder a lease that ends with the block."""
+        lease = BodyLease(self, holder)
         try:
             yield lease
         finally:
             self._used -= lease.size
-            lease.size = 0
+            self._used_by[holder] -= lease.size
+            if not self._used_by[holder]:
+                del self._used_by[holder]
 
-    def take(self, size: int) -> None:
-        """Lend bytes; raises TryAgainLater when there are not enough."""
+    def take(self, size: int, holder: str) -> None:
+        """Lend bytes to a holder; raises TryAgainLater when there are not enough, or when its share is used up."""
         if self._used + size > self._limit:
             raise TryAgainLater("too many large requests are in progress; try again later")
+        if self._used_by[holder] + size > self._share:
+            raise TryAgainLater(
+                "too many large requests of this client are in progress; try again later, "
+                "or raise PROVER_HTTP__BODY_MEMORY_BYTES, of which a client gets half"
+            )
         self._used += size
+        self._used_by[holder] += size
 
 
 class BodyLease:
     """What one request has of the budget."""
 
-    def __init__(self, budget: BodyBudget) -> None:
+    def __init__(self, budget: BodyBudget, holder: str) -> None:
         self._budget = budget
+        self._holder = holder
         self.size = 0
 
     def cover(self, size: int) -> None:
         """Have at least ``size`` bytes."""
         if size > self.size:
-            self._budget.take(size - self.size)
+            self._budget.take(size - self.size, self._holder)
             self.size = size
 
 
 async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease) -> bytes:
-    """Read a body as far as the limits allow.
+    """Read a body as far as the limits allow; bytes are charged when they have arrived, not when they are announced.
 
     Raises BodyTooLarge, BodyTooSlow, TryAgainLater when memory for bodies is used up, MalformedRequest when the
     framing or the compression is broken.
     """
-    announced = request.content_length or 0
-    _require_size(announced, limits)
-    lease.cover(announced)
+    _require_size(request.content_length or 0, limits)
     chunks: list[bytes] = []
     size = 0
+    loop = asyncio.get_running_loop()
+    last_moment = loop.time() + limits.body_timeout_s
+    period_bytes = limits.body_rate_bytes_per_s * _RATE_PERIOD_S
+    wanted = period_bytes
     try:
-        async with asyncio.timeout(limits.body_timeout_s):
+        async with asyncio.timeout_at(min(last_moment, loop.time() + _RATE_PERIOD_S)) as timeout:
             async for chunk in request.content.iter_any():
                 size += len(chunk)
                 _require_size(size, limits)
                 lease.cover(size)
                 chunks.append(chunk)
+                if size >= wanted:
+                    wanted = size + period_bytes
+                    timeout.reschedule(min(last_moment, loop.time() + _RATE_PERIOD_S))
     except TimeoutError as error:
         raise BodyTooSlow from error
     except web.RequestPayloadError as error:

@@ -1,12 +1,15 @@
-"""What guards connections below HTTP: their number, and the time that a first header may take."""
+"""Guards of connections below HTTP: their number, and the time that a first header or an unread answer may take."""
 
 import asyncio
 import resource
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
 from prover.errors import HeaderTooSlow, TryAgainLater
+from prover.http.clients import peer_network
 from prover.http.framing import raw_answer
+from prover.http.log_throttle import LogThrottle
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
@@ -19,44 +22,72 @@ _RESERVED_DESCRIPTORS = 256
 """Descriptors for key files, logs and the metrics address."""
 
 _FULL = raw_answer(TryAgainLater("too many connections are open; try again later (503)"), "Retry-After: 1")
+_ADDRESS_FULL = raw_answer(
+    TryAgainLater("too many connections are open from this address; try again later (503)"), "Retry-After: 1"
+)
 _TOO_SLOW = raw_answer(HeaderTooSlow())
 _LAST_WORDS_S = 2
 """How long a client may take to receive them."""
 
 
 class ConnectionGuards:
-    """Makes the guards of one listener; at most ``limit`` connections are open at once."""
+    """Makes the guards of one listener, and counts their connections, all together and by address."""
 
-    def __init__(self, make_handler: Callable[[], asyncio.Protocol], settings: HttpSettings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        make_handler: Callable[[], asyncio.Protocol],
+        settings: HttpSettings,
+        metrics: Metrics,
+        log_throttle: LogThrottle,
+    ) -> None:
         self._make_handler = make_handler
         self.limit = allowed_connections(settings.connection_limit)
+        self.address_limit = settings.address_connection_limit or -(-self.limit // 2)
         self.header_timeout_s = settings.header_timeout_s
+        self.write_timeout_s = settings.write_timeout_s
         self.open = 0
-        self._gauge = metrics.connections
-        self._refused = metrics.rejected.labels("connections")
-        self._responses = metrics.responses
+        self._open_by_network: Counter[str] = Counter()
+        self._metrics = metrics
+        self._log_throttle = log_throttle
 
     def __call__(self) -> "ConnectionGuard":
         """Make the protocol of a new connection."""
         return ConnectionGuard(self, self._make_handler())
 
-    def enter(self) -> bool:
-        """Count a connection; False when there are too many."""
+    def enter(self, network: str) -> bytes | None:
+        """Count a connection of a network; returns the answer to one that is too many."""
         if self.open >= self.limit:
-            self._refused.inc()
-            return False
+            self._metrics.rejected.labels("connections").inc()
+            self.note_closed("connection_limit", network)
+            return _FULL
+        if self._open_by_network[network] >= self.address_limit:
+            self._metrics.rejected.labels("connections").inc()
+            self.note_closed("address_connection_limit", network)
+            return _ADDRESS_FULL
         self.open += 1
-        self._gauge.set(self.open)
-        return True
+        self._open_by_network[network] += 1
+        self._metrics.connections.set(self.open)
+        return None
 
-    def refused_header(self) -> None:
-        """Count a header that did not end in time."""
-        self._responses.labels(str(HeaderTooSlow.status)).inc()
-
-    def leave(self) -> None:
+    def leave(self, network: str) -> None:
         """Count a connection that was closed."""
         self.open -= 1
-        self._gauge.set(self.open)
+        self._open_by_network[network] -= 1
+        if not self._open_by_network[network]:
+            del self._open_by_network[network]
+        self._metrics.connections.set(self.open)
+
+    def refuse_header(self, network: str) -> None:
+        """Count a header that did not end in time."""
+        self._metrics.responses.labels(str(HeaderTooSlow.status)).inc()
+        self.note_closed("header_timeout", network)
+
+    def note_closed(self, reason: str, network: str) -> None:
+        """Count and log a connection that was ended for a limit; the reason is the setting's name."""
+        self._metrics.closed_connections.labels(reason).inc()
+        fields = self._log_throttle.admit(reason)
+        if fields is not None:
+            _log.info("connection_closed", reason=reason, client=network, **fields)
 
 
 class ConnectionGuard(asyncio.Protocol):
@@ -71,7 +102,9 @@ class ConnectionGuard(asyncio.Protocol):
         self._handler = handler
         self._transport: asyncio.Transport | None = None
         self._admitted = False
+        self._network = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._tail: bytes | None = b""
         """The last bytes of a header that has not ended yet; None once it has."""
 
@@ -79,12 +112,17 @@ class ConnectionGuard(asyncio.Protocol):
         """Admit the connection, or answer 503 and close it."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
         self._transport = transport
-        self._admitted = self._guards.enter()
-        if self._admitted:
-            self._handler.connection_made(transport)
-        else:
-            transport.write(_FULL)
+        self._network = peer_network(transport.get_extra_info("peername"))
+        refusal = self._guards.enter(self._network)
+        if refusal is not None:
+            transport.write(refusal)
             transport.close()
+            return
+        self._admitted = True
+        # Writing pauses when the system's buffers are full. aiohttp then handles no further request of the connection,
+        # so that it keeps one answer at most.
+        transport.set_write_buffer_limits(high=0)
+        self._handler.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         """Watch the first header, pass the bytes on."""
@@ -101,18 +139,24 @@ class ConnectionGuard(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass the end on and stop counting."""
         self._stop_timer()
+        self._stop_write_timer()
         if self._admitted:
             self._admitted = False
-            self._guards.leave()
+            self._guards.leave(self._network)
             self._handler.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass backpressure on."""
-        self._handler.pause_writing()
+        """Pass backpressure on; a client has the write timeout to read the answer that waits."""
+        if self._admitted:
+            loop = asyncio.get_running_loop()
+            self._write_timer = loop.call_later(self._guards.write_timeout_s, self._abandon)
+            self._handler.pause_writing()
 
     def resume_writing(self) -> None:
         """Pass the end of backpressure on."""
-        self._handler.resume_writing()
+        self._stop_write_timer()
+        if self._admitted:
+            self._handler.resume_writing()
 
     def _watch(self, data: bytes) -> None:
         assert self._tail is not None  # noqa: S101 - for the type checker
@@ -128,10 +172,21 @@ class ConnectionGuard(asyncio.Protocol):
 
     def _give_up(self) -> None:
         assert self._transport is not None  # noqa: S101 - data came in through it
-        self._guards.refused_header()
+        self._guards.refuse_header(self._network)
         self._transport.write(_TOO_SLOW)
         self._transport.close()
         self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._transport.abort)
+
+    def _abandon(self) -> None:
+        """End a connection whose client does not read; closing it would wait for the client."""
+        assert self._transport is not None  # noqa: S101 - it was written to
+        self._guards.note_closed("write_timeout", self._network)
+        self._transport.abort()
+
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from prover.errors import HeaderTooLarge, MalformedRequest, ProverError, TargetTooLong
+from prover.http.log_throttle import LogThrottle
 from prover.http.responses import SERVER_NAME, problem_response
 from prover.http.tracing import REQUEST_ID_HEADER, request_id
 from prover.observability.metrics import Metrics
@@ -22,6 +23,7 @@ _TARGET_BYTES = 8190
 _FIELD_BYTES = 8192
 """Limits of a request target and of a header field. They differ, so that an error tells which was exceeded."""
 _MOST_FIELDS = 128
+_MAXIMUM_PIPELINED = 2
 _TOO_MANY_FIELDS = "Too many headers"
 _EXPECTATION = "the Expect header of the request asks for something else than 100-continue"
 _HARMLESS = re.compile(r"[A-Za-z0-9' -]{1,80}", re.ASCII)
@@ -30,9 +32,9 @@ _HARMLESS = re.compile(r"[A-Za-z0-9' -]{1,80}", re.ASCII)
 class ProblemProtocol(web.RequestHandler):
     """aiohttp's side of one connection, with problems as answers to what it cannot read."""
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_log_throttle", "_metrics")
 
-    def __init__(self, server: web.Server, settings: HttpSettings, metrics: Metrics) -> None:
+    def __init__(self, server: web.Server, settings: HttpSettings, metrics: Metrics, log_throttle: LogThrottle) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -44,14 +46,18 @@ class ProblemProtocol(web.RequestHandler):
             max_headers=_MOST_FIELDS,
             auto_decompress=False,  # as the reference, which reads a body as it is, whatever Content-Encoding says
         )
+        # Reading pauses while this many requests wait behind the current one. aiohttp lets 32 wait, with bodies that
+        # no budget counts.
+        self._max_msg_queue_size, self._msg_queue_resume_size = _MAXIMUM_PIPELINED, _MAXIMUM_PIPELINED - 1
         self._metrics = metrics
+        self._log_throttle = log_throttle
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Refuse a foreign ``Expect`` in our words: aiohttp's quote the client, and come before any middleware."""
         if isinstance(resp, web.HTTPExpectationFailed):
-            _log.info("framing_refused", status=resp.status, code=MalformedRequest.code, error=_EXPECTATION)
+            self._log_refusal(resp.status, MalformedRequest(_EXPECTATION))
             identity = request_id(request.headers.get(REQUEST_ID_HEADER, ""))
             resp = self._closing(_expectation_refused(identity), identity)
         return await super().finish_response(request, resp, start_time)
@@ -66,13 +72,18 @@ class ProblemProtocol(web.RequestHandler):
         """Answer what no handler has seen. Raises ConnectionError when an answer has begun already."""
         error = framing_error(exc) if isinstance(exc, HttpProcessingError) else ProverError()
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.info("framing_refused", status=error.status, code=error.code, error=error.detail)
+            self._log_refusal(error.status, error)
         else:
             _log.error("unexpected_error", status=status, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer has begun already")
         identity = request_id("")
         return self._closing(problem_response(error, identity), identity)
+
+    def _log_refusal(self, status: int, error: ProverError) -> None:
+        fields = self._log_throttle.admit(f"framing_{error.code}")
+        if fields is not None:
+            _log.info("framing_refused", status=status, code=error.code, error=error.detail, **fields)
 
     def _closing(self, response: web.Response, identity: str) -> web.Response:
         """Count an answer that no middleware sees, and give it what they would."""

@@ -18,7 +18,7 @@ _VALUE = re.compile(r"[!-~]{1,255}", re.ASCII)
 _CAPACITY = 4096
 
 Name = tuple[str, str]
-"""Name of the API key, and the Idempotency-Key that it chose."""
+"""Name of the API key, or without keys the address of the client, and the Idempotency-Key that it chose."""
 
 
 @dataclass

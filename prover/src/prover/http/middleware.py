@@ -1,6 +1,7 @@
 """What surrounds every handler, outermost first: ids and log line, cross-origin headers, error answers, API key."""
 
 import time
+from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -39,20 +40,37 @@ async def canonical_line(request: web.Request, handler: Handler) -> web.StreamRe
             response = await handler(request)
             status = response.status
         finally:
-            # Status 0: the client left before there was an answer.
-            write = _log.debug if request.path in _QUIET_PATHS and status < 500 else _log.info
-            write(
-                "request_finished" if status else "client_left",
-                method=request.method,
-                path=request.path,
-                status=status,
-                duration_ms=round((time.perf_counter() - started) * 1000, 1),
-                **({"api_key": request[API_KEY_NAME]} if API_KEY_NAME in request else {}),
-                **request.get(FACTS, {}),
-            )
+            _write_line(request, status, time.perf_counter() - started)
             request.app[STATE].metrics.responses.labels(str(status)).inc()
         response.headers[REQUEST_ID_HEADER] = identity
         return response
+
+
+def _write_line(request: web.Request, status: int, duration_s: float) -> None:
+    """Write the line of a request; status 0 means that the client left before there was an answer."""
+    facts = request.get(FACTS, {})
+    is_quiet = request.path in _QUIET_PATHS and status < HTTPStatus.INTERNAL_SERVER_ERROR
+    suppressed: dict[str, int] | None = {}
+    if not is_quiet and _is_refusal(status):
+        reason = str(facts.get("code", status)) if status else "client_left"
+        suppressed = request.app[STATE].log_throttle.admit(reason)
+    if suppressed is None:
+        return
+    (_log.debug if is_quiet else _log.info)(
+        "request_finished" if status else "client_left",
+        method=request.method,
+        path=request.path,
+        status=status,
+        duration_ms=round(duration_s * 1000, 1),
+        **({"api_key": request[API_KEY_NAME]} if API_KEY_NAME in request else {}),
+        **facts,
+        **suppressed,
+    )
+
+
+def _is_refusal(status: int) -> bool:
+    """Return True for a status that any client can cause as often as it likes."""
+    return not status or status == HTTPStatus.SERVICE_UNAVAILABLE or 400 <= status < 500
 
 
 @web.middleware

@@ -6,8 +6,9 @@ from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, Shutti
 from prover.http import idempotency
 from prover.http.accounting import circuit_type, counted, note_input
 from prover.http.body import Examined, examine, read_body
+from prover.http.clients import holder_of, scope_of
 from prover.http.flights import Flight, Work
-from prover.http.state import API_KEY_NAME, EXTRA_HEADERS, FACTS, STATE, ServerState
+from prover.http.state import EXTRA_HEADERS, FACTS, STATE, ServerState
 from prover.http.submit import as_job, submission_of, unknown_submission
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
@@ -24,7 +25,7 @@ _HEAVY = (
 async def prove(request: web.Request) -> web.Response:
     """Answer 200 with a verified proof, or 202 with a job; every failure is a problem (see prover.errors)."""
     state = request.app[STATE]
-    with counted(request) as count, state.bodies.lease() as lease:
+    with counted(request) as count, state.bodies.lease(holder_of(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)
@@ -98,7 +99,7 @@ def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
 
 def _idempotency_name(request: web.Request) -> idempotency.Name | None:
     key = idempotency.read_key(request.headers.get(idempotency.HEADER))
-    return None if key is None else (request.get(API_KEY_NAME, ""), key)
+    return None if key is None else (scope_of(request), key)
 
 
 def _facts(proof: Proof) -> dict[str, object]:

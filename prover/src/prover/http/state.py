@@ -15,6 +15,7 @@ from prover.http.body import BodyBudget
 from prover.http.flights import Flights
 from prover.http.heartbeat import LoopHeartbeat
 from prover.http.idempotency import KeptAnswers
+from prover.http.log_throttle import LogThrottle
 from prover.http.rate_limit import RateLimiter
 from prover.keys.selection import CircuitSelection
 from prover.keys.store import KeyStore
@@ -48,6 +49,7 @@ class ServerState:
     answers: KeptAnswers
     api_keys: ApiKeys
     rate_limiter: RateLimiter
+    log_throttle: LogThrottle
     heartbeat: LoopHeartbeat
     missing_required: Callable[[], list[str]]
     """Says of every key that was asked to be preloaded and is not in memory what it waits for."""
@@ -97,10 +99,11 @@ class ServerState:
             metrics=metrics,
             executor=executor,
             flights=Flights(executor, threads),
-            bodies=BodyBudget(http.body_memory_bytes),
+            bodies=BodyBudget(http.body_memory_bytes, max(http.body_memory_bytes // 2, http.body_limit_bytes)),
             answers=KeptAnswers(http.idempotency_retention_s),
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
+            log_throttle=LogThrottle(metrics.suppressed_log_lines),
             heartbeat=LoopHeartbeat(),
             missing_required=missing_required,
             loop=asyncio.get_running_loop(),

@@ -9,6 +9,7 @@ from aiohttp import web
 from prover.errors import CircuitUnknown, QueueUnavailable, ShuttingDown
 from prover.http.accounting import Count, counted, note_input
 from prover.http.body import Examined, examine, read_body
+from prover.http.clients import holder_of
 from prover.http.queue_answers import QueuedJob, respond
 from prover.http.state import FACTS, STATE, queue_of
 from prover.keys.catalogue import PUBLISHED_CIRCUITS
@@ -35,7 +36,7 @@ _LARGEST_INDEX = 2**53 - 1
 async def add(request: web.Request) -> web.Response:
     """``POST /queue/add``: answer 202 with a job, whatever the circuit; never with a proof."""
     state = request.app[STATE]
-    with counted(request) as count, state.bodies.lease() as lease:
+    with counted(request) as count, state.bodies.lease(holder_of(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)

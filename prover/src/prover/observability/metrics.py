@@ -135,6 +135,18 @@ class Metrics:
             "prover_http_responses_total", "Answers of the API address, by status.", ("status",), registry=registry
         )
         self.connections = Gauge("prover_http_connections", "Open connections of the API address.", registry=registry)
+        self.closed_connections = Counter(
+            "prover_http_connections_closed_total",
+            "Connections ended for a limit of the API address, by the name of its setting.",
+            ("reason",),
+            registry=registry,
+        )
+        self.suppressed_log_lines = Counter(
+            "prover_log_lines_suppressed_total",
+            "Log lines of refused requests that were not written, by reason.",
+            ("reason",),
+            registry=registry,
+        )
         self.key_load_seconds = Histogram(
             "prover_key_load_duration_seconds",
             "Time to load and check a proving key.",
