@@ -58,6 +58,8 @@ def test_key_file__changed__counts_after_a_signal(reference_keys_dir: Path, tmp_
         assert service.process.poll() is None
         finished = [line for line in service.lines() if line["event"] == "request_finished"]
         assert [line.get("api_key") for line in finished] == [None, "first", None, "second"]
+        short = [line["names"] for line in service.lines() if line["event"] == "api_keys_guessable"]
+        assert short == [["first"], ["second"]]
         assert "first-key" not in (tmp_path / "log").read_text()
 
 

@@ -114,3 +114,14 @@ def test_check__of_a_worker_without_api__leaves_the_api_address_out() -> None:
     assert found["Redis"]["status"] == "failure"
     _, found = check("--server-only", "--redis-url", "redis://127.0.0.1:1")
     assert "Redis" not in found
+
+
+def test_check__of_short_api_keys__warns_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVER_API_KEY", "sekret")
+    monkeypatch.setenv("PROVER_HTTP__API_KEYS", "short=fifteen-letters,long=sixteen-letters-")
+    _, found = check()
+    assert found["API keys"]["status"] == "warning"
+    assert found["API keys"]["detail"].startswith("default, short: ")
+    monkeypatch.setenv("PROVER_API_KEY", "")
+    monkeypatch.setenv("PROVER_HTTP__API_KEYS", "long=sixteen-letters-")
+    assert "API keys" not in check()[1]

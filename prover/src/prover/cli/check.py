@@ -15,7 +15,7 @@ from prover.cli.options import output_option
 from prover.cli.queue_checks import check_redis
 from prover.cli.serve import fetch_of, required_circuits, selection_of
 from prover.cli.start_options import start_options, start_settings
-from prover.http.api_keys import ApiKeys
+from prover.http.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
 from prover.settings import Settings, unknown_variables
 
 
@@ -46,12 +46,11 @@ def check(output: str, **options: Any) -> None:
     selection = selection_of(settings.keys)
     required = required_circuits(settings.keys, selection)
     fetch_of(settings.keys)  # raises for a server that cannot be one
-    ApiKeys(settings.http)  # and for keys that cannot be read
-    addresses = _address_checks(settings)
+    access = [*_api_key_checks(settings), *_address_checks(settings)]
     checks = [
         *machine_checks(settings.keys.directory, devices=settings),
         *key_checks(settings.keys, settings.proving, selection, required),
-        *addresses,
+        *access,
         *(Check("variables", Status.WARNING, sentence, "correct or remove it") for sentence in unknown_variables()),
     ]
     if settings.queue.url:
@@ -59,6 +58,12 @@ def check(output: str, **options: Any) -> None:
     _show(checks, output)
     if any(item.status is Status.FAILURE for item in checks):
         sys.exit(1)
+
+
+def _api_key_checks(settings: Settings) -> list[Check]:
+    """Name API keys that can be guessed; raises SettingsInvalid for keys that cannot be read."""
+    names = ApiKeys(settings.http).short_names()
+    return [Check("API keys", Status.WARNING, f"{', '.join(names)}: {SHORT_DETAIL}", SHORT_REMEDY)] if names else []
 
 
 def _address_checks(settings: Settings) -> list[Check]:

@@ -19,8 +19,12 @@ _log = get_logger(__name__)
 
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,64})(?::(?P<role>[a-z]+))?\s*=\s*(?P<key>[!-~]+)", re.ASCII)
 _LEAST_KEY_CHARACTERS = 8
+_GUESSABLE_BELOW_CHARACTERS = 16
+"""Shorter keys are accepted with a warning: the reference takes any."""
 _CHECK_EVERY_S = 1.0
 _OTHERS_MAY_READ = 0o004
+SHORT_DETAIL = f"keys of fewer than {_GUESSABLE_BELOW_CHARACTERS} characters can be guessed"
+SHORT_REMEDY = "replace them by random ones, for example from `openssl rand -hex 32`"
 REFERENCE_NAME = "default"
 """Name of the one key of PROVER_API_KEY."""
 
@@ -39,6 +43,8 @@ class ApiKey:
     name: str
     role: Role
     digest: bytes
+    is_short: bool = False
+    """True if the text has fewer than 16 characters."""
 
 
 class ApiKeys:
@@ -60,6 +66,10 @@ class ApiKeys:
     def required(self) -> bool:
         """Whether requests need a key."""
         return bool(self._fixed) or self._file is not None
+
+    def short_names(self) -> list[str]:
+        """Return the names of keys with fewer than 16 characters, which can be guessed."""
+        return [key.name for key in (*self._fixed, *self._from_file) if key.is_short]
 
     def find(self, given: str) -> ApiKey | None:
         """Return the key with this text; the time does not depend on which keys are close to it."""
@@ -83,7 +93,13 @@ class ApiKeys:
             return False
         self._from_file = keys
         _log.info("api_keys_reloaded", names=[key.name for key in keys])
+        self.warn_of_short_keys()
         return True
+
+    def warn_of_short_keys(self) -> None:
+        """Log the names of keys that can be guessed, if there are any."""
+        if names := self.short_names():
+            _log.warning("api_keys_guessable", names=names, detail=SHORT_DETAIL, remedy=SHORT_REMEDY)
 
     def _refresh(self) -> None:
         """Read the file again if it changed; looks at most once a second."""
@@ -138,7 +154,11 @@ def _key(name: str, role: str, text: str, place: str) -> ApiKey:
         raise SettingsInvalid(f"{place}: the roles are {' and '.join(known.value for known in Role)}")
     if len(text) < _LEAST_KEY_CHARACTERS:
         raise SettingsInvalid(f"{place}: a key has at least {_LEAST_KEY_CHARACTERS} characters")
-    return ApiKey(name, Role(role), hashlib.sha256(text.encode()).digest())
+    return _api_key(name, Role(role), text)
+
+
+def _api_key(name: str, role: Role, text: str) -> ApiKey:
+    return ApiKey(name, role, hashlib.sha256(text.encode()).digest(), len(text) < _GUESSABLE_BELOW_CHARACTERS)
 
 
 def _fixed_keys(settings: HttpSettings) -> tuple[ApiKey, ...]:
@@ -147,7 +167,7 @@ def _fixed_keys(settings: HttpSettings) -> tuple[ApiKey, ...]:
     if not single:
         return keys
     # The reference takes any text here, and its one key opens everything.
-    return (ApiKey(REFERENCE_NAME, Role.ADMIN, hashlib.sha256(single.encode()).digest()), *keys)
+    return (_api_key(REFERENCE_NAME, Role.ADMIN, single), *keys)
 
 
 def _fingerprint(path: Path) -> tuple[int, int, int] | None:

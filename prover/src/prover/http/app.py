@@ -111,6 +111,7 @@ async def serve(state: ServerState, registry_server: MetricsServer | None, shutd
         )
         if not state.api_keys.required:
             _log.warning("open_to_all", detail="no API key is configured; whoever reaches this address may prove")
+        state.api_keys.warn_of_short_keys()
         reason = await shutdown.wait()
         await state.leave()
         listener.refuse()

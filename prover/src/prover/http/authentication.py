@@ -5,6 +5,7 @@ from aiohttp.typedefs import Handler
 
 from prover.errors import Forbidden, Unauthorized
 from prover.http.api_keys import ApiKey, Role
+from prover.http.clients import network_of
 from prover.http.state import API_KEY_NAME, STATE
 from shared.logs import bind
 
@@ -31,7 +32,7 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     if request.path in OPEN_PATHS:
         return await handler(request)
-    key = _key_of(request)
+    key = await _key_of(request)
     state.rate_limiter.take(key.name)
     needs_admin = is_admin_path or (state.queue is not None and request.path in ADMIN_QUEUE_PATHS)
     if needs_admin and key.role is not Role.ADMIN:
@@ -41,13 +42,17 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
 
 
-def _key_of(request: web.Request) -> ApiKey:
+async def _key_of(request: web.Request) -> ApiKey:
     """Find the key that a request carries; the bearer is looked at only without the other header, as the reference."""
     given = request.headers.get("X-API-Key", "")
     if not given:
         authorization = request.headers.get("Authorization", "")
         given = authorization.removeprefix(_BEARER) if authorization.startswith(_BEARER) else ""
-    key = request.app[STATE].api_keys.find(given) if given else None
+    if not given:
+        raise Unauthorized
+    state = request.app[STATE]
+    key = state.api_keys.find(given)
     if key is None:
+        await state.failed_keys.slow(network_of(request.remote or ""))
         raise Unauthorized
     return key

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from prover.http.api_keys import ApiKeys
 from prover.http.body import BodyBudget
+from prover.http.failed_keys import FailedKeys
 from prover.http.flights import Flights
 from prover.http.heartbeat import LoopHeartbeat
 from prover.http.idempotency import KeptAnswers
@@ -49,6 +50,7 @@ class ServerState:
     answers: KeptAnswers
     api_keys: ApiKeys
     rate_limiter: RateLimiter
+    failed_keys: FailedKeys
     log_throttle: LogThrottle
     heartbeat: LoopHeartbeat
     missing_required: Callable[[], list[str]]
@@ -103,6 +105,7 @@ class ServerState:
             answers=KeptAnswers(http.idempotency_retention_s),
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
+            failed_keys=FailedKeys(),
             log_throttle=LogThrottle(metrics.suppressed_log_lines),
             heartbeat=LoopHeartbeat(),
             missing_required=missing_required,
