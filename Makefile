@@ -176,8 +176,9 @@ bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 6
 bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) forester/bench/scale.py $(OPTIONS)
 
-soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; 200 jobs in a failing queue (minutes)
+soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; hostile clients; 200 jobs in a failing queue (minutes)
 	@$(PYTHON_BIN) prover/bench/soak_http.py
+	@$(PYTHON_BIN) prover/bench/soak_hostile.py
 	@$(PYTHON_BIN) prover/bench/chaos_queue.py
 
 forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)

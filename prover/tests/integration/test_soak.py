@@ -1,4 +1,4 @@
-"""A sample of the soak: mixed requests to a process of its own, and its memory. `make soak` is the full form."""
+"""Samples of the soak: mixed requests and hostile clients to a process of its own. `make soak` is the full run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOAK = Path(__file__).resolve().parents[2] / "bench" / "soak_http.py"
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+def run(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE"))}
+    return subprocess.run(
+        [sys.executable, str(BENCH / script), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=280,
+    )
 
 
 def test_soak__of_mixed_requests__finds_no_fault(reference_keys_dir: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE"))}
     # Memory settles only after thousands of requests; here it must not run away.
-    words = ["--requests", "150", "--clients", "6", "--growth-mib", "96"]
-    answer = subprocess.run(
-        [sys.executable, str(SOAK), *words], capture_output=True, text=True, check=False, env=environment, timeout=280
-    )
+    answer = run("soak_http.py", "--requests", "150", "--clients", "6", "--growth-mib", "96")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "growth" in answer.stdout
+
+
+def test_soak__of_hostile_clients__leaves_every_honest_request_and_probe_answered(reference_keys_dir: Path) -> None:
+    answer = run("soak_hostile.py", "--seconds", "2", "--rounds", "1", "--ratio", "0")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "hostile connections" in answer.stdout

@@ -1,0 +1,231 @@
+"""Honest clients and probes beside hostile ones: every request is answered, and waits little longer than without them.
+
+Starts `prover start` over the published keys. Honest clients prove and probes are asked, alternately without and with a
+process of hostile clients: bodies that are announced and trickle, pipelined requests whose answers nobody reads, and
+headers that trickle on the metrics address. Prints percentiles of both. Exit status 1 when an honest request or a probe
+fails, when a kind of hostile client did nothing, or when a p99 with them is more than --ratio times that without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import random
+import socket
+import statistics
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import aiohttp
+from bench_server import OURS, ServerProcess, running
+from rich.console import Console
+from rich.table import Table
+
+PROVER_ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROVER_ROOT / "scripts"))
+
+import reference_fixtures  # noqa: E402 - found through the line above
+
+REQUEST = json.loads((PROVER_ROOT / "tests" / "vectors" / "prover" / "v2_inclusion_32_1.json").read_text())
+PROBES = ("/livez", "/readyz")
+PROBE_PAUSE_S = 0.05
+HONEST_CLIENTS = 2
+REQUEST_DEADLINE_S = 120
+RECONNECT_S = 1.0
+SETTLE_S = 3.0
+HOSTILE_CLIENTS = {"trickling body": 64, "unread answers": 32, "trickling probe": 300}
+NOISE_S = 0.005
+"""Differences of the schedule of two processes that no client caused."""
+
+Latencies = dict[str, list[float]]
+
+
+@contextlib.asynccontextmanager
+async def connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection for which the system buffers little, and which is aborted at the end."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=client, limit=1024)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def trickle(port: int, first: bytes) -> None:
+    """Send the beginning of a request, then a byte per second until the server ends the connection."""
+    async with connection(port) as (reader, writer):
+        writer.write(first)
+        ended = asyncio.ensure_future(reader.read(1))
+        try:
+            while not ended.done():
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.wait({ended}, timeout=1)
+        finally:
+            ended.cancel()
+
+
+async def leave_answers(port: int) -> None:
+    """Pipeline requests and read nothing until the server ends the connection."""
+    async with connection(port) as (_, writer):
+        while True:
+            writer.write(100 * b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+            await writer.drain()
+
+
+async def attack(server: ServerProcess, done: Counter[str]) -> None:
+    """Run all hostile clients until cancelled; counts connections by kind."""
+    body = b"POST /prove HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n"
+    header = b"GET /livez HTTP/1.1\r\nX-Slow: "
+    kinds: dict[str, Callable[[], Awaitable[None]]] = {
+        "trickling body": lambda: trickle(server.port, body),
+        "unread answers": lambda: leave_answers(server.port),
+        "trickling probe": lambda: trickle(server.metrics_port, header),
+    }
+
+    async def client(kind: str) -> None:
+        while True:
+            done[kind] += 1
+            with contextlib.suppress(OSError):
+                await kinds[kind]()
+            await asyncio.sleep(RECONNECT_S * (0.5 + random.random()))
+
+    await asyncio.gather(*(client(kind) for kind, count in HOSTILE_CLIENTS.items() for _ in range(count)))
+
+
+def hostile_process(server: ServerProcess, stop: Event, counts: Queue[Counter[str]]) -> None:
+    """Attack until told to stop; the process shares the server's CPUs, so it does little that costs it time itself."""
+    done: Counter[str] = Counter()
+
+    async def until_stopped() -> None:
+        attacking = asyncio.ensure_future(attack(server, done))
+        await asyncio.to_thread(stop.wait)
+        attacking.cancel()
+        await asyncio.gather(attacking, return_exceptions=True)
+
+    asyncio.run(until_stopped())
+    counts.put(done)
+
+
+async def measure(server: ServerProcess, seconds: float, seed: int, failures: Counter[str]) -> Latencies:
+    """Latencies of proofs and probes by name, for some seconds; answers other than 200 are failures."""
+    latencies: Latencies = defaultdict(list)
+    deadline = time.monotonic() + seconds
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_DEADLINE_S)) as session:
+
+        async def timed(name: str, method: str, url: str, body: bytes | None = None) -> None:
+            started = time.perf_counter()
+            try:
+                async with session.request(method, url, data=body) as response:
+                    await response.read()
+                    status = str(response.status)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                status = type(error).__name__
+            latencies[name].append(time.perf_counter() - started)
+            if status != "200":
+                failures[f"{name}: {status}"] += 1
+
+        async def prove(number: int) -> None:
+            rng = random.Random(seed * 100 + number)
+            while time.monotonic() < deadline:
+                body = json.dumps(REQUEST | {"unknown": rng.getrandbits(64)}).encode()
+                await timed("proof", "POST", f"http://127.0.0.1:{server.port}/prove", body)
+
+        async def probe(path: str) -> None:
+            while time.monotonic() < deadline:
+                await timed(path, "GET", f"http://127.0.0.1:{server.metrics_port}{path}")
+                await asyncio.sleep(PROBE_PAUSE_S)
+
+        await asyncio.gather(*(prove(number) for number in range(HONEST_CLIENTS)), *(probe(path) for path in PROBES))
+    return latencies
+
+
+def beside_hostile(
+    server: ServerProcess, seconds: float, seed: int, failures: Counter[str]
+) -> tuple[Latencies, Counter[str]]:
+    """Latencies while hostile clients are at work, and how often those connected."""
+    context = multiprocessing.get_context("spawn")
+    stop, counts = context.Event(), context.Queue()
+    process = context.Process(target=hostile_process, args=(server, stop, counts))
+    process.start()
+    try:
+        time.sleep(min(SETTLE_S, seconds))
+        latencies = asyncio.run(measure(server, seconds, seed, failures))
+    finally:
+        stop.set()
+        done = counts.get(timeout=60)
+        process.join()
+    return latencies, done
+
+
+def percentile(values: list[float], percent: int) -> float:
+    """A percentile."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
+def report(alone: Latencies, beside: Latencies, done: Counter[str], console: Console) -> None:
+    """Print percentiles without and with hostile clients."""
+    table = Table("request", "count", "p50 ms", "with", "p99 ms", "with", "times")
+    for name, quiet in alone.items():
+        loud = beside[name]
+        p99 = percentile(quiet, 99), percentile(loud, 99)
+        medians = f"{1000 * statistics.median(quiet):.1f}", f"{1000 * statistics.median(loud):.1f}"
+        shown = f"{1000 * p99[0]:.1f}", f"{1000 * p99[1]:.1f}", f"{p99[1] / p99[0]:.2f}"
+        table.add_row(name, f"{len(quiet)} + {len(loud)}", *medians, *shown)
+    console.print(table)
+    console.print("hostile connections: " + ", ".join(f"{count} of {kind}" for kind, count in sorted(done.items())))
+
+
+def faults(alone: Latencies, beside: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> list[str]:
+    """Say what is not as it should be; a ratio of 0 asks for no times."""
+    found = [f"{what} ({count} times)" for what, count in failures.items()]
+    found += [f"no hostile client of kind {kind}" for kind in HOSTILE_CLIENTS if not done[kind]]
+    for name, quiet in alone.items():
+        before, after = percentile(quiet, 99), percentile(beside[name], 99)
+        if ratio and after > max(ratio * before, before + NOISE_S):
+            found.append(f"{name}: p99 {1000 * after:.1f} ms, {after / before:.2f} times that without hostile clients")
+    return found
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement (default 30)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements without and with (default 3)")
+    parser.add_argument("--ratio", type=float, default=1.5, help="tolerated growth of p99, 0 for any (default 1.5)")
+    options = parser.parse_args()
+    alone: Latencies = defaultdict(list)
+    beside: Latencies = defaultdict(list)
+    done: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    patience = {f"PROVER_PROVING__{name}_DEADLINE_S": str(REQUEST_DEADLINE_S) for name in ("MERKLE", "BATCH")}
+    with running(OURS, reference_fixtures.proving_keys_dir(), variables=patience) as server:
+        asyncio.run(measure(server, 1, 0, failures))
+        for number in range(options.rounds):
+            for name, values in asyncio.run(measure(server, options.seconds, 2 * number + 1, failures)).items():
+                alone[name] += values
+            latencies, connected = beside_hostile(server, options.seconds, 2 * number + 2, failures)
+            for name, values in latencies.items():
+                beside[name] += values
+            done += connected
+    report(alone, beside, done, Console(width=None if sys.stdout.isatty() else 120))
+    found = faults(alone, beside, done, failures, options.ratio)
+    for fault in found:
+        print(f"fault: {fault}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
