@@ -91,7 +91,7 @@ class KnownKey:
         return Logarithms(ar, bs, plain.krs + s * ar + r * bs - r * s * delta)
 
     def rerandomised(self, wires: list[int], rho: int, sigma: int) -> Logarithms:
-        """As docs/explanation/blinding.md has it."""
+        """See prover/docs/explanation/blinding.md, "How a proof is blinded"."""
         plain = self.unblinded(wires)
         bs = rho * (plain.bs + sigma * self.secrets.delta)
         return Logarithms(plain.ar * pow(rho, -1, R), bs, plain.krs + sigma * plain.ar)

@@ -1,4 +1,7 @@
-"""Prepared key files taken apart and sealed again, written from docs/reference/prepared-key-format.md alone."""
+"""Prepared key files taken apart and sealed again, written only from their reference page.
+
+See prover/docs/reference/prepared-key-format.md, "Layout".
+"""
 
 from __future__ import annotations
 

@@ -274,7 +274,9 @@ def test_list__of_everything__knows_the_catalogue_and_what_is_here(installed: Pr
     assert keys["batch_update_32_500"]["run_modes"] == ["forester", "full", "full-test"]
     wider = installed("keys", "list", "--output", "json", "--run-mode", "forester", "--set", "reference")
     assert len(json.loads(wider.stdout)["keys"]) == 62
-    assert installed("keys", "list", "--run-mode", "forester").stdout.endswith(f"0 of 3 keys are installed in {installed.keys}\n")
+    assert installed("keys", "list", "--run-mode", "forester").stdout.endswith(
+        f"0 of 3 keys are installed in {installed.keys}\n"
+    )
 
 
 def check(prover: Prover, *words: str) -> tuple[int, dict[str, dict[str, str]]]:

@@ -47,7 +47,10 @@ def test_estimates__of_batches__grow_with_their_size() -> None:
 
 
 def test_estimates__of_the_largest_published_batches__fit_the_memory_that_the_reference_asks_for() -> None:
-    """All three keys in half of 32 GiB, a proof of each on 16 threads in the other (docs/performance.md, Memory)."""
+    """All three keys in half of 32 GiB, and a proof of each on 16 threads in the other half.
+
+    See prover/docs/performance.md, "Memory".
+    """
     production = [circuit(f"batch_{name}") for name in ("append_32_500", "update_32_500", "address-append_40_250")]
     half = 16 * 2**30
     assert sum(map(resident_bytes, production)) <= half

@@ -56,7 +56,10 @@ class PointForm(enum.Enum):
 
 
 class BlindingForm(enum.Enum):
-    """How a proof is blinded: by (r, s) as gnark does, or by (rho, sigma); see docs/explanation/blinding.md."""
+    """Blinding by (r, s) as in gnark, or by (rho, sigma).
+
+    See prover/docs/explanation/blinding.md, "How a proof is blinded".
+    """
 
     CLASSICAL = lib.G16_BLINDING_CLASSICAL
     RERANDOMISED = lib.G16_BLINDING_RERANDOMISED

@@ -24,7 +24,7 @@ def require_free(path: Path, *, force: bool) -> None:
     """Raise SettingsInvalid unless a file may be written at ``path``; ``force`` allows to replace one."""
     with explained(path):
         if not path.parent.is_dir():
-            raise SettingsInvalid(f"cannot write {path}: there is no folder {path.parent}; make it first")
+            raise SettingsInvalid(f"cannot write {path}: directory {path.parent} does not exist; create it first")
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise SettingsInvalid(f"cannot write {path}: it is not a regular file")
         if not force and (path.exists() or path.is_symlink()):

@@ -21,7 +21,7 @@ CHEAP_MULTIPLICATIONS = 32_000_000
 
 _SECONDS_IN_LANES = 25e-6
 _SECONDS_OF_SCALAR_CODE = 75e-6
-"""Of one multiplication on one thread (docs/explanation/folded-keys.md)."""
+"""Time of one multiplication on one thread (prover/docs/explanation/folded-keys.md, "Cost")."""
 _SCALAR_BACKENDS = ("portable", "adx")
 _MILLION = 10**6
 _MINUTE_S = 60

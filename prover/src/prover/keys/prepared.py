@@ -3,7 +3,7 @@
 A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
 afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
 computed at every load (prepared_mark).
-See docs/reference/prepared-key-format.md.
+See prover/docs/reference/prepared-key-format.md, "What a reader does" and "What a writer does".
 """
 
 import contextlib

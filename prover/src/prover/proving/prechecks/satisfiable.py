@@ -1,6 +1,6 @@
 """Refusing a request that no witness can satisfy, without its key.
 
-The cost is a few hashes per path, in batches; docs/explanation/prechecks.md has the figures.
+The cost is a few hashes per path: prover/docs/explanation/prechecks.md, "Batches".
 """
 
 from collections.abc import Callable
