@@ -35,8 +35,8 @@ _REQUESTS = {
     "address-append": BatchAddressAppendRequest,
 }
 _DONE = "Done."
-_QUEUED = "The request is in the queue, or an equal one was before: the job has the outcome."
-_UNFINISHED = "The job waits, is being proved, or has failed; `status` tells."
+_QUEUED = "The request is in the queue, or an equal request was queued before. The job has the outcome."
+_UNFINISHED = "The job waits, is being proved, or has failed; see `status`."
 _ANSWERS: dict[str, dict[int, tuple[str, type[msgspec.Struct]]]] = {
     "/prove": {200: ("The proof.", ProofJson), 202: (_QUEUED, queue_answers.QueuedJob)},
     "/prove/status": {200: ("The job is completed.", queue_answers.Job), 202: (_UNFINISHED, queue_answers.Job)},
@@ -52,18 +52,18 @@ _TAKE_REQUESTS = frozenset({"/prove", "/queue/add"})
 _REF = "#/components/schemas/{name}"
 
 _PROBLEMS = {
-    400: "The request is to blame, and sending it again is useless.",
+    400: "The request is invalid; sending it again gives the same answer.",
     401: "No API key, or a wrong one.",
-    403: "The API key has not the role for this.",
+    403: "The role of the API key does not allow this request.",
     404: "There is no such job.",
     408: "The header, the body or the proof took too long.",
-    413: "The body is larger than this server accepts (16 MiB unless configured), or than any circuit needs (2 MiB).",
+    413: "The body is larger than this server accepts (default 16 MiB), or has more than a circuit reads (2 MiB).",
     414: "The path and query are longer than 8190 bytes.",
     422: "The Idempotency-Key was sent with another body before.",
-    429: "This API key sends too many requests; see Retry-After.",
+    429: "This API key exceeds its rate limit; see Retry-After.",
     431: "A header field is longer than 8192 bytes, or there are more than 128.",
-    500: "A defect; the answer tells nothing of it, the log does.",
-    503: "This instance cannot prove it now. Retry-After is there when another try may succeed.",
+    500: "A defect; details are in the log only.",
+    503: "This instance cannot make the proof now. Retry-After is set if another attempt may succeed.",
 }
 
 
@@ -75,7 +75,7 @@ _NEVER_ANSWERED = frozenset({"cancelled", "configuration", "malformed_proof", "p
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
 _TRACING: tuple[Json, ...] = (
     {
-        **_parameter("X-Request-Id", "Comes back in the answer and is on every log line of the request."),
+        **_parameter("X-Request-Id", "Returned in the answer, and on every log line of the request."),
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
     },
     _parameter("traceparent", "W3C trace context; its trace id is on every log line of the request."),
@@ -85,11 +85,11 @@ _CHOICES: tuple[Json, ...] = (
         **_parameter("Idempotency-Key", "Repetitions with the same key and body get the same proof for an hour."),
         "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
     },
-    _parameter("X-Async", "`true`: answer with a job where there is a queue. Batches always get one there."),
+    _parameter("X-Async", "`true`: answer with a job if there is a queue. Batches always become jobs then."),
     _parameter("async", "The same as X-Async.", "query"),
 )
 _JOB_ID: Json = {
-    **_parameter("job_id", "As the answer to the submission has it.", "query"),
+    **_parameter("job_id", "Id of a job, as in the answer to its submission.", "query"),
     "required": True,
     "schema": {"type": "string", "format": "uuid"},
 }
@@ -186,7 +186,7 @@ def _responses(route: Route) -> Json:
         statuses.add(404)
     responses = _successes(route) | {str(status): _problem(status) for status in sorted(statuses)}
     if route.path.startswith(ADMIN_PREFIX):
-        responses["404"] = {"description": "No API key is configured, so nobody is an administrator."}
+        responses["404"] = {"description": "No API key is configured, so no client is an administrator."}
     elif route.needs_queue:
         missing = responses.setdefault("404", {"description": "", "content": {}})
         missing["description"] = f"{missing['description']} This instance has no queue.".strip()

@@ -26,15 +26,15 @@ class Route:
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/prove", prove, "Make a proof."),
-    Route("GET", "/prove/status", jobs.status, "Tell the state of a job.", needs_queue=True),
+    Route("GET", "/prove/status", jobs.status, "Return the state of a job.", needs_queue=True),
     Route("DELETE", "/prove/status", jobs.cancel, "Cancel a job.", needs_queue=True),
-    Route("POST", "/queue/add", submit.add, "Queue a request, whatever its circuit.", needs_queue=True),
-    Route("GET", "/queue/stats", queue_routes.stats, "Count the jobs by queue.", needs_queue=True),
-    Route("GET", "/queue/health", queue_routes.health, "Count the jobs and judge.", needs_queue=True),
-    Route("POST", "/queue/cleanup", queue_routes.cleanup, "Sweep the queue now.", needs_queue=True),
-    Route("GET", "/health", health, "Tell that the process is alive."),
-    Route("GET", "/version", about.version, "Tell the versions of the interface, this program and its kernel."),
+    Route("POST", "/queue/add", submit.add, "Queue a request of any circuit.", needs_queue=True),
+    Route("GET", "/queue/stats", queue_routes.stats, "Return the number of jobs by queue.", needs_queue=True),
+    Route("GET", "/queue/health", queue_routes.health, "Return the number of jobs and a verdict.", needs_queue=True),
+    Route("POST", "/queue/cleanup", queue_routes.cleanup, "Run all clean-ups of the queue now.", needs_queue=True),
+    Route("GET", "/health", health, "Report that the process is alive."),
+    Route("GET", "/version", about.version, "Return the versions of the interface, this program and its kernel."),
     Route("GET", "/openapi.json", about.openapi, "Describe this interface."),
     Route("GET", "/admin/keys", about.keys, "List the installed proving keys; needs the administrator role."),
-    Route("POST", "/admin/reload", about.reload, "Read the API key file again; needs the administrator role."),
+    Route("POST", "/admin/reload", about.reload, "Reload the API key file; needs the administrator role."),
 )
