@@ -54,7 +54,10 @@ EPOCH_SLOTS = 4500
 PHASES = {"registration": EPOCH_SLOTS // 2, "active": EPOCH_SLOTS, "report": EPOCH_SLOTS // 2}
 FIRST_EPOCH = 3
 _PHASES_AT = 41 + 3 * 8
-"""Where the protocol configuration has the lengths of registration, active and report phase (onchain.md 5.1)."""
+"""Where the protocol configuration has the lengths of registration, active and report phase.
+
+Source: forester/docs/reference/accounts.md, "Registry accounts".
+"""
 
 BEGINNING = {"compress": 20, "v1_compress": 12, "addresses": 10}
 TRAFFIC = ({"compress": 10}, {"spend": 5}, {"addresses": 5}, {"v1_compress": 2}, {"v1_spend": 1}, {"v1_addresses": 1})

@@ -49,7 +49,10 @@ STATE_BATCH, ADDRESS_BATCH = 500, 250
 ROUND = 4
 """Batches of one kind in a round, as `--max-batches-per-tree` has it when nothing is set."""
 STATE_QUEUE, ADDRESS_QUEUE = 30_000, 60_000
-"""Elements that a queue holds at most, as trees are made when nothing else is asked for (forester.md 2.6)."""
+"""Elements that a queue holds at most, with the usual size of batches.
+
+Source: forester/docs/reference/behaviour.md, "Tree discovery".
+"""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Accounts of trees and queues made to measure, laid out as the programs do (onchain.md 5.5 to 5.9)."""
+"""Accounts of trees and queues made to measure, laid out as the programs do (forester/docs/reference/accounts.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What `forester status` must print of V2 queues: counters from the bytes of the accounts (forester.md, appendix B)."""
+"""What `forester status` must print of V2 queues: counters from the bytes of the accounts.
+
+Source: forester/docs/reference/accounts.md.
+"""
 
 from __future__ import annotations
 

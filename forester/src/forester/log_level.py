@@ -1,6 +1,6 @@
 """How much is logged where neither ``-v`` nor ``-q`` says it: FORESTER_LOG, else RUST_LOG as for the reference.
 
-Source: forester.md 8.4. RUST_LOG may be a filter of several directives, as ``warn,forester=debug``.
+RUST_LOG may be a filter of several directives, as ``warn,forester=debug``.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Published accounts, decoded and written back by the offsets of forester.md appendix B: every byte is as it was."""
+"""Published accounts, written back by the offsets of forester/docs/reference/accounts.md: no byte changes."""
 
 from __future__ import annotations
 

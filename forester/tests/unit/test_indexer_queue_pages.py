@@ -1,4 +1,7 @@
-"""Pages of queued elements, from an indexer in memory that follows the paging rules of indexer.md 3.2."""
+"""Pages of queued elements, from an indexer in memory.
+
+It follows the rules of forester/docs/reference/indexer.md, "Queue pages".
+"""
 
 from dataclasses import dataclass, field
 from typing import cast

@@ -1,4 +1,7 @@
-"""429 of the node and of the indexer: in the log with the remedy (specification.md, Errors), and not once per call."""
+"""429 of the node and of the indexer: in the log with the remedy, and not once per call.
+
+Source: forester/docs/reference/behaviour.md, "Error messages".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Instructions of the protocol authority that set up trees and the protocol (onchain.md section 4.7)."""
+"""Instructions of the protocol authority that set up trees and the protocol.
+
+Source: forester/docs/reference/programs.md, "Administration".
+"""
 
 from __future__ import annotations
 

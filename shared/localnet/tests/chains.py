@@ -70,7 +70,7 @@ def send(network: Network, instructions: Sequence[Instruction], *signers: Keypai
 
 @dataclass(frozen=True)
 class Inserter:
-    """A key that may write into queues directly (onchain.md section 16.3)."""
+    """A key that may write into queues directly (forester/docs/reference/programs.md, "Queue insertions")."""
 
     network: Network
     key: Keypair

@@ -1,4 +1,7 @@
-"""Compressible token accounts and what a forester does with them (onchain.md sections 4.6 and 12)."""
+"""Compressible token accounts and what a forester does with them.
+
+Source: forester/docs/reference/programs.md, "Compressible accounts".
+"""
 
 from __future__ import annotations
 

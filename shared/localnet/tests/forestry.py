@@ -30,7 +30,7 @@ from shared.witness_inputs import (
 
 INSERT_INTO_QUEUES = bytes.fromhex("b48f9f99232ef8a3")
 EPOCH = 2
-"""The epoch that is registered at slot 400 and active from slot 500 (onchain.md section 13)."""
+"""The epoch that is registered at slot 400 and active from slot 500 (shared/docs/localnet.md, "Published accounts")."""
 ACTIVE_SLOT = 500
 BATCH = 10
 STATE = Pair(addresses.STATE_TREE, addresses.OUTPUT_QUEUE)
@@ -47,7 +47,10 @@ class Inserted:
 
 
 def inserted(done: RecordedTransaction) -> Inserted:
-    """Read it from the call to the account compression program (onchain.md section 8)."""
+    """Read it from the call to the account compression program.
+
+    Source: forester/docs/reference/programs.md, "Queue insertions".
+    """
     [data] = [
         call.data
         for group in done.inner_instructions
@@ -64,7 +67,10 @@ def inserted(done: RecordedTransaction) -> Inserted:
 
 
 def address_insertion(values: Sequence[bytes]) -> bytes:
-    """Data of insert_into_queues for addresses of the first tree (onchain.md section 8)."""
+    """Data of insert_into_queues for addresses of the first tree.
+
+    Source: forester/docs/reference/programs.md, "Queue insertions".
+    """
     head = bytes([1, 255, 0, 0, 0, 1]) + bytes(32) + bytes([0, 0, len(values)])
     body = head + b"".join(value + bytes(2) for value in values) + bytes(8)
     return INSERT_INTO_QUEUES + registry.u32(len(body)) + body

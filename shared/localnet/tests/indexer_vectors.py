@@ -1,4 +1,4 @@
-"""The recorded events, flows and answers of indexer.md section 9, and their instructions."""
+"""The recorded events, flows and answers of an indexer, and their instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Compressed accounts with data and V2 addresses, as a program makes and spends them (source: indexer.md 4.2)."""
+"""Compressed accounts with data and V2 addresses, as a program makes and spends them.
+
+Source: forester/docs/reference/indexer.md, "Public events".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded transactions and tables of onchain.md section 19."""
+"""The recorded transactions and tables of the published programs."""
 
 from __future__ import annotations
 

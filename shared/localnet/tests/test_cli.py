@@ -222,7 +222,10 @@ class Echo(BaseHTTPRequestHandler):
 
 
 def raw_key_text(public_inputs: int) -> str:
-    """A key of the trapdoor in the text that `prover setup` writes (onchain.md section 11)."""
+    """A key of the trapdoor in the text that `prover setup` writes.
+
+    Source: shared/docs/localnet.md, "Verifying keys in programs".
+    """
     key = simulated_key(public_inputs)
     main, skipped = key.main, bytes(64)
     data = main[:64] + skipped + main[64:320] + skipped + main[320:] + (public_inputs + 1).to_bytes(4, "big") + key.ic

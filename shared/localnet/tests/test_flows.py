@@ -1,4 +1,4 @@
-"""Flows of onchain.md on the real programs, with simulated proofs: what they accept, what they refuse, and how."""
+"""Flows on the real programs, with simulated proofs: what they accept, what they refuse, and how."""
 
 from __future__ import annotations
 

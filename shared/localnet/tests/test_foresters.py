@@ -1,4 +1,4 @@
-"""Who may work, and what a spend leaves in a queue (source: onchain.md sections 4, 5.8, 7 and 12)."""
+"""Who may work, and what a spend leaves in a queue (forester/docs/reference/programs.md, "Eligibility")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from localnet.programs import registry
 from localnet.programs.light_system import Output, invoke
 
 VALUES = 552 + 16
-"""Where the values of the first batch begin in an output queue of test size (onchain.md section 5.8)."""
+"""Where the values of the first batch begin in an output queue of test size.
+
+Source: forester/docs/reference/accounts.md, "V2 output queue".
+"""
 CHAINS = 3784 + 16
 FINALIZATIONS = 100
 """As many as the protocol config of the fixtures allows."""

@@ -16,7 +16,7 @@ from localnet.programs import registry
 from localnet.programs.registry import LowElement
 
 LAST_CHANGE = 304 + 24
-"""Where the account of a V1 tree has the place of its last change (onchain.md section 5.9)."""
+"""Offset of the index of a V1 tree's last change (forester/docs/reference/accounts.md, "V1 trees")."""
 LAST_INDEXED_CHANGE = 1_364_288 + 24
 CURRENT_ROOT = 336 + 24
 ROOTS = 1_222_016

@@ -1,7 +1,8 @@
 """Address trees: sorted linked lists of values in a Poseidon tree, in which absence can be proved.
 
 An element points at the next larger value; a value is absent if an element below it points above it. Source:
-circuits.md section 2.2. Values are 32 bytes, big-endian, so that their order as bytes is their order as numbers.
+shared/docs/hashing.md, "Indexed Merkle trees". Values are 32 bytes, big-endian, so that their order as bytes is their
+order as numbers.
 
 Version 1 (height 26) hashes the place of the next element, too, and starts with two elements; version 2 (height 40)
 starts with one, and the places it keeps are bookkeeping.

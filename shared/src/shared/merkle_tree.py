@@ -1,8 +1,9 @@
 """Binary Poseidon trees of any height, sparse, with changes that can be taken back.
 
 Leaves and nodes are field elements of 32 bytes, big-endian; an empty leaf is zero and a node is the hash of its
-children. Source: circuits.md section 2. Nodes are kept in one table by heap number: the root is 1, the children of k
-are 2k and 2k + 1, so k ^ 1 is the sibling, k >> 1 the parent, and leaf i of a tree of height h is 2**h + i.
+children. Source: shared/docs/hashing.md, "Merkle trees". Nodes are kept in one table by heap number: the root is 1, the
+children of k are 2k and 2k + 1, so k ^ 1 is the sibling, k >> 1 the parent, and leaf i of a tree of height h is 2**h +
+i.
 
 A tree may be known in part only: made from a frontier, it knows the free slots and the leaves that it is taught; made
 from a root, it knows what it is taught.
@@ -221,7 +222,8 @@ class MerkleTree:
     def append(self, leaves: Sequence[bytes]) -> None:
         """Write leaves to the next free slots; a slot that already holds a leaf keeps it and is used up.
 
-        Such slots hold nullifiers of accounts that were spent before they were appended (circuits.md section 4.7).
+        Such slots hold nullifiers of accounts that were spent before they were appended (shared/docs/hashing.md,
+        "Batches").
         """
         slots = self._next_slots(leaves)
         self.set_many({slot: leaf for slot, leaf in zip(slots, leaves, strict=True) if self.leaf(slot) == ZERO})

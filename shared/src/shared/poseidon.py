@@ -1,6 +1,7 @@
 """Poseidon over the BN254 scalar field with the circomlib parameters, on 32-byte big-endian elements.
 
-Source: circuits.md section 1; the computation is C (shared/native/poseidon.h) and runs without the interpreter lock.
+Source: shared/docs/hashing.md, "Poseidon". The computation is C (shared/native/poseidon.h) and runs without the
+interpreter lock.
 """
 
 from shared._native import ffi, lib
@@ -44,7 +45,7 @@ def hash3(first: bytes, second: bytes, third: bytes) -> bytes:
 
 
 def hash_chain(elements: bytes) -> bytes:
-    """Fold consecutive elements from the left with ``hash2``; zero for none (circuits.md section 3.1)."""
+    """Fold consecutive elements from the left with ``hash2``; zero for none (shared/docs/hashing.md, "Hash chains")."""
     count, rest = divmod(len(elements), ELEMENT_BYTES)
     if rest:
         message = f"{len(elements)} bytes are not elements of {ELEMENT_BYTES} bytes"

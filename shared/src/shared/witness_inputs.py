@@ -1,6 +1,6 @@
 """What the circuits hash, and valid proof requests made from trees.
 
-Definitions of hashes: circuits.md section 3; how a batch walks through its tree: section 7. All elements are 32 bytes,
+Source: shared/docs/hashing.md, "Hash chains", "Public inputs" and "Batches". All elements are 32 bytes,
 big-endian. The builders of batch requests write to the tree they are given: begin a stage first to take it back.
 """
 

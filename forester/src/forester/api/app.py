@@ -134,7 +134,7 @@ class _Connection(web.RequestHandler):
 
 @web.middleware
 async def _answers(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Errors as JSON that repeat nothing of the request; pages of any origin may read all answers (forester.md 7.3)."""
+    """Errors as JSON that repeat nothing of the request; pages of any origin may read all answers."""
     response: web.StreamResponse
     if request.method == "OPTIONS":
         response = web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": _METHODS})

@@ -1,4 +1,7 @@
-"""``/metrics/json``: a few metrics in the shape of the reference (forester.md 7.5), our own or those of Prometheus."""
+"""``/metrics/json``: a few metrics in the shape of the reference.
+
+Source: forester/docs/reference/behaviour.md, "Metrics object".
+"""
 
 import asyncio
 import math

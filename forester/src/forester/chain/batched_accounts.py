@@ -1,4 +1,6 @@
-"""Zero-copy accounts of V2: trees with their input queue, and output queues (onchain.md 5.6 to 5.8, 7).
+"""Zero-copy accounts of V2: trees with their input queue, and output queues.
+
+Source: forester/docs/reference/accounts.md, "V2 tree" and "V2 output queue".
 
 Heads need a slice of the account only; roots and hash chains need all of it.
 """

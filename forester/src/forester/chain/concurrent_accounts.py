@@ -1,4 +1,7 @@
-"""Zero-copy accounts of V1: concurrent trees and the hash sets that are their queues (onchain.md 5.9)."""
+"""Zero-copy accounts of V1: concurrent trees and the hash sets that are their queues.
+
+Source: forester/docs/reference/accounts.md, "V1 trees" and "V1 queue".
+"""
 
 import struct
 from collections.abc import Iterator

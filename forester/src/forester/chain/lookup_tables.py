@@ -1,4 +1,7 @@
-"""Address lookup tables, with which transactions name accounts in one byte (onchain.md 10)."""
+"""Address lookup tables, with which transactions name accounts in one byte.
+
+Source: forester/docs/reference/programs.md, "Transactions".
+"""
 
 from solders.address_lookup_table_account import AddressLookupTableAccount
 from solders.pubkey import Pubkey

@@ -1,4 +1,6 @@
-"""Errors of failed transactions: which program refused, with which code, and its name (onchain.md 9).
+"""Errors of failed transactions: which program refused, with which code, and its name.
+
+Source: forester/docs/reference/programs.md, "Error codes".
 
 Several programs number their errors from 6000. The innermost one, which the logs name first, tells whose code it is.
 """

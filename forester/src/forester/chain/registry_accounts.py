@@ -1,4 +1,7 @@
-"""Accounts of the registry, decoded: protocol configuration, epochs, foresters (onchain.md 5.1 to 5.4, 5.11)."""
+"""Accounts of the registry, decoded: protocol configuration, epochs, foresters.
+
+Source: forester/docs/reference/accounts.md, "Registry accounts".
+"""
 
 import struct
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What all trees and queues begin with: kind, owner, rollover (onchain.md 5.5); enough to find and filter trees."""
+"""What all trees and queues begin with: kind, owner, rollover (forester/docs/reference/accounts.md, "Metadata")."""
 
 import enum
 import struct

@@ -1,7 +1,8 @@
 """Whether another process works with our key, looked at again and again; told to the log and the health board.
 
-The journal keeps processes of one machine apart; nothing but the chain knows of one elsewhere (forester.md 10.3,
-principle 8). It is told, never acted upon: who paused one of two foresters must not find both of them at rest.
+The journal keeps processes of one machine apart; nothing but the chain knows of one elsewhere
+(forester/docs/reference/behaviour.md, "One key, two processes"). It is told, never acted upon: who paused one of two
+foresters must not find both of them at rest.
 """
 
 import asyncio

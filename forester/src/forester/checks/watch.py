@@ -1,6 +1,7 @@
 """Whether indexer and provers answer, looked at again and again while a forester runs; told to its health board.
 
-A round that needs them waits for them, so that nothing else says early that they are away (forester.md 8.3).
+A round that needs them waits for them, so that nothing else says early that they are away
+(forester/docs/reference/behaviour.md, "Service checks").
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The current slot, known without asking: readings of the node, extrapolated between them (forester.md 2.5).
+"""The current slot, known without asking: readings of the node, extrapolated between them.
+
+Source: forester/docs/reference/behaviour.md, "Slot clock".
 
 The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so it is off
 by a bounded number of slots while the node is silent, and right again with its next word. Where several readings agree

@@ -1,4 +1,6 @@
-"""Which trees are ours to move: found by slices of the programs' accounts, narrowed by the settings (forester.md 2.6).
+"""Which trees are ours to move: found by slices of the programs' accounts, narrowed by the settings.
+
+Source: forester/docs/reference/behaviour.md, "Tree discovery".
 
 A tree that was rolled over stays as long as its queues hold work that can be done. Nullifiers of its leaves may be
 queued years later: it is looked at in every round, and comes back when they fill a batch.

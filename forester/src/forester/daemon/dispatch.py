@@ -1,4 +1,6 @@
-"""Gives every tree its turns: in the windows of its schedule, each tree by itself (forester.md 10.3).
+"""Gives every tree its turns: in the windows of its schedule, each tree by itself.
+
+Source: forester/docs/reference/behaviour.md, "Separate trees".
 
 A tree that fails is tried again after 0.2 to 30 s, which no other tree notices. Between rounds without work it waits
 until one of its accounts changes.

@@ -1,4 +1,6 @@
-"""Lives the epochs: each from its registration to its report, the next one beside the current (forester.md 3).
+"""Lives the epochs: each from its registration to its report, the next one beside the current.
+
+Source: forester/docs/reference/behaviour.md, "Epoch life".
 
 What to do is decided by ``epoch.machine`` from what the chain says; here the chain is read, time is waited for, and
 transactions are sent. Nothing ends an epoch but its end: failures are tried again.

@@ -1,4 +1,7 @@
-"""One line every 20 s that says where the forester stands (forester.md 2.7), and whether it still knows the slot."""
+"""One line every 20 s that says where the forester stands, and whether it still knows the slot.
+
+Source: forester/docs/reference/behaviour.md, "Heartbeat".
+"""
 
 import asyncio
 

@@ -2,7 +2,8 @@
 
 ``decide`` says what to do now, ``after`` takes in what became of it. What the chain tells (registration, finalised
 weight, report) is never remembered here, so a restart in any phase goes on where the chain stands. Progress keeps what
-it does not tell: failed attempts, and what the programs will not accept any more. Source: forester.md 3.2 to 3.9.
+it does not tell: failed attempts, and what the programs will not accept any more.
+Source: forester/docs/reference/behaviour.md, "Epoch life" and "Weight changes".
 """
 
 import enum
@@ -21,7 +22,10 @@ REFINALIZE_SLOTS = 75
 
 
 class RegistryCode(enum.IntEnum):
-    """Codes of the registry program on which the life of an epoch depends (forester.md C.2)."""
+    """Codes of the registry program on which the life of an epoch depends.
+
+    Source: forester/docs/reference/programs.md, "Error codes".
+    """
 
     INVALID_FORESTER = 6000
     NOT_IN_REPORT_WORK_PHASE = 6001

@@ -1,8 +1,8 @@
 """Slots of the phases of an epoch, and the time that a light slot leaves; no I/O.
 
-Source: forester.md 3.1 and 3.7, onchain.md 3. Active phases tile the time after the first registration: the
-registration of epoch e + 1 lies inside the active phase of e, the report of e at the beginning of that of e + 1.
-All ranges of slots are inclusive at both ends.
+Source: forester/docs/reference/programs.md, "Epoch phases"; forester/docs/reference/behaviour.md, "Time in a light
+slot". Active phases tile the time after the first registration: the registration of epoch e + 1 lies inside the active
+phase of e, the report of e at the beginning of that of e + 1. All ranges of slots are inclusive at both ends.
 """
 
 import enum

@@ -1,6 +1,7 @@
 """Which light slots of a tree are ours; no I/O.
 
-Source: forester.md 3.5, onchain.md 3. A light slot belongs to whoever's share of the registered weight contains the
+Source: forester/docs/reference/programs.md, "Eligibility"; forester/docs/reference/behaviour.md, "Schedules".
+A light slot belongs to whoever's share of the registered weight contains the
 hash of (key, epoch, light slot). The key is the tree of V2 trees, the queue of V1 trees, and zero for compression work.
 Schedules are made of the finalised weight only: everyone but the last to register would compute wrong ones earlier.
 """

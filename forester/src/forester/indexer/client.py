@@ -1,6 +1,7 @@
 """Calls to a Photon-compatible indexer: JSON-RPC over one session, with retries up to the caller's deadline.
 
-Source: indexer.md 1 and 2, forester.md 9.4 and 9.5. All calls only read, so each may be repeated.
+Source: forester/docs/reference/indexer.md, "Methods"; forester/docs/reference/behaviour.md, "Retries". All calls only
+read, so each may be repeated.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ PROBE_S = 30.0
 """After this long on the fallback, one exchange tries the first indexer again."""
 
 SLOTS_APART = 20
-"""An indexer that is farther behind calls itself unhealthy (indexer.md 2.2)."""
+"""An indexer that is farther behind calls itself unhealthy (forester/docs/reference/indexer.md, "Health and slot")."""
 
 _log = get_logger(__name__)
 

@@ -1,8 +1,8 @@
 """Queued elements of several pages put together; all pages are of one root.
 
 State pages begin at the first element of the first page plus what was read; address pages after the last queue index
-that was seen, because the answer's ``start_index`` counts differently (indexer.md 3.2). Reading stops at a short page
-and at the first page of another root: what was read before stays usable.
+that was seen, because the answer's ``start_index`` counts differently (forester/docs/reference/indexer.md, "Queue
+pages"). Reading stops at a short page and at the first page of another root: what was read before stays usable.
 """
 
 from collections.abc import Sequence

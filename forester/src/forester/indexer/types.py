@@ -1,4 +1,4 @@
-"""Answers of a Photon-compatible indexer as JSON spells them (indexer.md 2 and 3).
+"""Answers of a Photon-compatible indexer as JSON spells them (forester/docs/reference/indexer.md, "Methods").
 
 Unknown members are ignored, missing ones are errors: an indexer may be newer than we are. Hashes, keys and addresses
 travel as base58 and are 32 bytes here.

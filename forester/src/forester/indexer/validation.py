@@ -1,7 +1,8 @@
 """Contradictions inside answers of the indexer; no I/O.
 
 An answer that passes is consistent with itself and with what was asked. Whether it agrees with the chain is decided
-where the chain's state is known. Source: indexer.md 3.2 and 3.6.
+where the chain's state is known.
+Source: forester/docs/reference/indexer.md, "Queue elements" and "Checks of queue elements".
 """
 
 from collections.abc import Mapping, Sequence

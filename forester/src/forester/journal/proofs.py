@@ -1,4 +1,6 @@
-"""Proofs that were paid for, until the chain has left them behind (forester.md 10.3).
+"""Proofs that were paid for, until the chain has left them behind.
+
+Source: forester/docs/reference/behaviour.md, "Proof lifetime".
 
 A proof leads a tree from one root to another and fits at one sequence number only. What was proved ahead stays useful
 across windows, epochs and restarts.

@@ -1,6 +1,7 @@
 """How long to wait before another attempt; no I/O.
 
-Source: forester.md 9.5: doubling from 200 ms to 8 s with full jitter, a server's Retry-After comes first.
+Waits double from 200 ms to 8 s with full jitter; a server's Retry-After comes first
+(forester/docs/reference/behaviour.md, "Retries").
 """
 
 import math

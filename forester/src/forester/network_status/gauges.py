@@ -1,4 +1,4 @@
-"""The status as metrics (forester.md 7.2)."""
+"""The status as metrics (forester/docs/reference/behaviour.md, "Status text")."""
 
 from forester.network_status.state import NetworkState
 from forester.observability.metrics import Metrics, replace_series

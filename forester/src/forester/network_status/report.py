@@ -1,4 +1,7 @@
-"""The status as an object, in the shape of the reference's monitoring API (forester.md 7.4); no I/O."""
+"""The status as an object, in the shape of the reference's monitoring API; no I/O.
+
+Source: forester/docs/reference/behaviour.md, "Status object".
+"""
 
 from typing import Any
 

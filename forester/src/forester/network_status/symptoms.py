@@ -8,7 +8,10 @@ from forester.network_status.state import NetworkState, TreeState
 from forester.observability.progress import Cause, ProgressWatch
 
 _EPOCH_CODES = (6001, 6003, 6004, 6005, 6009, 6010, 6011, 6017)
-"""Codes of the registry for work outside the phase or the light slot that it belongs to (onchain.md 9)."""
+"""Codes of the registry for work outside the phase or the light slot that it belongs to.
+
+Source: forester/docs/reference/programs.md, "Error codes".
+"""
 
 _FULL_CODES = (10007, 14310)
 _PROOF_CODES = (10010, *range(11001, 11010), *range(13001, 13008))

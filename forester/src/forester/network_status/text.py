@@ -1,4 +1,4 @@
-"""The status as a terminal shows it (specification.md, forester.md 7.2); no I/O."""
+"""The status as a terminal shows it (forester/docs/reference/behaviour.md, "Status text"); no I/O."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

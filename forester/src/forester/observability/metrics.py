@@ -1,4 +1,6 @@
-"""The metrics of the forester: those of the reference, under its names, types and labels (forester.md 8.1), and ours.
+"""The metrics of the forester: those of the reference, under its names, types and labels, and ours.
+
+Source: forester/docs/reference/behaviour.md, "Metrics".
 
 Labels are bounded: trees and foresters are those that the chain has now, epochs the last three that were touched, the
 rest words of this program. Restarts of tasks are counted by their supervisor, in the same registry.

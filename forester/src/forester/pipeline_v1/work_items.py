@@ -1,6 +1,7 @@
 """What moves one element of a V1 queue into its tree: an instruction, the compute units it needs, what refusals mean.
 
-Source: onchain.md 4.3, 9 and 10; compute units were measured on the published programs.
+Source: forester/docs/reference/programs.md, "V1 work" and "Error codes". Compute units were measured on the published
+programs.
 """
 
 import enum

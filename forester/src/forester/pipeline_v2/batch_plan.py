@@ -1,4 +1,7 @@
-"""How many batches of which kind are staged, and in which order; no I/O. Source: forester.md 5.1, 5.6 and 5.12."""
+"""How many batches of which kind are staged, and in which order; no I/O.
+
+Source: forester/docs/reference/behaviour.md, "Batch order".
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

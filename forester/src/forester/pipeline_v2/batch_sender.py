@@ -21,7 +21,10 @@ from shared.circuit_id import CircuitKind
 
 PURPOSE = "v2_batches"
 UNITS_PER_BATCH = 200_000
-"""Compute units that an instruction is given; 125,000 are used (onchain.md 10)."""
+"""Compute units that an instruction is given; 125,000 are used.
+
+Source: forester/docs/reference/programs.md, "Transactions".
+"""
 
 _STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010)})
 """The proof does not fit the tree: stale root, hash chain or index, or an invalid proof."""

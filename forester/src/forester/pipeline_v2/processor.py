@@ -2,7 +2,7 @@
 
 Nothing that was paid for is lost: a proof under way goes on when a window ends or a call is cancelled, and is sent by
 this window, the next one, another epoch or another process, as long as it leads on from the chain's root. Source:
-forester.md 5 and 10.3.
+forester/docs/reference/behaviour.md, "V2 rounds" and "Proof lifetime".
 """
 
 import asyncio

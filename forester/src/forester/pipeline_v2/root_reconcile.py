@@ -1,7 +1,8 @@
 """What to do about roots and indices that disagree; no I/O.
 
 Three parties have a root of a tree: we, who may have staged batches ahead; the indexer, whose snapshot the staging
-needs; and the chain, which alone decides which proofs fit. Source: forester.md 5.5.
+needs; and the chain, which alone decides which proofs fit. Source: forester/docs/reference/behaviour.md,
+"Root comparison".
 """
 
 import enum

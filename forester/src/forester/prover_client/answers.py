@@ -1,7 +1,7 @@
 """The answers of a prover, read; no I/O.
 
-Forms: prover-service.md 2.10, 2.11 and 2.14. Both generations of provers are understood: results with and without
-their duration, problems of RFC 9457 and errors of two members, text that is no JSON at all.
+Source: forester/docs/reference/behaviour.md, "Proof requests". Both generations of provers are understood: results with
+and without their duration, problems of RFC 9457 and errors of two members, text that is no JSON at all.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
 """Proofs from a prover: submit, wait, read; every wait ends with the deadline of the call.
 
-Source: prover-service.md 2.16 and forester.md 5.8, with the differences of forester.md 10.4: submissions are tried
-again by HTTP status, and Retry-After is honoured. Requests carry an Idempotency-Key, so that a repetition after a lost
-connection meets the proof that is being made. It is a digest of the body under a secret of the process: another client
-that knows the batch cannot occupy it. A restart does not depend on it: the journal keeps finished proofs, and a prover
-with a queue finds a job that is under way by its body.
+Source: forester/docs/reference/behaviour.md, "Proof requests". Submissions are retried by HTTP status, and Retry-After
+is honoured. Requests carry an Idempotency-Key, so that a repetition after a lost connection meets the proof that is
+being made. It is a digest of the body under a secret of the process: another client that knows the batch cannot occupy
+it. A restart does not depend on it: the journal keeps finished proofs, and a prover with a queue finds a running job
+by its body.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Proofs as instructions carry them: 128 bytes, a ‖ b ‖ c, with ``a`` negated; no I/O.
 
-Source: prover-service.md 2.15. A point is its x coordinate with a flag in the first byte for the greater y. Points
-that are not on their curves are refused here, before a transaction is paid for them.
+Source: forester/docs/reference/programs.md, "Proof encoding". A point is its x coordinate with a flag in the first byte
+for the greater y. Points that are not on their curves are refused here, before a transaction is paid for them.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Whether a tree needs a successor, and whether its accounts can pay for one; no I/O.
 
-Source: onchain.md 4.4 and 5.5. A tree is due when the share of its capacity that its metadata names is used.
+Source: forester/docs/reference/programs.md, "Rollover". A tree is due when the share of its capacity that its metadata
+names is used.
 """
 
 from dataclasses import dataclass

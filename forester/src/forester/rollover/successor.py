@@ -1,7 +1,7 @@
 """The accounts that follow those of a full tree: keys, sizes, rents, and the instructions that make them.
 
-Source: onchain.md 4.4. New accounts are zeroed, exempt from rent and of the size of the old ones; the CPI context has
-the size that the protocol configuration names.
+Source: forester/docs/reference/programs.md, "Rollover". New accounts are zeroed, exempt from rent and of the size of
+the old ones; the CPI context has the size that the protocol configuration names.
 """
 
 from collections.abc import Callable

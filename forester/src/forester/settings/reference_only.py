@@ -1,4 +1,6 @@
-"""Options of the reference that mean nothing here, each with the reason and with what to do instead (forester.md 1.2).
+"""Options of the reference that mean nothing here, each with the reason and with what to do instead.
+
+Source: forester/docs/reference/behaviour.md, "Options of the reference".
 
 On the command line they are refused: who gives one expects an effect. Their variables, which an environment that was
 made for the reference may hold, are told and change nothing.

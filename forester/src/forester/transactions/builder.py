@@ -1,6 +1,7 @@
 """Instructions → signed transactions that fit the network's limit; no I/O.
 
-Price first, then limit, then work (forester.md 4.6). With lookup tables a transaction is of version 0, else legacy.
+Price first, then limit, then work (forester/docs/reference/behaviour.md, "Fees and compute units"). With lookup tables
+a transaction is of version 0, else legacy.
 """
 
 from collections.abc import Sequence

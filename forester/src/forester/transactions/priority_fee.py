@@ -1,6 +1,7 @@
 """The price of compute units: none, fixed, or what the node recommends for the accounts in question.
 
-Source: forester.md 4.6. An estimate that fails never stops a transaction: the fallback is paid.
+Source: forester/docs/reference/behaviour.md, "Fees and compute units". An estimate that fails never stops a
+transaction: the fallback is paid.
 """
 
 import math

@@ -1,7 +1,7 @@
 """A stand-in for the prover service: proofs from the trapdoor, for requests in the prover's own form.
 
 It answers at once and checks nothing but the form, so it is no judge of requests: chains and roots that are wrong are
-found by the programs. Source: prover-service.md, onchain.md section 16.2.
+found by the programs (shared/docs/localnet.md, "Simulated proofs").
 """
 
 from aiohttp import web

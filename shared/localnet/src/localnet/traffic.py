@@ -180,7 +180,10 @@ class Traffic:
 
 
 def leaves_of(done: RecordedTransaction) -> list[bytes]:
-    """The leaves that a user's transaction put into queues or trees (onchain.md section 8)."""
+    """The leaves that a user's transaction put into queues or trees.
+
+    Source: forester/docs/reference/programs.md, "Queue insertions".
+    """
     for group in done.inner_instructions:
         for call in group:
             if call.program == addresses.ACCOUNT_COMPRESSION and call.data.startswith(INSERT_INTO_QUEUES):

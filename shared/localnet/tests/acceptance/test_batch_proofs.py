@@ -26,7 +26,10 @@ KEY_FILES = {
 }
 
 ROOT, A, C = 13, 45, 141
-"""Where a batch instruction has the new root and the first and last points of its proof (onchain.md section 4.2)."""
+"""Where a batch instruction has the new root and the first and last points of its proof.
+
+Source: forester/docs/reference/programs.md, "V2 work".
+"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Programs of Light Protocol and the addresses derived from them (onchain.md 1 and 2)."""
+"""Programs of Light Protocol and the addresses derived from them.
+
+Source: forester/docs/reference/programs.md, "Programs" and "Derived addresses".
+"""
 
 from functools import cache
 

@@ -1,4 +1,7 @@
-"""Instructions of the registry that a forester sends (onchain.md 4)."""
+"""Instructions of the registry that a forester sends.
+
+Source: forester/docs/reference/programs.md, "Registration instructions" to "Rollover".
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Addresses of the programs and of the accounts derived from them (source: onchain.md sections 1, 2 and 13)."""
+"""Addresses of the programs and of the accounts derived from them.
+
+Source: forester/docs/reference/programs.md, "Derived addresses".
+"""
 
 from solders.pubkey import Pubkey
 

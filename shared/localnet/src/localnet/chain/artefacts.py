@@ -1,6 +1,6 @@
 """The published programs and account fixtures, as `make reference-fixtures` leaves them in keys-cache/reference/.
 
-Source: onchain.md section 13.
+Source: shared/docs/localnet.md, "Published accounts".
 """
 
 import base64
@@ -27,7 +27,10 @@ PROGRAM_FILES = {
 """File in the package's folder of programs → address it is loaded at."""
 
 AUTHORITY = slice(8, 40)
-"""Where the protocol config account keeps the authority's key (onchain.md section 5.1)."""
+"""Where the protocol config account keeps the authority's key.
+
+Source: forester/docs/reference/accounts.md, "Registry accounts".
+"""
 
 
 class ArtefactsMissing(Exception):

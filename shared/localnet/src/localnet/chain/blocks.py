@@ -1,7 +1,8 @@
 """What the chain has recorded: blocks, transactions and accounts, as readers such as an indexer see them.
 
-Source: onchain.md sections 8 and 17. Slots are integers; a skipped slot has no block. Within a block transactions keep
-the order of their execution. Failed transactions are recorded too: they paid their fee and changed nothing else.
+Source: shared/docs/localnet.md, "JSON-RPC methods". Slots are integers; a skipped slot has no block. Within a block
+transactions keep the order of their execution. Failed transactions are recorded too: they paid their fee and changed
+nothing else.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

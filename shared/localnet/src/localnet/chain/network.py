@@ -1,6 +1,6 @@
 """The chain: LiteSVM with the real programs, and around it what LiteSVM leaves to others: slots, blockhashes, blocks.
 
-Source: onchain.md section 16. All calls are quick (milliseconds) and come from one thread.
+Source: shared/docs/localnet.md, "LiteSVM". All calls are quick (milliseconds) and come from one thread.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Proofs made from a known trapdoor in place of a witness: the programs accept them, for tests of everything else.
 
-Source: onchain.md section 16.2. Whoever knows the trapdoor can prove anything, so such keys never leave a localnet.
+Source: shared/docs/localnet.md, "Simulated proofs". Whoever knows the trapdoor can prove anything, so such keys never
+leave a localnet.
 """
 
 import hashlib
@@ -61,7 +62,7 @@ def simulate_proof(public_inputs: Sequence[int]) -> Proof:
 
 
 def compress_proof(proof: Proof) -> bytes:
-    """The 128 bytes that instructions carry: -A, B, C (onchain.md section 11)."""
+    """The 128 bytes that instructions carry: -A, B, C (forester/docs/reference/programs.md, "Proof encoding")."""
     (x0, x1), (y0, y1) = proof.b
     larger = (y1, y0) > ((P - y1) % P, (P - y0) % P)
     b = bytearray(x1.to_bytes(32, "big") + x0.to_bytes(32, "big"))

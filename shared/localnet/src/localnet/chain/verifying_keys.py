@@ -1,6 +1,7 @@
 """Verifying keys inside the program files: read them, replace them by those of local development keys.
 
-Source: onchain.md sections 11 and 16.1; the offsets are those of the published files, which are checked by digest.
+Source: shared/docs/localnet.md, "Verifying keys in programs". The offsets are those of the published files, which are
+checked by digest.
 """
 
 import hashlib

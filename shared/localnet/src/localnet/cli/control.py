@@ -17,7 +17,7 @@ from localnet.chain.snapshots import write_whole
 
 LAMPORTS_PER_SOL = 10**9
 EPOCH_CONFIG = 41
-"""Offset of the protocol config in its account (onchain.md section 5.1)."""
+"""Offset of the protocol config in its account (forester/docs/reference/accounts.md, "Registry accounts")."""
 
 url_option = click.option(
     "--url", default="http://127.0.0.1:8899", show_default=True, envvar="RPC_URL", help="Where the network listens."
@@ -75,7 +75,10 @@ def _epoch_numbers(url: str) -> dict[str, int]:
 
 
 def phase_start(numbers: dict[str, int], phase: str, slot: int) -> tuple[int, int]:
-    """First slot after ``slot`` at which a phase of some epoch opens, and that epoch (onchain.md section 3)."""
+    """First slot after ``slot`` at which a phase of some epoch opens, and that epoch.
+
+    Source: forester/docs/reference/programs.md, "Epoch phases".
+    """
     opens = {"registration": 0, "active": numbers["registration"]}
     opens["report"] = numbers["registration"] + numbers["active"]
     offset = opens[phase]

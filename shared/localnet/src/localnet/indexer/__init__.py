@@ -1,1 +1,4 @@
-"""A Photon-compatible indexer: state derived from transactions, served as JSON-RPC (source: indexer.md)."""
+"""A Photon-compatible indexer: state derived from transactions, served as JSON-RPC.
+
+Source: forester/docs/reference/indexer.md.
+"""

@@ -1,4 +1,4 @@
-"""Compares trees with their accounts on chain (source: indexer.md section 6.6)."""
+"""Compares trees with their accounts on chain (forester/docs/reference/indexer.md, "Consistency checks")."""
 
 import logging
 import sqlite3

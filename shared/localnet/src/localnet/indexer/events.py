@@ -1,4 +1,7 @@
-"""What a transaction changed, as typed events, and the decoding of tree events (source: indexer.md 4.2 to 4.4)."""
+"""What a transaction changed, as typed events, and the decoding of tree events.
+
+Source: forester/docs/reference/indexer.md, "Public events".
+"""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Hashes of compressed accounts, nullifiers and transactions (source: onchain.md section 6)."""
+"""Hashes of compressed accounts, nullifiers and transactions (shared/docs/hashing.md, "Account hashes")."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Instruction data of the Light system program and of account compression (source: indexer.md section 4.2)."""
+"""Instruction data of the Light system program and of account compression.
+
+Source: forester/docs/reference/indexer.md, "Public events".
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From transactions to events (source: indexer.md sections 4.1 to 4.4).
+"""From transactions to events (forester/docs/reference/indexer.md, "Parsing transactions").
 
 Parsing goes by group, an outer instruction with its inner ones. Nothing is guessed: an instruction of the Light
 programs that does not read as expected, or accounts whose hashes do not come out, raise UnknownShape.

@@ -1,4 +1,4 @@
-"""Keys and discriminators of the on-chain programs (source: onchain.md sections 1 and 5, indexer.md section 4)."""
+"""Keys and discriminators of the on-chain programs (forester/docs/reference/programs.md, "Programs")."""
 
 from enum import IntEnum
 

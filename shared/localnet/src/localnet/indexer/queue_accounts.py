@@ -1,4 +1,7 @@
-"""Queues of V2 trees as they lie on chain: counters and hash chains (source: onchain.md sections 5.6 to 5.8)."""
+"""Queues of V2 trees as they lie on chain: counters and hash chains.
+
+Source: forester/docs/reference/accounts.md, "Queue batches".
+"""
 
 from dataclasses import dataclass
 

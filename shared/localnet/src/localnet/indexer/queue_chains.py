@@ -1,4 +1,7 @@
-"""Follows the hash chains of the queues of V2 trees, to compare them with those on chain (source: indexer.md 6.6)."""
+"""Follows the hash chains of the queues of V2 trees, to compare them with those on chain.
+
+Source: forester/docs/reference/indexer.md, "Consistency checks".
+"""
 
 import sqlite3
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """A Poseidon tree whose nodes lie in the database; only nodes that differ from those of the empty tree are stored.
 
 A node is known by its number, ``level << 56 | position`` with level 0 at the leaves, which is also how the wire names
-it (source: indexer.md section 3.3).
+it (forester/docs/reference/indexer.md, "Node numbers").
 """
 
 import sqlite3

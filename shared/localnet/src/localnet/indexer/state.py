@@ -1,4 +1,7 @@
-"""Applies events to the store, each with its preconditions checked (source: indexer.md section 4.5)."""
+"""Applies events to the store, each with its preconditions checked.
+
+Source: forester/docs/reference/indexer.md, "Applying events".
+"""
 
 import logging
 import sqlite3

@@ -1,4 +1,7 @@
-"""The SQLite file of the indexer: one writer, many readers that each see one moment (source: indexer.md 6.2)."""
+"""The SQLite file of the indexer: one writer, many readers that each see one moment.
+
+Source: forester/docs/reference/indexer.md, "Store".
+"""
 
 import sqlite3
 from collections.abc import Iterator

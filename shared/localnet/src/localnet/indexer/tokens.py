@@ -1,4 +1,4 @@
-"""Token accounts inside compressed accounts (source: indexer.md section 2.7)."""
+"""Token accounts inside compressed accounts (forester/docs/reference/indexer.md, "Tokens")."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Tree accounts as they lie on chain (source: onchain.md sections 5.5 to 5.9)."""
+"""Tree accounts as they lie on chain (forester/docs/reference/accounts.md, "V2 tree" and "V1 trees")."""
 
 from dataclasses import dataclass
 

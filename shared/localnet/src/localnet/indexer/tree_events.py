@@ -1,4 +1,4 @@
-"""Changes of trees that foresters make (source: indexer.md section 4.5, tags 1 to 5)."""
+"""Changes of trees that foresters make (forester/docs/reference/indexer.md, "Applying events")."""
 
 import sqlite3
 

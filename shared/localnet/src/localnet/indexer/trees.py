@@ -1,4 +1,4 @@
-"""The table of trees: what each is and how far it has come (source: indexer.md sections 4.5 and 4.6)."""
+"""The table of trees: what each is and how far it has come (forester/docs/reference/indexer.md, "Applying events")."""
 
 import sqlite3
 from collections.abc import Callable

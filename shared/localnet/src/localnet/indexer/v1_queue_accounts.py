@@ -1,4 +1,7 @@
-"""Queues of V1 trees as they lie on chain: sets of nullifiers or addresses (source: onchain.md section 5.9)."""
+"""Queues of V1 trees as they lie on chain: sets of nullifiers or addresses.
+
+Source: forester/docs/reference/accounts.md, "V1 queue".
+"""
 
 from localnet.indexer.borsh import MalformedData, Reader
 

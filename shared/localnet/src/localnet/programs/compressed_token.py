@@ -1,6 +1,6 @@
 """An instruction of the compressed token program that makes one V2 address: a new compressed mint.
 
-Source: onchain.md section 12, as programs of 0.28.3 have it.
+Source: forester/docs/reference/programs.md, "User transactions".
 """
 
 from Crypto.Hash import keccak

@@ -1,4 +1,7 @@
-"""Instructions of the light system program: compress lamports, spend compressed accounts (onchain.md section 12)."""
+"""Instructions of the light system program: compress lamports, spend compressed accounts.
+
+Source: forester/docs/reference/programs.md, "User transactions".
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Instructions of the registry program, as a forester and the protocol authority send them.
 
-Source: onchain.md section 4. An omitted optional account is the called program's own address.
+Source: forester/docs/reference/programs.md, "Registration instructions" to "Rollover".
+An omitted optional account is the called program's own address.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Methods about accounts (source: onchain.md section 17)."""
+"""Methods about accounts (shared/docs/localnet.md, "JSON-RPC methods")."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Methods about slots, blocks and the cluster (source: onchain.md section 17)."""
+"""Methods about slots, blocks and the cluster (shared/docs/localnet.md, "JSON-RPC methods")."""
 
 from typing import Any
 

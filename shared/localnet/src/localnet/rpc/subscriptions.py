@@ -1,4 +1,4 @@
-"""WebSocket subscriptions of one connection (source: onchain.md section 17).
+"""WebSocket subscriptions of one connection (shared/docs/localnet.md, "JSON-RPC methods").
 
 Processed subscribers hear at once, confirmed ones when the slot's block closes, finalized ones 31 blocks later. An
 account is told as it was when the notification became due.

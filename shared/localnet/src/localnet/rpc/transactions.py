@@ -1,4 +1,4 @@
-"""Methods about transactions (source: onchain.md section 17)."""
+"""Methods about transactions (shared/docs/localnet.md, "JSON-RPC methods")."""
 
 import base64
 from typing import Any

@@ -183,7 +183,10 @@ async def test_audit__account_set_from_outside__breaks_the_tree(
 
 
 TREE_CHAINS, OUTPUT_CHAINS = 47104, 3784
-"""Where the hash chains of the first batch begin in accounts of test size (onchain.md sections 5.7 and 5.8)."""
+"""Where the hash chains of the first batch begin in accounts of test size.
+
+Source: forester/docs/reference/accounts.md, "V2 tree" and "V2 output queue".
+"""
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,10 @@ async def test_queue_elements__of_a_live_network__are_what_the_forester_has_seen
 
 
 def onchain_chain(life: Life) -> bytes:
-    """The chain of the first zkp batch in the account of the output queue (onchain.md section 5.8)."""
+    """The chain of the first zkp batch in the account of the output queue.
+
+    Source: forester/docs/reference/accounts.md, "V2 output queue".
+    """
     account = life.network.account(addresses.OUTPUT_QUEUE)
     assert account is not None
     return bytes(account.data[3784 + 16 : 3784 + 48])

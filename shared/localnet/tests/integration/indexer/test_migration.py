@@ -21,7 +21,7 @@ from localnet.programs.light_system import Output, invoke
 
 
 def migrate_state(forest: Forest, proof: dict[str, Any]) -> Instruction:
-    """Instruction of section 4.5 of onchain.md."""
+    """Return an instruction that migrates a leaf (forester/docs/reference/programs.md, "State migration")."""
     tree = content(forest.network, addresses.STATE_TREE_V1)
     data = bytes.fromhex("22bde2deda9c13d5") + bytes([addresses.REGISTRY_CPI_AUTHORITY_BUMP])
     data += tree[LAST_CHANGE : LAST_CHANGE + 8] + decode(proof["hash"])

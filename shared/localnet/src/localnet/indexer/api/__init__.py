@@ -1,1 +1,4 @@
-"""The methods of Photon over the indexed state, and the server that offers them (source: indexer.md 1 to 3)."""
+"""The methods of Photon over the indexed state, and the server that offers them.
+
+Source: forester/docs/reference/indexer.md.
+"""

@@ -1,4 +1,4 @@
-"""Accounts and balances (source: indexer.md section 2.3)."""
+"""Accounts and balances (forester/docs/reference/indexer.md, "Accounts and balances")."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Proofs of the prover in the 128 bytes that programs take (source: indexer.md section 5.3)."""
+"""Proofs of the prover in the 128 bytes that programs take (forester/docs/reference/programs.md, "Proof encoding")."""
 
 from typing import Any
 

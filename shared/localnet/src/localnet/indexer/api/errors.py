@@ -1,4 +1,4 @@
-"""Errors as JSON-RPC spells them (source: indexer.md section 1.4)."""
+"""Errors as JSON-RPC spells them (forester/docs/reference/indexer.md, "Errors")."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -1,4 +1,4 @@
-"""The methods that one reading of the store answers, by their names (source: indexer.md section 2)."""
+"""The methods that one reading of the store answers, by their names (forester/docs/reference/indexer.md, "Methods")."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Parameters of the methods, decoded strictly: unknown members and wrong types are refused (source: indexer.md 2)."""
+"""Parameters of the methods, decoded strictly: unknown members and wrong types are refused.
+
+Source: forester/docs/reference/indexer.md, "Methods".
+"""
 
 from typing import Annotated, Any, TypeVar
 

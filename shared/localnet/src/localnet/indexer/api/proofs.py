@@ -1,4 +1,7 @@
-"""Proofs that leaves are in state trees and addresses are not in address trees (source: indexer.md 2.4 and 2.5)."""
+"""Proofs that leaves are in state trees and addresses are not in address trees.
+
+Source: forester/docs/reference/indexer.md, "Account proofs" and "New-address proofs".
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

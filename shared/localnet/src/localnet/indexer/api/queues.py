@@ -1,4 +1,4 @@
-"""Queues and what a forester needs to work them off (source: indexer.md sections 2.9 and 3)."""
+"""Queues and what a forester needs to work them off (forester/docs/reference/indexer.md, "Queue elements")."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

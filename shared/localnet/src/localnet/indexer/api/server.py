@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over HTTP, on any path (source: indexer.md sections 1.1 and 6.7)."""
+"""JSON-RPC 2.0 over HTTP, on any path (forester/docs/reference/indexer.md, "Transport")."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON shapes that several methods share (source: indexer.md section 2.1)."""
+"""JSON shapes that several methods share (forester/docs/reference/indexer.md, "Account shapes")."""
 
 import sqlite3
 from base64 import b64encode

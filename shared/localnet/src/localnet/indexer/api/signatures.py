@@ -1,4 +1,7 @@
-"""Signatures of transactions and what transactions did (source: indexer.md section 2.8)."""
+"""Signatures of transactions and what transactions did.
+
+Source: forester/docs/reference/indexer.md, "Signatures and transactions".
+"""
 
 from collections.abc import Sequence
 from typing import Any

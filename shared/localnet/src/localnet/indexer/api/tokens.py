@@ -1,4 +1,4 @@
-"""Token accounts, balances and holders (source: indexer.md section 2.7)."""
+"""Token accounts, balances and holders (forester/docs/reference/indexer.md, "Tokens")."""
 
 from collections import defaultdict
 from collections.abc import Iterable

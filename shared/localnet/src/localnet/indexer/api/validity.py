@@ -1,4 +1,7 @@
-"""Validity proofs: what is to be proved, the request to the prover, and the answer (source: indexer.md 2.6 and 5)."""
+"""Validity proofs: what is to be proved, the request to the prover, and the answer.
+
+Source: forester/docs/reference/indexer.md, "Validity proofs".
+"""
 
 from dataclasses import dataclass
 from typing import Any
