@@ -18,7 +18,7 @@ import yaml  # type: ignore[import-untyped]
 WORKSPACE = Path(__file__).resolve().parents[3]
 TOP_LEVEL = {
     *("prover", "forester", "shared", "keys-cache", "Makefile", "compose.yaml"),
-    *("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "pyproject.toml", "requirements.lock"),
+    *("README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "pyproject.toml", "requirements.lock"),
     *(".gitignore", ".dockerignore", ".ci", ".importlinter"),
 }
 OTHER_NAMES = {"Crypto": "pycryptodome", "dotenv": "python-dotenv", "shared": "zkc-shared"}
