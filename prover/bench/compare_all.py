@@ -36,7 +36,7 @@ from plot_history import draw, read_history
 from rich.console import Console
 from rich.table import Table
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.keys.key_files import installed_keys
 from prover.keys.memory import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes

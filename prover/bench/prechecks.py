@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.proving.prechecks.satisfiable import first_failure
 from prover.proving.request import ProofTask, read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind

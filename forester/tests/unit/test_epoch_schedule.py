@@ -80,6 +80,3 @@ def test_windows__runs_of_light_slots__end_where_the_next_belongs_to_another() -
     assert schedule.window_at(first + 20) is None
     assert schedule.next_window(first + 20) == SlotRange(first + 40, first + 49)
     assert schedule.next_window(first + 80) is None
-    assert schedule.owned_within(first + 20, 20)
-    assert not schedule.owned_within(first + 20, 19)
-    assert not schedule.owned_within(first + 80, 1000)

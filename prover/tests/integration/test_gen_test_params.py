@@ -13,7 +13,7 @@ from in_process_service import VerifyingKeyOf, circuit, open_store, scalars
 from independent_groth16 import holds
 from sampling import FULL
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store import KeyStore

@@ -14,7 +14,7 @@ from in_process_service import Client, Serve, VerifyingKeyOf, open_store, queue_
 from independent_groth16 import holds
 from redis_server import RedisServer
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag

@@ -17,7 +17,7 @@ from in_process_service import Client, Serve, VerifyingKeyOf, open_store, sample
 from independent_groth16 import holds
 from service_process import environment, running_service
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
 from prover.http.probes import probes, what_is_missing
 from prover.kernel.cancellation import CancelFlag

@@ -10,7 +10,7 @@ import pytest
 from golden_vectors import BATCH, PUBLISHED, SCALAR_MODULUS, RequestVector, provable_with
 from in_process_service import Serve, circuit
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.store import KeyStore

@@ -14,7 +14,7 @@ from circuit_inputs import circuit_inputs
 from naive_solver import ConstraintBroken, solve
 
 from prover.circuits.catalogue import compile_circuit
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.proving.request import read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.merkle_tree import TreeFull

@@ -13,7 +13,7 @@ from golden_vectors import SHARED_VECTORS, RequestVector, load, request_vectors
 
 from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08
 from prover.circuits.gadgets.poseidon_constants import PARTIAL_ROUNDS
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import KeyMissing, WitnessRejected
 from prover.proving.prechecks import satisfiable
 from prover.proving.prechecks.satisfiable import first_failure, require_satisfiable

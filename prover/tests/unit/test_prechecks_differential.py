@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
 from prover.circuits.output.constraint_system import write_constraint_system
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.proving.assignment import Assignment, draft
 from prover.proving.prechecks.satisfiable import first_failure
 from shared.circuit_id import CircuitId, CircuitKind

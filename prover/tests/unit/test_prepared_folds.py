@@ -14,7 +14,7 @@ from prepared_file import FOLDS, TABLES, TYPES, PreparedFile, Section, in_memory
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.output.constraint_system import write_constraint_system
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import Cancelled, KernelMisused, MalformedKey, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingForm, Engine, LoadedKey

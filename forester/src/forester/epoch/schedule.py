@@ -94,8 +94,3 @@ class TreeSchedule:
         """The run that contains ``slot``; None if the slot is not ours."""
         run = self.next_window(slot)
         return run if run is not None and slot in run else None
-
-    def owned_within(self, slot: int, lookahead_slots: int) -> bool:
-        """Whether a slot of ours comes within so many slots: proofs made until then are likely to be sent by us."""
-        run = self.next_window(slot)
-        return run is not None and run.first - slot <= lookahead_slots

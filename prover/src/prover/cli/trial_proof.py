@@ -1,6 +1,6 @@
 """A proof about made-up trees, to see whether a key works."""
 
-from prover.cli.gen_test_params import MadeUpRequests
+from prover.cli.made_up_requests import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
 from prover.proving.proof_making import prove_with_key
