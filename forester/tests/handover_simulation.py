@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes
-from forester.epoch.schedule import Share, TreeSchedule
-from forester.pipeline_v2.handover import Handover, needed_slots
 from forester.pipeline_v2.proof_times import FIRST_PROOF_S
+from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.units import SLOT_SECONDS
 
 MOST_AHEAD = 4
@@ -49,7 +49,7 @@ class Result:
 class _Forester:
     seconds: float
     schedules: list[TreeSchedule]
-    handover: Handover
+    handover: ProofAssignment
     ends: float
     took: list[float] = field(default_factory=list)
     made_at: dict[int, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def simulate(setting: Setting, seed: int) -> Result:
         _Forester(
             seconds,
             [TreeSchedule.make(item, key, share, item.active.first) for item in phases],
-            Handover(key, bytes([number])),
+            ProofAssignment(key, bytes([number])),
             setting.dead.get(number, math.inf),
         )
         for number, (seconds, share) in enumerate(zip(setting.seconds, _shares(setting.weights, total), strict=True))
@@ -129,7 +129,9 @@ def _begin(
     sequence, filled = view
     forester.made_at = {batch: at for batch, at in forester.made_at.items() if batch >= sequence}
     need = forester.need()
-    forester.handover.saw(slot, sequence, filled - sequence, landed=forester.landed, need_slots=need, schedule=schedule)
+    forester.handover.observe(
+        slot, sequence, filled - sequence, landed=forester.landed, need_slots=need, schedule=schedule
+    )
     batch = sequence
     while batch in forester.made_at:
         batch += 1

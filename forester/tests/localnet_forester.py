@@ -24,12 +24,12 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.chain.tree_metadata import TreeMetadata, decode_tree_metadata
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.indexer.client import IndexerClient
 from forester.journal.database import Journal
 from forester.journal.signatures import SignatureStore
 from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.settings import Settings, SigningKey
 from forester.transactions.confirm import Confirmations, Fate, Pace
 from forester.transactions.priority_fee import PriorityFee
@@ -72,9 +72,9 @@ class Kit:
         return self.key.pubkey()
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> EligibilityWindow:
         """A turn that does not end."""
-        return Turn(EPOCH, SlotRange(500, 100_000), lambda: 501)
+        return EligibilityWindow(EPOCH, SlotRange(500, 100_000), lambda: 501)
 
     async def moving(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Confirm what some work sends until it is done: on a slow machine no slot passes for nothing."""

@@ -15,7 +15,6 @@ from localnet_forester import Kit, forester_on
 from localnet_process import Localnet
 from solders.pubkey import Pubkey
 
-from forester.epoch.turn import Round
 from forester.journal.proofs import ProofStore
 from forester.journal.signatures import SignatureStore
 from forester.pipeline_v2.head_reader import HeadReader
@@ -25,6 +24,7 @@ from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.tree_head import TreeHead
 from forester.prover_client.client import FinishedProof, ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
+from forester.scheduling.eligibility_window import ProcessingResult
 from shared.proof_wire import BatchRequest
 
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
@@ -68,9 +68,9 @@ class Forestry:
             await asyncio.wait([task], timeout=0.05)
         return await task
 
-    async def drain(self, processor: V2Processor, within_s: float = 300) -> list[Round]:
+    async def drain(self, processor: V2Processor, within_s: float = 300) -> list[ProcessingResult]:
         """Work until nothing is left."""
-        rounds: list[Round] = []
+        rounds: list[ProcessingResult] = []
         async with asyncio.timeout(within_s):
             while not rounds or rounds[-1].more:
                 rounds.append(await self.landing(processor.work(self.kit.turn)))
@@ -105,5 +105,5 @@ async def forestry(
         )
 
 
-def failures(rounds: list[Round]) -> list[str]:
+def failures(rounds: list[ProcessingResult]) -> list[str]:
     return [done.failure.detail for done in rounds if done.failure is not None]

@@ -21,10 +21,10 @@ from forester.chain.tree_metadata import (
     TreeMetadata,
 )
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.errors import ForesterError
+from forester.pipeline_v1.indexer_proofs import Proof
 from forester.pipeline_v1.processor import V1Options, V1Processor
-from forester.pipeline_v1.proofs import Proof
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from shared.merkle_tree import MerkleTree
@@ -205,8 +205,8 @@ class World:
             clock=lambda: self.clock,
         )
 
-    def turn(self, last: int = 1000, first: int = 50) -> Turn:
-        return Turn(7, SlotRange(first, last), lambda: self.slot)
+    def turn(self, last: int = 1000, first: int = 50) -> EligibilityWindow:
+        return EligibilityWindow(7, SlotRange(first, last), lambda: self.slot)
 
     @property
     def values_sent(self) -> list[bytes]:

@@ -21,7 +21,6 @@ from forester.chain.programs.coder import instruction_discriminator
 from forester.chain.rpc_client import Account
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.errors import TransactionRefused
 from forester.indexer.types import Context, QueueElements, StateQueue
 from forester.journal.database import Journal
@@ -32,6 +31,7 @@ from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.prover_client.client import FinishedProof
 from forester.prover_client.compression import CompressedProof
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from shared.circuit_id import CircuitKind
 from shared.proof_wire import BatchRequest
@@ -94,8 +94,8 @@ class World:
         self.model.queued += [number(1000 + index) for index in range(begin, begin + leaves)]
         self.model.spent += [(self.model.queued[index], index, number(5000 + index)) for index in spent]
 
-    def turn(self, last_slot: int = 200, first_slot: int = 0) -> Turn:
-        return Turn(7, SlotRange(first_slot, last_slot), lambda: self.slot_now)
+    def turn(self, last_slot: int = 200, first_slot: int = 0) -> EligibilityWindow:
+        return EligibilityWindow(7, SlotRange(first_slot, last_slot), lambda: self.slot_now)
 
     # The node.
 

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from prover.errors import ProverError
 from prover.kernel.engine import STAGES, Backend, Engine, LoadedKey
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 from prover.proving.request import read_envelope, read_task
 
 HISTORY = Path(__file__).with_name("backends_history.jsonl")

@@ -67,7 +67,7 @@ class Outcome:
             min(later) - fault.at
             for fault in self.injected
             for orphan in fault.orphans
-            if (later := [at for at in self._moments("job_taken_back", orphan) if at > fault.at])
+            if (later := [at for at in self._moments("job_reclaimed", orphan) if at > fault.at])
         ]
 
     def _moments(self, event: str, job_id: str) -> list[float]:
@@ -208,7 +208,7 @@ def report(outcome: Outcome, console: Console) -> None:
     )
     console.print(
         f"duplicates proved {outcome.count('outcome_ignored')} (their results were ignored), "
-        f"put back {outcome.count('job_put_back')}, submissions repeated {sum(job.resent for job in jobs)}, "
+        f"put back {outcome.count('job_requeued')}, submissions repeated {sum(job.resent for job in jobs)}, "
         f"answered without the queue while Redis was away {synchronous}"
     )
     if returns := sorted(outcome.returns()):

@@ -37,10 +37,10 @@ from rich.console import Console
 from rich.table import Table
 
 from prover.cli.made_up_requests import MadeUpRequests
-from prover.keys.key_files import installed_keys
-from prover.keys.memory import key_budget_bytes
+from prover.cpu.cpu_count import available_processors
+from prover.keys.files.key_folder import installed_keys
+from prover.keys.files.memory_budget import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
-from prover.processors import available_processors
 from shared.proof_wire import encode_request
 
 CLIENTS = 4

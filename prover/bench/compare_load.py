@@ -37,7 +37,7 @@ import reference_batch_keys  # noqa: E402 - found through the line above
 import reference_fixtures  # noqa: E402
 
 from prover.kernel.engine import Engine, LoadedKey  # noqa: E402
-from prover.keys import prepared  # noqa: E402
+from prover.keys.prepared import prepared_keys as prepared  # noqa: E402
 
 REQUIRED_RATIO = 50.0
 PREPARED_LOADS = 5

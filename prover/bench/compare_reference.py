@@ -31,8 +31,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys.key_files import find_key
+from prover.keys.files.key_folder import find_key
+from prover.keys.prepared import prepared_keys as prepared
 from shared.circuit_id import CircuitId
 
 PROVER_ROOT = Path(__file__).resolve().parents[1]

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prover.kernel.engine import Engine
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 
 SIZES = (2, 10, 50, 100)
 CORES = (1, 2)

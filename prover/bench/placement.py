@@ -35,7 +35,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from prover.kernel.engine import Engine
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 from prover.proving.request import read_envelope, read_task
 
 HISTORY = Path(__file__).with_name("placement_history.jsonl")

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from prover.kernel.engine import STAGES, Engine, LoadedKey
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 from prover.proving.request import read_envelope, read_task
 
 WARM_UPS = 3

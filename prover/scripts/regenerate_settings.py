@@ -19,7 +19,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from prover import settings
-from prover.cli.start import start
+from prover.cli.commands.start import start
 from prover.settings import DeviceSettings, Settings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"

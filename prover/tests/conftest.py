@@ -24,7 +24,7 @@ from kernel_library import BACKENDS
 from redis_server import Certificates, RedisServer, StartRedis, running_redis
 from sampling import CHECKED, left_out
 
-from prover.cli import start as start_command
+from prover.cli.commands import start as start_command
 from prover.settings import Settings
 
 # Importing py_ecc raises the recursion limit of the process to 100000, deep enough for C code under test to run off

@@ -14,9 +14,9 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, DeviceInfo, DeviceWitness
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission, Turn
+from prover.proving.admission import Admission, AdmissionRequest
 from prover.proving.assignment import Assignment
-from prover.proving.gpu import Gpu
+from prover.proving.gpu.gpu import Gpu
 from prover.proving.request import ProofTask
 from shared.circuit_id import CircuitId, CircuitKind
 
@@ -158,9 +158,9 @@ class FakeGpus:
         """Open one."""
         return Gpu(index, self._open, self.metrics, pause_s, most_proofs)
 
-    def turn(self, admission: Admission | None = None) -> Turn:
+    def turn(self, admission: Admission | None = None) -> AdmissionRequest:
         """The turn of a request for the tiny proof, with an admission of its own unless one is given."""
-        return Turn(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
+        return AdmissionRequest(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
 
     def _open(self) -> Device:
         device: Any = self._devices.pop(0)

@@ -15,7 +15,7 @@ from prover.kernel._native import ffi
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.setup import TrustedSetup
-from prover.keys.gnark_format import header_of
+from prover.keys.files.key_description import header_of
 from shared.circuit_id import CircuitId, CircuitKind
 
 HEADER = struct.Struct("<8sIIIIQQ32sQQQQ5QQQQ")

@@ -12,10 +12,10 @@ from fake_gpu import FakeDevice, FakeGpus, tiny_task
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
-from prover.proving.admission import Admission, Turn
+from prover.proving.admission import Admission, AdmissionRequest
 from prover.proving.devices import Devices
-from prover.proving.gpu_launches import LAUNCHES_AT_ONCE
-from prover.proving.proof_making import Made, Proof
+from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
+from prover.proving.proof_making import Proof, UnverifiedProof
 from shared.circuit_id import CircuitKind
 
 Result = TypeVar("Result")
@@ -58,11 +58,13 @@ class HeldGpu:
     def _hold(self) -> None:
         assert self.may_end.acquire(timeout=60)
 
-    def submit(self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None) -> Future[Made]:
+    def submit(
+        self, key: LoadedKey, inputs: bytes = INPUTS, cancel: CancelFlag | None = None
+    ) -> Future[UnverifiedProof]:
         """Ask for a proof; it is in a call or among those that wait when this returns."""
         flag, number = cancel or CancelFlag(), self._requests
 
-        def ask() -> Made:
+        def ask() -> UnverifiedProof:
             with self.gpu.lease(key, flag, wait=True) as copy:
                 return self.gpu.launches.prove(copy, inputs, flag, self._turn(number))
 
@@ -78,8 +80,8 @@ class HeldGpu:
 
         return self._submitted(ask)
 
-    def _turn(self, number: int) -> Turn:
-        return Turn(self.admission, CircuitKind.INCLUSION, lambda: self.begun.append(number))
+    def _turn(self, number: int) -> AdmissionRequest:
+        return AdmissionRequest(self.admission, CircuitKind.INCLUSION, lambda: self.begun.append(number))
 
     def _submitted(self, ask: Callable[[], Result]) -> Future[Result]:
         self._requests += 1
@@ -87,7 +89,7 @@ class HeldGpu:
         until(lambda: asked.done() or sum(self.sizes()) + self.admission.waiting >= self._requests)
         return asked
 
-    def occupy(self, key: LoadedKey) -> list[Future[Made]]:
+    def occupy(self, key: LoadedKey) -> list[Future[UnverifiedProof]]:
         """Begin as many launches as there may be at once."""
         return [self.submit(key) for _ in range(LAUNCHES_AT_ONCE)]
 
@@ -111,7 +113,7 @@ def batches(limit: int = 64, **sizes: int) -> FakeDevice:
     return FakeDevice(batch_limit=limit, **sizes)
 
 
-def proved(asked: list[Future[Made]], key: LoadedKey) -> list[int]:
+def proved(asked: list[Future[UnverifiedProof]], key: LoadedKey) -> list[int]:
     """Demand proofs that hold; gives for each how many were made in its call."""
     made = [one.result(120) for one in asked]
     for one in made:

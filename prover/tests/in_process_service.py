@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry
 from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import prepared
-from prover.keys.preparation import PreparedKeys
-from prover.keys.prepared import Digests
-from prover.keys.store import KeyStore
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.prepared.prepared_keys import Digests
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.queue.connection import RedisConnection
 from prover.queue.limits import QueueLimits

@@ -12,8 +12,8 @@ from pathlib import Path
 from golden_vectors import load as vectors
 
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys.preparation import PreparedKeys
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
 
 KEY = bytes.fromhex(vectors("gnark/tiny.json")["key_v0_14_hex"])
 OTHER = KEY[:3] + b"\x07" + KEY[4:]
@@ -24,7 +24,7 @@ IN_ANOTHER_PROCESS = """
 import os, signal, sys
 from pathlib import Path
 from prover.kernel.engine import Backend, Engine
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 
 def say_and_wait(_):
     print("in", flush=True)

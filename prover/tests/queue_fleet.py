@@ -135,7 +135,7 @@ class Member:
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
 
 
-JOB_ENDS = ("job_finished", "job_failed", "job_cancelled", "job_put_back", "outcome_ignored", "outcome_not_reported")
+JOB_ENDS = ("job_finished", "job_failed", "job_cancelled", "job_requeued", "outcome_ignored", "outcome_not_reported")
 """Events that end an attempt."""
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import redis
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim, EventKind, JobEvent, JobState
 from prover.queue.keys import Keys
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
 
@@ -35,7 +35,7 @@ class Inspection:
     def key(self, name: str) -> str:
         return KEYS.prefix + name
 
-    def lane_key(self, lane: Lane, name: str) -> str:
+    def lane_key(self, lane: CircuitQueue, name: str) -> str:
         return f"{KEYS.prefix}{lane.value}:{name}"
 
     def job(self, job_id: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ class Inspection:
         keys = self.client.scan_iter(self.key(prefix) + "*", count=10_000)
         return sorted(key.decode().removeprefix(self.key(prefix)) for key in keys)
 
-    def lines(self, lane: Lane) -> list[tuple[str, str, str, str]]:
+    def lines(self, lane: CircuitQueue) -> list[tuple[str, str, str, str]]:
         """(group, circuit, rank, job id) of the waiting jobs."""
         found = []
         for member in words(self.client.zrange(self.lane_key(lane, "pending"), 0, -1)):
@@ -72,7 +72,7 @@ class Inspection:
         lifetimes = dict(zip(ids, values[1 : 2 * len(ids) : 2], strict=True))
         holders = dict(zip(digests, words(values[2 * len(ids) :]), strict=True))
         assert bodies <= jobs.keys()
-        for lane in Lane:
+        for lane in CircuitQueue:
             self._check_lane(lane, {job_id: job for job_id, job in jobs.items() if job["lane"] == lane.value})
         for job_id, job in jobs.items():
             live = job["state"] in ("queued", "processing")
@@ -85,7 +85,7 @@ class Inspection:
         for digest, holder in holders.items():
             assert jobs[holder]["digest"] == digest
 
-    def _check_lane(self, lane: Lane, jobs: dict[str, dict[str, str]]) -> None:
+    def _check_lane(self, lane: CircuitQueue, jobs: dict[str, dict[str, str]]) -> None:
         queued = {job_id for job_id, job in jobs.items() if job["state"] == "queued"}
         running = {job_id for job_id, job in jobs.items() if job["state"] == "processing"}
         with self.client.pipeline(transaction=False) as pipe:
@@ -117,7 +117,7 @@ class Inspection:
     # What time does, without waiting for it.
 
     def end_lease(self, job_id: str) -> None:
-        lane = Lane(self.job(job_id)["lane"])
+        lane = CircuitQueue(self.job(job_id)["lane"])
         assert self.client.zadd(self.lane_key(lane, "leases"), {job_id: 1}, xx=True, ch=True) == 1
 
     def age(self, job_id: str, seconds: float) -> None:
@@ -125,7 +125,10 @@ class Inspection:
         job = self.job(job_id)
         queued = int(job["queued"]) - round(seconds * 1000)
         self.client.hset(KEYS.job(job_id), "queued", queued)
-        assert self.client.zadd(self.lane_key(Lane(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True) == 1
+        assert (
+            self.client.zadd(self.lane_key(CircuitQueue(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True)
+            == 1
+        )
 
     def age_final(self, job_id: str, seconds: float) -> None:
         """Let a job have been final for longer; its hash is kept, as if it had no time to live."""
@@ -154,7 +157,7 @@ class Queue(JobStore):
     def happened(self) -> list[EventKind]:
         return [event.kind for event in self.events]
 
-    async def claimed(self, lane: Lane = Lane.UPDATE) -> Claim:
+    async def claimed(self, lane: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
         claim = await self.claim(lane, "worker", None)
         assert claim is not None
         return claim

@@ -12,9 +12,9 @@ from typing import Any
 from golden_vectors import vector_named
 from prometheus_client import CollectorRegistry
 
-from prover.cli.serve_queue import limits_of
+from prover.cli.serving.queue_part import limits_of
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.observability.metrics import Metrics
 from prover.proving.proof_making import Proof, Timings
 from prover.proving.request import ProofTask

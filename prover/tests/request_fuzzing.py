@@ -14,7 +14,7 @@ from typing import Any
 from golden_vectors import load
 
 from prover.errors import RequestRejected
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.prechecks.satisfiable import first_failure
 from prover.proving.request import read_envelope, read_task
 from shared.field import FIELD_BYTES

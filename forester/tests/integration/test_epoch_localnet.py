@@ -17,8 +17,8 @@ from forester.chain.rpc_pool import RpcPool
 from forester.epoch.machine import DONE, Action, EpochState, Outcome, Progress, after, decide
 from forester.epoch.phases import ProtocolTimes
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
-from forester.epoch.schedule import Share, TreeSchedule
 from forester.errors import TransactionRefused
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 
 EPOCH = 2
 

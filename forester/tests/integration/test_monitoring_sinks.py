@@ -21,12 +21,12 @@ from forester.api.monitoring import Watcher, watching
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.chain.tree_metadata import TreeMetadata
-from forester.epoch.turn import Round
 from forester.errors import EndpointUnreachable
 from forester.limits.backoff import Backoff
 from forester.observability.health import HealthBoard
 from forester.observability.logs import configure_logs
 from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, load_settings
 from shared.logs import get_logger
 
@@ -81,7 +81,7 @@ def tell_everything(watcher: Watcher, board: HealthBoard, settings: Settings) ->
     assert settings.rpc_url is not None
     dump = f"{settings.model_dump()} {PAYER} {list(bytes(PAYER))} {settings.rpc_url.get_secret_value()}"
     tree: TreeMetadata = next(item.tree for item in network().trees if item.tree.address == STATE_V2)
-    watcher.worked(tree, Round(failure=EndpointUnreachable(dump)))
+    watcher.worked(tree, ProcessingResult(failure=EndpointUnreachable(dump)))
     board.report("funds", f"insufficient funds: {dump}")
     board.task_failed("discovery", 3, dump)
     try:

@@ -15,10 +15,10 @@ from solders.pubkey import Pubkey
 
 from forester.chain import concurrent_accounts
 from forester.chain.concurrent_accounts import QueueCell
-from forester.epoch.turn import Round, Turn
 from forester.pipeline_v1.failures import ProofsUnusable
+from forester.pipeline_v1.indexer_proofs import IndexerProofs, Proof, ProofSource
 from forester.pipeline_v1.processor import V1Options, V1Processor
-from forester.pipeline_v1.proofs import IndexerProofs, Proof, ProofSource
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 
 STATE_TREE = Pubkey.from_string("smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT")
 ADDRESS_TREE = Pubkey.from_string("amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2")
@@ -119,7 +119,9 @@ async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net:
         assert (again.elements, again.more, again.failure) == (0, False, None)
 
 
-async def both(mine: V1Processor, theirs: V1Processor, turn: Turn) -> tuple[Round, Round]:
+async def both(
+    mine: V1Processor, theirs: V1Processor, turn: EligibilityWindow
+) -> tuple[ProcessingResult, ProcessingResult]:
     return await asyncio.gather(mine.work(turn), theirs.work(turn))
 
 

@@ -17,8 +17,8 @@ from localnet_pipeline import ADDRESS_TREE, LIMITS, STATE_TREE, Forestry, failur
 from localnet_process import Localnet, running_localnet
 from solders.pubkey import Pubkey
 
-from forester.epoch.turn import Round
 from forester.journal.proofs import ProofStore
+from forester.scheduling.eligibility_window import ProcessingResult
 
 SEED = {"compress": 25, "spend": 12, "addresses": 22}
 
@@ -102,7 +102,7 @@ async def test_processor__killed_between_proving_and_sending__drains_all_queues_
         for tree, processor in ((STATE_TREE, state), (ADDRESS_TREE, address)):
             left = await work.head(tree)
             assert (left.append_chains, left.input_chains) == ((), ())
-            assert await processor.work(work.kit.turn) == Round()
+            assert await processor.work(work.kit.turn) == ProcessingResult()
             await processor.close(0.0)
         assert await ProofStore(work.kit.journal).counts() == {}, "what the chain has left behind is forgotten"
     assert set(proved.values()) == {1}, "no proof is computed twice"

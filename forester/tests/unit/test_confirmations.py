@@ -13,9 +13,9 @@ from solders.signature import Signature
 
 from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, SignatureStatuses
 from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
+from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.confirm import Confirmations, Fate, Pace
-from forester.transactions.heights import Heights
 
 QUICK = Pace(0.01, 0.03)
 
@@ -206,7 +206,7 @@ async def test_send__node_that_hangs__does_not_outlast_the_deadline() -> None:
 
 
 def test_heights__asked_for_by_many_in_one_slot__reach_as_far_back_as_by_one() -> None:
-    heights = Heights()
+    heights = BlockHeights()
     for slot in range(200):
         for _ in range(40):
             heights.add(BlockHeight(slot, slot))

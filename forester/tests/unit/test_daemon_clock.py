@@ -154,7 +154,7 @@ async def test_read__first_answer_was_wrong__is_told_when_several_agree_and_nobo
     assert clock.went_back.is_set()
     time.now += interval_s
     clock.read(slot + 1)
-    assert errors == [("slot_went_back", {"slot": slot, "behind": 10_000_500 - slot, "readings": readings})]
+    assert errors == [("slot_regressed", {"slot": slot, "behind": 10_000_500 - slot, "readings": readings})]
     assert clock.slot() >= 10_000_500, "it never runs backwards"
 
 

@@ -15,7 +15,6 @@ from solders.keypair import Keypair
 from start_options import Network, until
 
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
-from forester.checks.key_watch import KeyWatch
 from forester.daemon import compose as compose_module
 from forester.daemon import heartbeat as heartbeat_module
 from forester.daemon.clock import STANDING_S, SlotClock
@@ -23,13 +22,14 @@ from forester.daemon.compose import Daemon
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
 from forester.daemon.heartbeat import SLOT_STALE_S, Heartbeat
+from forester.daemon.key_watch import KeyWatch
 from forester.daemon.services import open_services
 from forester.daemon.supervisor import Supervisor
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Round, Turn
 from forester.errors import ChainWentBack, EndpointUnreachable
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import Settings, SigningKey
 from shared.shutdown import Shutdown, StopReason
 
@@ -121,14 +121,14 @@ async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_
 
 async def test_daemon__round_that_moved_elements_and_failed__counts_what_it_moved(tmp_path: Path) -> None:
     metrics = Metrics()
-    told: list[Round] = []
+    told: list[ProcessingResult] = []
     async with open_services(settings(tmp_path), metrics) as services:
         daemon = Daemon(services, HealthBoard(), lambda _tree, done: told.append(done))
-        turn = Turn(7, SlotRange(0, 100), lambda: 10)
+        turn = EligibilityWindow(7, SlotRange(0, 100), lambda: 10)
         for kind in (TreeKind.STATE_V1, TreeKind.STATE_V2):
             account = TreeAccount(kind, 1)
             tree = decode_tree_metadata(account.address, account.accounts()[0].data)
-            daemon._progress(tree, turn, Round(3, 3, failure=EndpointUnreachable()), 1.5)
+            daemon._progress(tree, turn, ProcessingResult(3, 3, failure=EndpointUnreachable()), 1.5)
     assert len(told) == 2
     name = "forester_transactions_processed_total"
     assert metrics.registry.get_sample_value(name, {"epoch": "7"}) == 3, "those of V2 are counted as they land"
@@ -157,8 +157,8 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         keeper: EpochKeeper = daemon._keeper
         funds: Funds = daemon._funds
         heartbeat = Heartbeat(clock, keeper, Supervisor(), funds, board)
-        heartbeat.count(Round(7, 1))
-        heartbeat.count(Round(failure=EndpointUnreachable()))
+        heartbeat.count(ProcessingResult(7, 1))
+        heartbeat.count(ProcessingResult(failure=EndpointUnreachable()))
         heartbeat.beat()
         assert conditions(board) == {}
         now = SLOT_STALE_S + 1

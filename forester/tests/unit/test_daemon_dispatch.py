@@ -20,15 +20,15 @@ from forester.daemon import funds as funds_module
 from forester.daemon.clock import SlotClock
 from forester.daemon.dispatch import LOOKAHEAD_SLOTS, DispatchParts, TreeDispatcher
 from forester.daemon.funds import Funds
-from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees import TreeTasks
 from forester.epoch.phases import SlotRange
-from forester.epoch.schedule import Share, TreeSchedule
-from forester.epoch.turn import Round, Turn
 from forester.errors import EndpointUnreachable, ForesterError, InsufficientFunds, TransactionRefused
 from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 
 QUICK = Backoff(0.001, 0.002)
 ALONE = LiveEpoch(PHASES, Share(0, 1, 1))
@@ -45,24 +45,24 @@ class Processor:
     """Plays rounds, then says that there is nothing; remembers the turns and slots that it was given."""
 
     clock: SlotClock
-    script: list[Round | Exception] = field(default_factory=list)
+    script: list[ProcessingResult | Exception] = field(default_factory=list)
     worked: list[int] = field(default_factory=list)
     prepared: list[int] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[EligibilityWindow] = field(default_factory=list)
     closed: list[float] = field(default_factory=list)
-    during: Callable[[Turn], Any] | None = None
+    during: Callable[[EligibilityWindow], Any] | None = None
 
-    async def work(self, turn: Turn) -> Round:
+    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
         self.turns.append(turn)
         self.worked.append(self.clock.slot())
         if self.during is not None:
             await self.during(turn)
-        done = self.script.pop(0) if self.script else Round()
+        done = self.script.pop(0) if self.script else ProcessingResult()
         if isinstance(done, Exception):
             raise done
         return done
 
-    async def prepare(self, turn: Turn) -> None:
+    async def prepare(self, turn: EligibilityWindow) -> None:
         self.turns.append(turn)
         self.prepared.append(self.clock.slot())
 
@@ -93,15 +93,15 @@ class Setting:
         self.clock.read(slot)
         self.supervisor = Supervisor(backoff=QUICK)
         self.purse = Purse()
-        self.rounds: list[Round] = []
+        self.rounds: list[ProcessingResult] = []
         self.funds = Funds(
             *(self.purse, Pubkey.default(), self.purse, Metrics(), self._changed), balance_s=600, while_short_s=0.001
         )
         self.shares = LiveShares(self._changed)
         self.refused: list[TransactionRefused] = []
         self.processors: dict[Pubkey, list[Processor]] = {}
-        self.scripts: dict[Pubkey, list[Round | Exception]] = {}
-        self.during: Callable[[Turn], Any] | None = None
+        self.scripts: dict[Pubkey, list[ProcessingResult | Exception]] = {}
+        self.during: Callable[[EligibilityWindow], Any] | None = None
         self.parts = DispatchParts(
             clock=self.clock,
             shares=self.shares,
@@ -225,7 +225,11 @@ QUARTER = LiveEpoch(PHASES, Share(0, 1, 8))
 
 async def test_dispatch__more_waits__works_on_at_once_then_rests_until_an_account_changes() -> None:
     setting, item = Setting(), tree()
-    setting.scripts[item.address] = [Round(10, 1, more=True), Round(10, 1, more=True), Round(5, 1)]
+    setting.scripts[item.address] = [
+        ProcessingResult(10, 1, more=True),
+        ProcessingResult(10, 1, more=True),
+        ProcessingResult(5, 1),
+    ]
     await setting.begin(item)
     setting.publish()
     await until(lambda: len(setting.rounds) == 3)
@@ -247,7 +251,7 @@ async def test_dispatch__more_waits__works_on_at_once_then_rests_until_an_accoun
 async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_one(code: int) -> None:
     setting, item = Setting(), tree()
     refusal = TransactionRefused("refused", program=str(REGISTRY), code=code)
-    setting.scripts[item.address] = [Round(failure=refusal)]
+    setting.scripts[item.address] = [ProcessingResult(failure=refusal)]
     await setting.begin(item)
     setting.publish()
     await until(lambda: len(setting.rounds) >= 2)
@@ -266,8 +270,12 @@ async def test_dispatch__share_is_refused__tells_at_once_and_works_with_the_new_
 async def test_dispatch__one_tree_fails_and_crashes__is_tried_again_and_touches_no_other() -> None:
     setting, bad, good = Setting(), tree(1), tree(2, TreeKind.STATE_V1)
     away: list[ForesterError] = [EndpointUnreachable("the prover is away") for _ in range(5)]
-    setting.scripts[bad.address] = [*(Round(failure=error) for error in away), ZeroDivisionError("a bug"), Round(7, 1)]
-    setting.scripts[good.address] = [Round(1, 1)]
+    setting.scripts[bad.address] = [
+        *(ProcessingResult(failure=error) for error in away),
+        ZeroDivisionError("a bug"),
+        ProcessingResult(7, 1),
+    ]
+    setting.scripts[good.address] = [ProcessingResult(1, 1)]
     await setting.begin(bad, good)
     setting.publish()
     await until(lambda: any(done.elements == 7 for done in setting.rounds))
@@ -287,10 +295,10 @@ async def test_dispatch__processor_rests_after_a_failure__is_looked_at_and_the_p
     setting, item = Setting(look_s=0.001), tree()
     lag: ForesterError = EndpointUnreachable("the indexer lags")
     setting.scripts[item.address] = [
-        *[Round(failure=lag)] * 40,
-        Round(7, 1, more=True),
-        Round(failure=lag),
-        Round(8, 1),
+        *[ProcessingResult(failure=lag)] * 40,
+        ProcessingResult(7, 1, more=True),
+        ProcessingResult(failure=lag),
+        ProcessingResult(8, 1),
     ]
     await setting.begin(item)
     setting.publish()
@@ -304,10 +312,10 @@ async def test_dispatch__funds_run_out__all_trees_rest_until_the_payer_is_topped
     setting.purse.lamports = 2_000_000
     lacking = InsufficientFunds("insufficient funds: 0.002 SOL")
 
-    async def spend(_: Turn) -> None:
+    async def spend(_: EligibilityWindow) -> None:
         setting.purse.short_of_funds = True
 
-    setting.scripts[one.address] = [Round(failure=lacking)]
+    setting.scripts[one.address] = [ProcessingResult(failure=lacking)]
     setting.during = spend
     setting.supervisor.start("balance", setting.funds.run)
     await setting.begin(one)
@@ -345,7 +353,7 @@ async def test_dispatch__process_ends__the_turn_has_no_time_left_and_what_is_in_
     setting, item = Setting(), tree()
     begun, seen = asyncio.Event(), asyncio.Event()
 
-    async def in_flight(turn: Turn) -> None:
+    async def in_flight(turn: EligibilityWindow) -> None:
         assert turn.sending_seconds() is not None
         begun.set()
         await setting.supervisor.stopping.wait()
@@ -367,7 +375,7 @@ async def test_dispatch__work_does_not_end__is_cut_off_after_the_window_and_when
     setting, item = Setting(after_window_s=0.01, drain_s=0.01), tree()
     first, second, *_ = windows(HALF, item)
 
-    async def endless(_: Turn) -> None:
+    async def endless(_: EligibilityWindow) -> None:
         await asyncio.Event().wait()
 
     setting.during = endless
@@ -403,7 +411,7 @@ async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None
     setting, item = Setting(), tree()
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(_: Turn) -> None:
+    async def slow(_: EligibilityWindow) -> None:
         begun.set()
         await go_on.wait()
 
@@ -423,12 +431,12 @@ async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None
 async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its_failure_ends_nothing() -> None:
     checked: list[int] = []
 
-    async def check(_: TreeMetadata, turn: Turn) -> ForesterError | None:
+    async def check(_: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
         checked.append(turn.slot())
         return EndpointUnreachable("the node is away") if len(checked) == 1 else None
 
     setting, item = Setting(roll_over=check), tree()
-    setting.scripts[item.address] = [Round(3, 1, more=True), Round()]
+    setting.scripts[item.address] = [ProcessingResult(3, 1, more=True), ProcessingResult()]
     await setting.begin(item)
     setting.publish()
     await until(lambda: len(setting.rounds) == 2)

@@ -18,12 +18,12 @@ from forester.chain.rpc_client import Account, RpcClient
 from forester.daemon import epochs
 from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
-from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
 from forester.epoch.machine import PAGE_AFTER_ATTEMPTS, Action, EpochState, RegistryCode, Seen
-from forester.epoch.schedule import Share, TreeSchedule
 from forester.errors import EndpointUnreachable, TransactionRefused
 from forester.observability.metrics import Metrics
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 

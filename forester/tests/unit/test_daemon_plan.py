@@ -16,7 +16,7 @@ from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import plan as plan_module
 from forester.daemon.plan import make_plan, plan_text
 from forester.epoch.machine import Registration, Seen
-from forester.epoch.schedule import Share, TreeSchedule
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.settings import Settings, SigningKey
 
 CONFIG = ProtocolConfig(200, 1, 10, 100, 1000, 100, 1, 1, 100, 1)

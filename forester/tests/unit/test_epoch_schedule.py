@@ -5,7 +5,7 @@ from shared_vectors import shared_vectors
 from solders.pubkey import Pubkey
 
 from forester.epoch.phases import ProtocolTimes, SlotRange
-from forester.epoch.schedule import (
+from forester.scheduling.tree_schedule import (
     COMPRESSION_KEY,
     RegistrationNotFinalized,
     Share,

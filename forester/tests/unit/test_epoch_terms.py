@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forester.epoch.phases import EpochPhases, ProtocolTimes, SlotRange
-from forester.epoch.schedule import Share, TreeSchedule
-from forester.epoch.terms import TERM_SLOTS, held_terms
+from forester.scheduling.scheduling_terms import MINIMUM_TERM_SLOTS, terms_held_by
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 
 
 def phases_of(slot_length: int, active: int) -> EpochPhases:
@@ -31,7 +31,7 @@ def test_terms__of_all_foresters__divide_the_epoch_and_end_with_a_light_slot_of_
     for place, weight in enumerate(weights):
         share = Share(sum(weights[:place]), weight, total)
         schedule = TreeSchedule.make(phases, key, share, phases.active.first)
-        for run in held_terms(phases, schedule.owned, least):
+        for run in terms_held_by(phases, schedule.owned, least):
             held += range(run.first, run.last + 1)
             assert schedule.window_at(run.last) is not None
             assert run.length >= min(least, slot_length * (active // slot_length))
@@ -45,22 +45,22 @@ def test_terms__twice_as_long__end_where_shorter_ones_of_the_same_holder_end(
 ) -> None:
     phases = phases_of(slot_length, active)
     least = -(-least // slot_length) * slot_length
-    ends = {run.last for run in held_terms(phases, owned, 2 * least)}
-    shorter = held_terms(phases, owned, least)
+    ends = {run.last for run in terms_held_by(phases, owned, 2 * least)}
+    shorter = terms_held_by(phases, owned, least)
     assert all(any(end in run for run in shorter) for end in ends)
 
 
 def test_terms__light_slots_of_24_seconds__are_grouped_by_four_and_the_rest_joins_the_last() -> None:
     phases = phases_of(60, 60 * 10)
     first = phases.active.first
-    assert TERM_SLOTS == 225
-    assert held_terms(phases, {3}) == (SlotRange(first, first + 239),)
-    assert held_terms(phases, {9}) == (SlotRange(first + 240, first + 599),)
-    assert held_terms(phases, {3, 9}) == (phases.active,)
-    assert held_terms(phases, {0, 1, 2, 7}) == ()
+    assert MINIMUM_TERM_SLOTS == 225
+    assert terms_held_by(phases, {3}) == (SlotRange(first, first + 239),)
+    assert terms_held_by(phases, {9}) == (SlotRange(first + 240, first + 599),)
+    assert terms_held_by(phases, {3, 9}) == (phases.active,)
+    assert terms_held_by(phases, {0, 1, 2, 7}) == ()
 
 
 def test_terms__epoch_shorter_than_a_term__is_one() -> None:
     phases = phases_of(10, 205)
-    assert held_terms(phases, {19}) == (SlotRange(phases.active.first, phases.active.first + 199),)
-    assert held_terms(phases, {0, 20}) == (), "the last light slot is too short to send in"
+    assert terms_held_by(phases, {19}) == (SlotRange(phases.active.first, phases.active.first + 199),)
+    assert terms_held_by(phases, {0, 20}) == (), "the last light slot is too short to send in"

@@ -25,8 +25,8 @@ from forester.chain.programs import registry
 from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import AddressSignature, RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.checks.key_use import GRACE_SLOTS, KeyUse, works_with
-from forester.checks.key_watch import CONDITION, QUIET_S, USELESS_LOOKS, KeyWatch
+from forester.daemon.key_use import GRACE_SLOTS, KeyUse, works_with
+from forester.daemon.key_watch import CONDITION, QUIET_S, USELESS_LOOKS, KeyWatch
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.journal.spending import SpendingStore
@@ -35,7 +35,7 @@ from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.builder import Budget, Built, build
 from forester.transactions.confirm import Confirmations, Pace
-from forester.transactions.own import OwnSignatures
+from forester.transactions.own_signatures import OwnSignatures
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget

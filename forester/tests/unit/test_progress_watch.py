@@ -14,7 +14,7 @@ from forester.network_status.symptoms import symptom_of
 from forester.observability import progress
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
-from forester.observability.progress import REMEDIES, Cause, Evidence, Patience, ProgressWatch, likely_cause
+from forester.observability.progress import REMEDIES, Cause, Evidence, ProgressWatch, StandstillLimits, likely_cause
 from forester.transactions.confirm import Fate
 
 REGISTRY = "Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX"
@@ -29,7 +29,9 @@ class Scene:
         self.lines: list[dict[str, Any]] = []
         self.metrics = Metrics()
         self.board = HealthBoard()
-        self.watch = ProgressWatch(self.metrics, self.board, patience=Patience(10, 30, 60), clock=lambda: self.now)
+        self.watch = ProgressWatch(
+            self.metrics, self.board, patience=StandstillLimits(10, 30, 60), clock=lambda: self.now
+        )
         monkeypatch.setattr(progress, "_log", self)
         self.watch.follow({"tree": "StateV2"})
 

@@ -18,7 +18,7 @@ from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.indexer import client as indexer_client
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.limits.backoff import Backoff
-from forester.limits.seldom import Seldom
+from forester.limits.log_throttle import LogThrottle
 
 FAST = Backoff(0.001, 0.002)
 
@@ -73,7 +73,7 @@ async def test_indexer__limits_calls__is_told_with_the_remedy(monkeypatch: pytes
 
 def test_seldom__many_at_once_and_later__counts_all_of_them() -> None:
     now = 0.0
-    seldom = Seldom(10.0, clock=lambda: now)
+    seldom = LogThrottle(10.0, clock=lambda: now)
     assert [seldom.due() for _ in range(4)] == [1, 0, 0, 0]
     now = 10.0
     assert [seldom.due(), seldom.due()] == [4, 0]

@@ -19,7 +19,6 @@ from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import Metadata, TreeKind, TreeMetadata
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.errors import AccountMissing, EndpointUnreachable, ForesterError, TransactionRefused
 from forester.journal.database import Journal
 from forester.journal.rollovers import RolloverStore
@@ -32,6 +31,7 @@ from forester.rollover.failures import (
 from forester.rollover.rollovers import NOT_AGAIN_REFUSED_S, NOT_AGAIN_S, Rollovers
 from forester.rollover.spending_cap import MAX_CPI_CONTEXT_BYTES, cap_of, require_sizes
 from forester.rollover.successor import Sizes, new_keys
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 
@@ -172,8 +172,8 @@ class World:
         parts = (cast(RpcClient, self), cast(Sender, self), RolloverStore(journal))
         return Rollovers(*parts, derivation=PAYER, maximum_lamports=self.maximum_lamports, clock=lambda: self.clock)
 
-    def turn(self, last: int = 1000) -> Turn:
-        return Turn(3, SlotRange(0, last), lambda: self.slot)
+    def turn(self, last: int = 1000) -> EligibilityWindow:
+        return EligibilityWindow(3, SlotRange(0, last), lambda: self.slot)
 
 
 def refusal(code: int) -> Outcome:

@@ -13,10 +13,10 @@ from aiohttp.test_utils import TestServer
 from scripted_node import serving
 from start_options import NOWHERE, Network, chosen, until
 
+from forester.api.service_watch import ServiceWatch, service_looks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.services import LAG_LIMIT_SLOTS, check_prover
-from forester.checks.watch import ServiceWatch, service_looks
 from forester.errors import EndpointUnreachable
 from forester.observability.health import HealthBoard, Severity
 

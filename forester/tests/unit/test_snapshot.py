@@ -23,7 +23,7 @@ from forester.network_status.state import NetworkState
 from forester.network_status.symptoms import show_progress
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
-from forester.observability.progress import Patience, ProgressWatch
+from forester.observability.progress import ProgressWatch, StandstillLimits
 
 SECRET_URL = "https://user:passw0rd@rpc.example/?api-key=s3cr3tkey"
 
@@ -229,7 +229,7 @@ def test_judge_registration__each_case__has_its_message() -> None:
 def test_show_progress__states_one_after_another__tell_who_moves() -> None:
     now = 0.0
     metrics, board = Metrics(), HealthBoard()
-    watch = ProgressWatch(metrics, board, patience=Patience(10, 30, 60), clock=lambda: now)
+    watch = ProgressWatch(metrics, board, patience=StandstillLimits(10, 30, 60), clock=lambda: now)
     show_progress(watch, network(), ours=lambda item: item.tree.address != STATE_V1)
     now = 70.0
     show_progress(watch, network(sequence_number=8), ours=lambda item: item.tree.address != STATE_V1)

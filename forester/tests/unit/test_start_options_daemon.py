@@ -18,12 +18,12 @@ from start_options import NEEDED, NOWHERE, Network, Pauses, chosen, until
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_tree_metadata
 from forester.daemon.compose import Daemon
+from forester.daemon.live_epochs import LiveEpoch
 from forester.daemon.services import open_services
-from forester.daemon.shares import LiveEpoch
-from forester.epoch.schedule import Share
-from forester.epoch.turn import Round, Turn
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.tree_schedule import Share
 from shared.shutdown import Shutdown, StopReason
 
 LISTINGS = 3
@@ -115,11 +115,11 @@ class IdleProcessor:
     def __init__(self) -> None:
         self.rounds = 0
 
-    async def work(self, _: Turn) -> Round:
+    async def work(self, _: EligibilityWindow) -> ProcessingResult:
         self.rounds += 1
-        return Round()
+        return ProcessingResult()
 
-    async def prepare(self, _: Turn) -> None:
+    async def prepare(self, _: EligibilityWindow) -> None:
         """Prepare nothing."""
 
     async def close(self, _: float) -> None:

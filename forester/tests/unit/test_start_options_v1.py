@@ -10,8 +10,8 @@ from v1_world import World, leaf
 
 from forester.chain.tree_metadata import TreeKind
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.pipeline_v1.processor import V1Options, V1Processor
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 
 
@@ -63,7 +63,7 @@ async def test_cache_ttls__of_elements_still_in_the_queue__are_how_long_they_are
         world.clock = clock
         world.queue(1)  # a node that lags shows what has left the queue, too
         # In another epoch the transaction of an element is another one, too.
-        await tested.work(Turn(8 if clock else 7, SlotRange(50, 1000), lambda: world.slot))
+        await tested.work(EligibilityWindow(8 if clock else 7, SlotRange(50, 1000), lambda: world.slot))
         assert len(world.asked) == proved, clock
 
 

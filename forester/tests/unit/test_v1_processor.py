@@ -16,7 +16,6 @@ from forester.chain.concurrent_accounts import QueueCell
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, REGISTRY
 from forester.chain.tree_metadata import TreeKind
 from forester.epoch.phases import SlotRange
-from forester.epoch.turn import Turn
 from forester.errors import (
     EndpointTimedOut,
     EndpointUnreachable,
@@ -25,9 +24,10 @@ from forester.errors import (
     TransactionRefused,
 )
 from forester.pipeline_v1.failures import ProofsUnusable
+from forester.pipeline_v1.indexer_proofs import Proof
 from forester.pipeline_v1.processor import MOST_STRIKES, V1Options
-from forester.pipeline_v1.proofs import Proof
-from forester.pipeline_v1.tree_view import SPARE_CHANGES
+from forester.pipeline_v1.proof_freshness import SPARE_CHANGES
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 
@@ -172,7 +172,7 @@ async def test_element__of_unknown_fate__is_left_alone_in_another_epoch_while_it
     world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
     processor = world.processor(open_s=30)
     await processor.work(world.turn())
-    later = Turn(8, SlotRange(50, 1000), lambda: world.slot)
+    later = EligibilityWindow(8, SlotRange(50, 1000), lambda: world.slot)
     done = await processor.work(later)
     assert (done.elements, done.more, len(world.sent)) == (0, False, 1)
     world.clock = 31

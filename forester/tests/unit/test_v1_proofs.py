@@ -22,9 +22,9 @@ from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import IndexerRefused
 from forester.indexer.types import Hash32
 from forester.observability.metrics import Metrics
-from forester.pipeline_v1.proofs import IndexerProofs
+from forester.pipeline_v1.indexer_proofs import IndexerProofs
+from forester.pipeline_v1.proof_freshness import leads_to_root
 from forester.pipeline_v1.recent_work import RecentWork
-from forester.pipeline_v1.tree_view import leads_to_root
 from shared.indexed_merkle_tree import IndexedMerkleTree, ValuePresent
 from shared.merkle_tree import MerkleTree
 

@@ -8,22 +8,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forester.epoch.phases import CONFIRMATION_SLOTS, ProtocolTimes, SlotRange
-from forester.epoch.schedule import Share, TreeSchedule
-from forester.epoch.terms import TERM_SLOTS
-from forester.pipeline_v2.handover import GRACE_SLOTS, Handover, may_begin, needed_slots, term_slots
+from forester.scheduling.proof_assignment import GRACE_SLOTS, ProofAssignment, may_begin, needed_slots, term_slots
+from forester.scheduling.scheduling_terms import MINIMUM_TERM_SLOTS
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 
 SEEDS = range(3)
 DUPLICATE_SHARE = 0.02
-LONGEST_THAT_FITS = TERM_SLOTS - GRACE_SLOTS - CONFIRMATION_SLOTS - 1
+LONGEST_THAT_FITS = MINIMUM_TERM_SLOTS - GRACE_SLOTS - CONFIRMATION_SLOTS - 1
 
 
 @settings(deadline=None, max_examples=20)
-@example([(1, LONGEST_THAT_FITS)] * 2, bytes(32), 25, 2 * TERM_SLOTS)
+@example([(1, LONGEST_THAT_FITS)] * 2, bytes(32), 25, 2 * MINIMUM_TERM_SLOTS)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, LONGEST_THAT_FITS)), min_size=1, max_size=5),
     st.binary(min_size=32, max_size=32),
     st.sampled_from([5, 10, 25, 60, 100]),
-    st.integers(2 * TERM_SLOTS, 2000),
+    st.integers(2 * MINIMUM_TERM_SLOTS, 2000),
 )
 def test_may_begin__provers_of_any_speed__one_forester_at_a_time_and_in_every_term_somebody_could(
     foresters: list[tuple[int, int]], key: bytes, slot_length: int, active: int
@@ -32,7 +32,7 @@ def test_may_begin__provers_of_any_speed__one_forester_at_a_time_and_in_every_te
     total, index, allowed = sum(weight for weight, _ in foresters), 0, dict[int, int]()
     for number, (weight, need) in enumerate(foresters):
         schedule = TreeSchedule.make(phases, key, Share(index, weight, total), phases.active.first)
-        handover, index = Handover(key, bytes([number])), index + weight
+        handover, index = ProofAssignment(key, bytes([number])), index + weight
         for slot in range(phases.active.first + GRACE_SLOTS, phases.active.last + 1, 5):
             if handover.may_begin(slot, need, phases.active, schedule):
                 assert slot not in allowed, "two may begin at once"
@@ -42,9 +42,9 @@ def test_may_begin__provers_of_any_speed__one_forester_at_a_time_and_in_every_te
 
 
 def test_may_begin__proof_longer_than_a_term__terms_grow_and_beyond_an_epoch_it_is_begun_in_its_first_half() -> None:
-    assert term_slots(LONGEST_THAT_FITS, 10_000) == TERM_SLOTS
-    assert term_slots(LONGEST_THAT_FITS + 1, 10_000) == 2 * TERM_SLOTS
-    assert term_slots(9_000, 200) == TERM_SLOTS
+    assert term_slots(LONGEST_THAT_FITS, 10_000) == MINIMUM_TERM_SLOTS
+    assert term_slots(LONGEST_THAT_FITS + 1, 10_000) == 2 * MINIMUM_TERM_SLOTS
+    assert term_slots(9_000, 200) == MINIMUM_TERM_SLOTS
     held = [SlotRange(100, 299)]
     assert not may_begin(150, 180, held, 1000)
     assert may_begin(150, 100, held, 1000)
@@ -61,7 +61,7 @@ def test_needed_slots__usual_time__has_a_margin() -> None:
 def test_handover__nobody_else_moves_a_tree__is_taken_over_until_somebody_does() -> None:
     phases = ProtocolTimes(0, 10, 10, 100_000, 10).phases(0)
     mine = TreeSchedule(phases, (45,))
-    handover = Handover(bytes(32), b"one")
+    handover = ProofAssignment(bytes(32), b"one")
     first, sequence = phases.active.first, 5
 
     def ours(slot: int) -> bool:
@@ -69,16 +69,16 @@ def test_handover__nobody_else_moves_a_tree__is_taken_over_until_somebody_does()
 
     def see(slots: range, *, landed: int = 0, provable: int = 3) -> int:
         for slot in slots:
-            handover.saw(slot, sequence, provable, landed=landed, need_slots=20, schedule=mine)
+            handover.observe(slot, sequence, provable, landed=landed, need_slots=20, schedule=mine)
         return slots[-1]
 
-    last = see(range(first, first + 4 * TERM_SLOTS, 25))
+    last = see(range(first, first + 4 * MINIMUM_TERM_SLOTS, 25))
     assert not ours(last), "four terms, of which one is ours"
     sequence = 6
-    last = see(range(last, last + 2 * TERM_SLOTS, 25), landed=6)
-    last = see(range(last, last + 40 * TERM_SLOTS, 25), landed=6, provable=0)
+    last = see(range(last, last + 2 * MINIMUM_TERM_SLOTS, 25), landed=6)
+    last = see(range(last, last + 40 * MINIMUM_TERM_SLOTS, 25), landed=6, provable=0)
     assert not ours(last), "there was nothing to do"
-    last = see(range(last, last + 12 * TERM_SLOTS, 25), landed=6)
+    last = see(range(last, last + 12 * MINIMUM_TERM_SLOTS, 25), landed=6)
     assert ours(last), "that it was us who moved it once says nothing about others"
     sequence = 7
     last = see(range(last, last + 25), landed=7)

@@ -12,13 +12,13 @@ from v2_bench import Bench, running_bench, until
 from v2_models import ZKP
 
 from forester.epoch.phases import ProtocolTimes
-from forester.epoch.schedule import TreeSchedule
-from forester.epoch.turn import Round, Turn
 from forester.errors import EndpointUnreachable
 from forester.indexer.types import StateQueue
 from forester.pipeline_v2 import processor as processor_module
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.services import V2Limits
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.tree_schedule import TreeSchedule
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from shared.circuit_id import CircuitKind
@@ -35,11 +35,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 async def test_work__both_queues_filled__lands_all_in_transactions_that_chain(bench: Bench) -> None:
     bench.world.fill(10, spent=[0, 3])
     processor = await bench.start(V2Limits(round_batches=20, gather_s=1e9))
-    assert await processor.work(bench.world.turn()) == Round(elements=6 * ZKP, transactions=2)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=6 * ZKP, transactions=2)
     assert (bench.world.sent, bench.world.unit_limits) == ([4, 2], [800_000, 400_000])
     assert (bench.world.model.appended, bench.world.model.nullified) == (10, 2)
     assert bench.processed() == 12
-    assert await processor.work(bench.world.turn()) == Round()
+    assert await processor.work(bench.world.turn()) == ProcessingResult()
     assert bench.world.snapshots == 1, "with nothing to do the indexer is not asked"
     assert await bench.kept() == []
 
@@ -49,14 +49,14 @@ async def test_work__tree_that_remembers_more_roots_than_usual__is_read_as_well(
     bench.world.model.sequence = 250
     bench.world.fill(4)
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 async def test_work__more_than_a_round__says_so_and_goes_on(bench: Bench) -> None:
     bench.world.fill(10)
     processor = await bench.start(V2Limits.of(Settings(max_batches_per_tree=3)))
-    assert await processor.work(bench.world.turn()) == Round(elements=3 * ZKP, transactions=1, more=True)
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=3 * ZKP, transactions=1, more=True)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 async def test_work__window_of_one__asks_for_one_proof_after_the_other(bench: Bench) -> None:
@@ -77,12 +77,12 @@ async def test_work__much_time_left__proves_the_next_round_while_it_sends_this_o
     bench.world.gates = {place: asyncio.Event() for place in range(4, 8)}
     processor = await bench.start()
     turn = bench.world.turn(last_slot=1000)
-    assert await processor.work(turn) == Round(elements=4 * ZKP, transactions=1, more=True)
+    assert await processor.work(turn) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
     assert bench.world.begun == list(range(8))
     for gate in bench.world.gates.values():
         gate.set()
-    assert await processor.work(turn) == Round(elements=4 * ZKP, transactions=1, more=True)
-    assert await processor.work(turn) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(turn) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
+    assert await processor.work(turn) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == list(range(10))
     assert set(bench.world.proved.values()) == {1}
 
@@ -117,7 +117,7 @@ async def test_work__middle_proof_fails__what_is_behind_it_is_sent_when_it_was_m
     again = await processor.work(bench.world.turn())
     assert (again.elements, again.failure) == (0, done.failure), "staging rests after a failure"
     bench.world.now += 60
-    assert await processor.work(bench.world.turn()) == Round(elements=3 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=3 * ZKP, transactions=1)
     assert sorted(bench.world.begun) == [0, 1, 1, 1, 2, 3]
     assert set(bench.world.proved.values()) == {1}
 
@@ -150,10 +150,10 @@ async def test_window_ends__with_a_proof_under_way__it_is_kept_and_sent_in_the_n
     working = asyncio.create_task(processor.work(bench.world.turn(last_slot=100)))
     await until(lambda: bench.world.proved.total() == 2)
     bench.world.slot_now = 98
-    assert await working == Round(more=True), "the last slots are too few, the first proof is missing"
+    assert await working == ProcessingResult(more=True), "the last slots are too few, the first proof is missing"
     bench.world.gates[0].set()
     await until(lambda: bench.world.proved.total() == 3)
-    assert await processor.work(bench.world.turn(last_slot=200)) == Round(elements=3 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=200)) == ProcessingResult(elements=3 * ZKP, transactions=1)
     assert bench.world.snapshots == 1
     assert set(bench.world.proved.values()) == {1}
 
@@ -169,8 +169,8 @@ async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(ben
     assert (await working).elements == ZKP
     bench.world.fill(2)
     bench.world.slot_now = 60
-    assert await processor.work(bench.world.turn(last_slot=100)) == Round(), "16 s are left"
-    assert await processor.work(bench.world.turn(last_slot=140)) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult(), "16 s are left"
+    assert await processor.work(bench.world.turn(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
     bench.world.fill(2)
     bench.world.slot_now = 10
     assert (await processor.work(bench.world.turn(last_slot=30))).elements == ZKP, "no window is long enough"
@@ -180,9 +180,9 @@ async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proo
     bench.world.fill(2)
     processor = await bench.start()
     bench.world.slot_now = 95
-    assert await processor.work(bench.world.turn(last_slot=100)) == Round()
+    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult()
     assert bench.world.begun == []
-    assert await processor.work(bench.world.turn(last_slot=140)) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
 
 
 async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench: Bench) -> None:
@@ -194,7 +194,7 @@ async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench:
 
     bench.world.lie = read_slowly
     processor = await bench.start()
-    assert await processor.work(bench.world.turn(last_slot=100)) == Round()
+    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult()
     assert (bench.world.snapshots, bench.world.begun) == (1, [])
 
 
@@ -238,11 +238,11 @@ async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(be
     assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
 
 
-def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> Turn:
+def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> EligibilityWindow:
     """A turn in an epoch of 60 light slots of 10 slots, with terms of 23 light slots, the second one of the rest."""
     schedule = TreeSchedule(ProtocolTimes(0, 10, 0, 600, 0).phases(0), owned)
     slots = schedule.phases.light_slot_range(window)
-    return Turn(0, slots, lambda: bench.world.slot_now, schedule)
+    return EligibilityWindow(0, slots, lambda: bench.world.slot_now, schedule)
 
 
 async def test_prepare__somebody_else_holds_the_tree__nothing_is_proved_until_the_term_is_ours(
@@ -287,7 +287,7 @@ async def test_work__before_its_window__sends_nothing(bench: Bench) -> None:
     processor = await bench.start()
     turn = bench.world.turn()
     bench.world.slot_now = -1
-    assert await processor.work(turn) == Round(more=True)
+    assert await processor.work(turn) == ProcessingResult(more=True)
     assert (bench.world.sent, bench.world.begun) == ([], [])
 
 
@@ -354,8 +354,8 @@ async def test_fate_unknown__it_has_landed__is_counted_in_the_next_round(bench: 
     bench.world.fill(4)
     bench.world.unseen = 1
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == Round(more=True)
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(more=True)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.sent == [2]
     assert bench.processed() == 4
 

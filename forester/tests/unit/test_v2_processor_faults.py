@@ -15,7 +15,6 @@ from v2_bench import Bench, running_bench
 from v2_models import SLOTS, ZKP, StateModel, number
 from v2_world import TREE, World
 
-from forester.epoch.turn import Round
 from forester.errors import EndpointUnreachable, InsufficientFunds, TransactionRefused
 from forester.indexer.types import StateQueue
 from forester.pipeline_v2.failures import (
@@ -27,6 +26,7 @@ from forester.pipeline_v2.failures import (
     TransactionLost,
 )
 from forester.pipeline_v2.services import V2Limits
+from forester.scheduling.eligibility_window import ProcessingResult
 from forester.transactions.confirm import Fate, Outcome
 from shared.circuit_id import CircuitKind
 
@@ -47,8 +47,8 @@ async def test_refused__tree_was_moved_by_somebody_else__proofs_that_may_chain_a
 
     bench.world.outcomes = [overtaken]
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == Round(more=True)
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(more=True)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == [0, 1, 2], "two of the three fit behind theirs"
 
 
@@ -85,7 +85,7 @@ async def test_refused__for_a_reason_that_is_not_the_proofs__is_told_and_they_ar
     done = await processor.work(bench.world.turn())
     assert isinstance(done.failure, TransactionRefused)
     assert (done.failure.code, done.more, done.elements) == (code, True, 0)
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == [0, 1]
 
 
@@ -113,7 +113,7 @@ async def test_second_transaction_fails__the_first_one_is_counted(bench: Bench) 
     done = await processor.work(bench.world.turn())
     assert (done.elements, done.transactions, done.more) == (4 * ZKP, 1, True)
     assert isinstance(done.failure, TransactionRefused)
-    assert await processor.work(bench.world.turn()) == Round(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 def wrong_root(snapshot: StateQueue) -> StateQueue:
@@ -190,7 +190,7 @@ async def test_snapshot__tree_moves_between_chain_and_indexer__both_are_read_aga
 
     bench.world.lie = moved
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == Round(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=ZKP, transactions=1)
     assert bench.world.begun == [1]
 
 

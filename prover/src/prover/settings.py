@@ -22,8 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from prover.cpu.cpu_count import available_processors
 from prover.errors import SettingsInvalid
-from prover.processors import available_processors
 from prover.variables import PREFIX, unknown_names
 
 _MOST_GIB = 2**30

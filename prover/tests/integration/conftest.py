@@ -31,11 +31,11 @@ from prover.http.app import Listener, create_app
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.preparation import PreparedKeys
-from prover.keys.selection import CircuitSelection
-from prover.keys.store import KeyStore
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
-from prover.proving.device_choice import open_devices
+from prover.proving.device_selection import open_devices
 from prover.queue.store import JobStore
 from prover.settings import DeviceSettings, Settings, load_settings
 

@@ -9,7 +9,7 @@ import pytest
 from golden_vectors import load, vector_named
 from in_process_service import Serve, sample, state_of
 
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 BODY = vector_named("prover/v2_inclusion_32_1").body
 FLOW: list[dict[str, Any]] = next(

@@ -20,7 +20,7 @@ from independent_groth16 import IndependentKey, holds
 from sampling import FULL
 
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
 
 PROVER = Path(sys.executable).with_name("prover")

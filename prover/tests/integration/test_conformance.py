@@ -16,7 +16,7 @@ from in_process_service import Listen
 from reference_server import fill_up, reference_server
 from rich.console import Console
 
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 DOCUMENT = VECTORS.parents[1] / "docs" / "reference" / "differences.md"
 DEADLINES = {"merkle_deadline_s": 120, "batch_deadline_s": 120}

@@ -14,7 +14,7 @@ from golden_vectors import vector_named
 from in_process_service import Listen, sample, until
 
 from prover.http.connections import allowed_connections
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 BODY = vector_named("prover/v1_inclusion_26_1").body
 GET_HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"

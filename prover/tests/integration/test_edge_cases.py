@@ -10,7 +10,7 @@ import pytest
 from golden_vectors import load
 from in_process_service import Serve
 
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 EDGES: list[dict[str, Any]] = load("circuits/edge_cases.json")
 

@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry
 
 from prover.errors import KeyMissing, ProverError
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.keys.store import KeyStore
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission
 from prover.proving.device_health import DeviceHealth

@@ -16,7 +16,7 @@ from sampling import FULL
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task

@@ -19,7 +19,7 @@ from prover.cli.main import cli
 from prover.http.state import ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request

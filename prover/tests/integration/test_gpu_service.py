@@ -22,7 +22,7 @@ from prover.cli.main import cli
 from prover.http.probes import probes, what_is_missing
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.devices import Devices
 from prover.settings import DeviceSettings
 from shared.circuit_id import CircuitId, CircuitKind

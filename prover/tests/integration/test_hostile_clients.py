@@ -15,7 +15,7 @@ from in_process_service import Listen, sample, until
 from structlog.testing import capture_logs
 
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from shared.circuit_id import CircuitKind
 
 BODY = vector_named("prover/v1_inclusion_26_1").body

@@ -9,7 +9,7 @@ import pytest
 from golden_vectors import vector_named
 from in_process_service import Listen, Serve, sample, state_of
 
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 REQUEST = vector_named("prover/v2_inclusion_32_1").request
 TEXT = json.dumps(REQUEST).encode()

@@ -12,7 +12,7 @@ from in_process_service import Client, Listen, Serve, sample
 from structlog.testing import capture_logs
 
 from prover.http.state import STATE
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 BODY = vector_named("prover/v1_inclusion_26_1").body
 POST = b"POST /prove HTTP/1.1\r\nHost: x\r\n"

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from prover.http.openapi import document
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.queue.store import JobStore
 
 CHECKS = [

@@ -20,8 +20,8 @@ from faulty_key_server import KeyServer, running, silent, status, truncated
 from in_process_service import circuit
 from redis_server import Certificates
 
-from prover.cli.keys_verify import verify_selection
-from prover.keys.selection import CircuitSelection
+from prover.cli.commands.keys_verify import verify_selection
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.verify import Verdict
 
 PROVER = Path(sys.executable).with_name("prover")

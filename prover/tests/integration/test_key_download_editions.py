@@ -18,8 +18,8 @@ from structlog.testing import capture_logs
 
 from prover.errors import Cancelled
 from prover.kernel.cancellation import CancelFlag
-from prover.keys import download
-from prover.keys.download import DownloadSource, download_keys
+from prover.keys.download import download
+from prover.keys.download.download import DownloadSource, download_keys
 from prover.keys.verify import accepted_digests
 from shared.circuit_id import CircuitId
 

@@ -21,8 +21,8 @@ from in_process_service import circuit
 
 from prover.errors import KeyDownloadFailed
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.download import DownloadSource, download_keys
-from prover.keys.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.download.download import DownloadSource, download_keys
+from prover.keys.download.partial_file import PartialFile, PartialFileDisplaced
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 

@@ -9,10 +9,10 @@ from in_process_service import circuit
 
 from prover.errors import MemoryBudgetExceeded
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
-from prover.keys.key_files import find_key
-from prover.keys.memory import folding_bytes
+from prover.keys.catalogue.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
+from prover.keys.files.key_folder import find_key
+from prover.keys.files.memory_budget import folding_bytes
+from prover.keys.prepared import prepared_keys as prepared
 
 SOME = (
     "v1_inclusion_26_2",

@@ -18,10 +18,10 @@ from prometheus_client import CollectorRegistry
 from prover.errors import DeviceBudgetExceeded, KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import prepared
-from prover.keys.preload import Preloader
-from prover.keys.preparation import PreparedKeys
-from prover.keys.store import Fetch, KeyStore
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.store.key_store import Fetch, KeyStore
+from prover.keys.store.preload import Preloader
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId
 
@@ -325,6 +325,6 @@ def test_preloader__closed_while_it_waits__ends(open_store: Open, folder: Path) 
 
 
 def _remedy() -> str:
-    from prover.keys.key_files import MISSING_REMEDY
+    from prover.keys.files.key_folder import MISSING_REMEDY
 
     return MISSING_REMEDY

@@ -30,11 +30,11 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys import store as store_module
-from prover.keys.preparation import PreparedKeys
-from prover.keys.provenance import KeyRecord, record_path
-from prover.keys.store import KeyStore, load_key_file
+from prover.keys.files.provenance import KeyRecord, record_path
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.store import key_store as store_module
+from prover.keys.store.key_store import KeyStore, load_key_file
 from prover.keys.verify import accepted_digests
 from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitId

@@ -24,7 +24,7 @@ from prover.http.app import start_metrics_server
 from prover.http.metrics_server import MetricsServer
 from prover.http.probes import probes
 from prover.http.state import STATE
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.metrics import new_registry

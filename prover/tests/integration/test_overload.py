@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 from prover.errors import Cancelled, DeviceUnavailable
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import LoadedKey
-from prover.keys.selection import CircuitSelection
-from prover.keys.store import KeyStore
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_making import Proof
 from prover.proving.request import ProofTask
 from prover.proving.service import OnPhase, Phase, ProvingService

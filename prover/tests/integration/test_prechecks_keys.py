@@ -13,7 +13,7 @@ from in_process_service import Serve, circuit
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import WitnessRejected
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.request import ProofTask, read_envelope, read_task

@@ -20,9 +20,10 @@ from prover.cli.main import cli
 from prover.errors import KernelMisused
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingForm, Engine
-from prover.keys import folding, prepared
-from prover.keys.preparation import PreparedKeys
-from prover.keys.store import KeyStore
+from prover.keys.prepared import folding
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
 
 PROVER = Path(sys.executable).with_name("prover")

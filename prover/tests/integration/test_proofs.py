@@ -19,7 +19,7 @@ from sampling import FULL
 from prover.errors import ProofRejected
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
 from prover.proving.request import read_envelope, read_task
 

@@ -17,9 +17,9 @@ from in_process_service import Client, Serve, circuit, open_store, scalars
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys.preparation import PreparedKeys
-from prover.keys.store import KeyStore
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
 
 PROVER = Path(sys.executable).with_name("prover")

@@ -9,9 +9,9 @@ from typing import Any
 from click.testing import CliRunner
 from redis_server import StartRedis
 
-from prover.cli.machine_checks import Status
+from prover.cli.checks.machine import Status
+from prover.cli.checks.queue import judge
 from prover.cli.main import cli
-from prover.cli.queue_checks import judge
 from prover.queue.connection import Address
 from prover.worker.redis_facts import RedisFacts
 

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from queue_fleet import Member, moment, running_fleet
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Claim, Submission
-from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -107,7 +107,7 @@ async def follow(server: RedisServer, script: list[Step]) -> None:
                 model.ranks[job_id] = (index if index >= 0 else LAST, number)
                 model.wait(job_id, tree)
             elif step == "claim":
-                claim = await store.claim(Lane.APPEND, f"worker-{process}", None)
+                claim = await store.claim(CircuitQueue.APPEND, f"worker-{process}", None)
                 assert (claim is None) == (not model.waiting)
                 if claim is not None:
                     model.served(claim.job_id, claim.tree_id)
@@ -119,7 +119,7 @@ async def follow(server: RedisServer, script: list[Step]) -> None:
                 else:
                     assert await store.requeue(claim, count_attempt=False, reason="handed back")
                     model.wait(claim.job_id, claim.tree_id)
-        left = (await processes[0].stats()).lanes[Lane.APPEND]
+        left = (await processes[0].stats()).lanes[CircuitQueue.APPEND]
         assert left.waiting == sum(map(len, model.groups.values()))
         assert left.trees == len(model.waiting - {""})
         assert left.processing == sum(map(len, held))
@@ -145,7 +145,7 @@ async def test_claims__of_many_workers_at_once__take_each_job_once_and_trees_in_
 
         async def work(store: JobStore) -> list[Claim]:
             mine = []
-            while claim := await store.claim(Lane.APPEND, "worker", None):
+            while claim := await store.claim(CircuitQueue.APPEND, "worker", None):
                 mine.append(claim)
             return mine
 
@@ -202,7 +202,7 @@ def test_clocks_hours_apart__jobs_of_each_server__are_proved_once_and_dated_by_r
     events = [event for worker in workers for event in worker.events()]
     begun = Counter(event["job_id"] for event in events if event["event"] == "job_started")
     assert begun == Counter(ids)
-    assert not [event for event in events if event["event"] in ("lease_lost", "job_put_back", "outcome_ignored")]
+    assert not [event for event in events if event["event"] in ("lease_lost", "job_requeued", "outcome_ignored")]
     moments = [moment(worker.events()[0]) for worker in workers]
     assert abs(moments[0] - moments[1]) > HOUR_S  # the clocks were apart
 

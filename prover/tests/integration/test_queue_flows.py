@@ -26,7 +26,7 @@ from redis_server import RedisServer
 from rich.console import Console
 
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.queue.store import JobStore
 
 MERKLE = vector_named("prover/v2_inclusion_32_1")

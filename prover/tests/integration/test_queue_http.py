@@ -17,10 +17,10 @@ from redis_server import RedisServer
 
 from prover.http import jobs
 from prover.http.queue_routes import verdict
-from prover.keys.selection import CircuitSelection
-from prover.keys.store import KeyStore
-from prover.queue.jobs import Beat, Claim, LaneStats, QueueStats
-from prover.queue.lanes import Lane
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.store.key_store import KeyStore
+from prover.queue.circuit_queues import CircuitQueue
+from prover.queue.jobs import Beat, CircuitQueueStats, Claim, QueueStats
 from prover.queue.store import JobStore
 
 MERKLE = vector_named("prover/v2_inclusion_32_1")
@@ -50,7 +50,7 @@ async def status(client: Client, job_id: str, wait: str = "0") -> tuple[int, dic
     return response.status, answer
 
 
-async def claim(store: JobStore, lane: Lane = Lane.UPDATE) -> Claim:
+async def claim(store: JobStore, lane: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
     claimed = await store.claim(lane, "test", None)
     assert claimed is not None
     return claimed
@@ -84,17 +84,17 @@ async def test_batch__submitted__is_answered_byte_for_byte(
 @pytest.mark.parametrize(
     ("body", "lane", "circuit"),
     [
-        (UPDATE.body, Lane.UPDATE, "batch_update_32_10"),
-        (ADDRESS_APPEND.body, Lane.ADDRESS_APPEND, "batch_address-append_40_10"),
-        (vector_named("prover/batch_append_32_10").body, Lane.APPEND, "batch_append_32_10"),
-        (batch(batchSize=7), Lane.UPDATE, ""),
-        (MERKLE.body, Lane.UPDATE, "v2_inclusion_32_1"),
-        (b'{"circuitType":"foo","height":1}', Lane.UPDATE, ""),
+        (UPDATE.body, CircuitQueue.UPDATE, "batch_update_32_10"),
+        (ADDRESS_APPEND.body, CircuitQueue.ADDRESS_APPEND, "batch_address-append_40_10"),
+        (vector_named("prover/batch_append_32_10").body, CircuitQueue.APPEND, "batch_append_32_10"),
+        (batch(batchSize=7), CircuitQueue.UPDATE, ""),
+        (MERKLE.body, CircuitQueue.UPDATE, "v2_inclusion_32_1"),
+        (b'{"circuitType":"foo","height":1}', CircuitQueue.UPDATE, ""),
     ],
     ids=["update", "address-append", "append", "no such size", "inclusion", "no such circuit"],
 )
 async def test_request__queued__is_in_the_lane_of_its_kind_under_its_circuit(
-    serve: Serve, published_keys: KeyStore, job_store: JobStore, body: bytes, lane: Lane, circuit: str
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, body: bytes, lane: CircuitQueue, circuit: str
 ) -> None:
     client = await serve(published_keys, job_store)
     await queue(client, body, headers=ASYNC)
@@ -124,7 +124,7 @@ async def test_equal_requests__100_at_once__are_one_job(
     assert sorted(repeated) == ["circuit_type", "deduplicated", "job_id", "message", "queue", "status"]
     assert repeated["deduplicated"] is True
     await claim(job_store)
-    assert await job_store.claim(Lane.UPDATE, "test", None) is None
+    assert await job_store.claim(CircuitQueue.UPDATE, "test", None) is None
 
 
 async def test_job__from_queued_to_completed__says_where_it_is(
@@ -222,7 +222,7 @@ async def test_cancel__of_a_waiting_job__ends_it(serve: Serve, published_keys: K
     answer = await response.json()
     assert (response.status, answer["status"]) == (202, "failed")
     assert answer["error"].startswith("cancelled")
-    assert await job_store.claim(Lane.UPDATE, "test", None) is None
+    assert await job_store.claim(CircuitQueue.UPDATE, "test", None) is None
     assert await queue(client) != job_id
 
 
@@ -359,7 +359,7 @@ async def test_counts__of_waiting_jobs__tell_those_of_trees_apart(
         await queue(client, batch(treeId="a", batchIndex=index))
     await queue(client, batch(treeId="b"))
     await queue(client, ADDRESS_APPEND.body)
-    await claim(job_store, Lane.ADDRESS_APPEND)
+    await claim(job_store, CircuitQueue.ADDRESS_APPEND)
     counts = await (await client.get("/queue/stats")).json()
     assert counts["queues"]["zk_update_queue"] == 1
     assert counts["queues"]["zk_update_queue_tree_subqueues"] == 4
@@ -373,8 +373,8 @@ async def test_counts__of_waiting_jobs__tell_those_of_trees_apart(
 
 def test_verdict__weighs_failures_above_long_jobs() -> None:
     def counted(*, failed: int, stuck: int) -> QueueStats:
-        lane = LaneStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
-        return QueueStats({Lane.UPDATE: lane}, failed=failed, results=0, timestamp=0)
+        lane = CircuitQueueStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
+        return QueueStats({CircuitQueue.UPDATE: lane}, failed=failed, results=0, timestamp=0)
 
     assert verdict(counted(failed=50, stuck=0)) == "healthy"
     assert verdict(counted(failed=50, stuck=1)) == "degraded"

@@ -10,7 +10,7 @@ from in_process_service import Client, Serve, queue_on, sample, state_of
 from redis_server import StartRedis
 
 from prover.http.probes import probes
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.queue.limits import QueueLimits
 
 MERKLE = vector_named("prover/v2_inclusion_32_1")

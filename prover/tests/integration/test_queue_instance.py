@@ -22,8 +22,8 @@ from prover.errors import (
     WitnessRejected,
 )
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.catalogue import circuits_named
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.circuits import circuits_named
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.proving.request import ProofTask
 from prover.queue.jobs import JobState
 from prover.worker import attempts, instance

@@ -19,12 +19,12 @@ from redis_server import RedisServer
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.keys.store import KeyStore
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
+from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_making import prove_with_key
 from prover.proving.request import read_envelope, read_task
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import job_id_of
-from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 
 ASKED = vector_named("prover/v2_inclusion_32_1")
@@ -54,7 +54,7 @@ async def answer_of(client: Client, job_id: str) -> tuple[int, dict[str, Any]]:
 
 
 async def finish(store: JobStore, proof: bytes) -> None:
-    claim = await store.claim(Lane.UPDATE, "worker", None)
+    claim = await store.claim(CircuitQueue.UPDATE, "worker", None)
     assert claim is not None
     assert await store.finish(claim, proof, 1)
 

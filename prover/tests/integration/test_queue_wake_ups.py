@@ -12,12 +12,12 @@ import pytest
 from queue_instances import StartNode, nodes_on, until
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import JobState
 from prover.queue.keys import Keys
-from prover.queue.lanes import Lane
 
-QUEUE = Keys().wake_queue(Lane.UPDATE)
-GOOD: dict[str, Any] = {"t": 1, "f": "claim", "a": [Lane.UPDATE.value], "k": {}, "et": 1_700_000_000_000}
+QUEUE = Keys().wake_queue(CircuitQueue.UPDATE)
+GOOD: dict[str, Any] = {"t": 1, "f": "claim", "a": [CircuitQueue.UPDATE.value], "k": {}, "et": 1_700_000_000_000}
 
 
 class Payload:

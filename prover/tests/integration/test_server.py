@@ -16,7 +16,7 @@ from prover.errors import ProofRejected, SettingsInvalid
 from prover.http.app import split_address
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import VerifyingKey
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.proving.service import ProvingService
 from shared.circuit_id import CircuitKind
 

@@ -18,9 +18,9 @@ from golden_vectors import RequestVector, vector_named
 from independent_groth16 import IndependentKey, holds
 
 from prover.kernel.engine import Engine
-from prover.keys.provenance import KeyRecord, write_manifest
-from prover.keys.run_modes import RunMode, circuits_of
-from prover.keys.trusted_setup import text_form
+from prover.keys.catalogue.run_modes import RunMode, circuits_of
+from prover.keys.files.provenance import KeyRecord, write_manifest
+from prover.keys.setup.trusted_setup import text_form
 
 PROVER = Path(sys.executable).with_name("prover")
 UNMEASURED = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}

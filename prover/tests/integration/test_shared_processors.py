@@ -99,6 +99,6 @@ def test_server__with_a_folder_that_it_cannot_use__says_so_and_proves(reference_
     absent = str(tmp_path / "absent")
     with server(tmp_path, "log", reference_keys_dir, PROVER_PROVING__SHARE_DIRECTORY=absent) as service:
         assert service.ask("POST", "/prove", BODY)[0] == 200
-        events = [line for line in service.lines() if line["event"] == "processors_not_shared"]
+        events = [line for line in service.lines() if line["event"] == "cpu_sharing_disabled"]
     assert len(events) == 1
     assert absent in str(events[0]["error"])

@@ -75,14 +75,14 @@ def test_start__without_keys__says_so_once_and_serves_those_that_come(
 ) -> None:
     later = tmp_path / "later"
     with start("--keys-dir", str(later)) as service:
-        (told,) = (line for line in service.lines() if line["event"] == "no_keys")
+        (told,) = (line for line in service.lines() if line["event"] == "keys_missing")
         assert (told["level"], told["keys_dir"]) == ("warning", str(later))
         assert "prover download" in str(told["remedy"])
         folder.rename(later)
         assert service.ask("POST", "/prove", SMALL_BODY)[0] == 200
     for words in (("--keys-dir", str(later)), ("--keys-dir", str(tmp_path / "none"), "--auto-download")):
         with start(*words) as service:
-            assert not [line for line in service.lines() if line["event"] == "no_keys"]
+            assert not [line for line in service.lines() if line["event"] == "keys_missing"]
 
 
 def test_start__with_circuits__refuses_the_others(start: Start) -> None:

@@ -14,7 +14,7 @@ from sampling import FULL
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Encoding
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 PROGRAMS: dict[str, Any] = load("onchain/vk_offsets.json")["programs"]
 SYSTEM_PROGRAMS = ("light_system_program_pinocchio.so", "light_system_program.so")

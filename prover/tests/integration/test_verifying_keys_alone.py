@@ -14,8 +14,8 @@ from in_process_service import CONVERTED, circuit
 from prover.errors import MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.store import KeyStore
-from prover.keys.verifying_keys import VerifyingKeys, verifying_key_bytes
+from prover.keys.files.verifying_keys import VerifyingKeys, verifying_key_bytes
+from prover.keys.store.key_store import KeyStore
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))

@@ -13,7 +13,7 @@ from golden_vectors import load
 from in_process_service import Serve, circuit
 
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 
 CASES = {case.name: case for case in all_cases()}
 

@@ -12,7 +12,7 @@ from golden_vectors import load
 from kernel_library import Kernel, runs
 
 from prover.kernel.engine import Backend, Engine
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from shared.circuit_id import CircuitId, CircuitKind
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from prover.cli.check import check as check_command
+from prover.cli.commands.check import check as check_command
+from prover.cli.commands.start import start as start_command
 from prover.cli.main import cli
-from prover.cli.start import start as start_command
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.errors import SettingsInvalid
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.keys.checksums import (
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.published_digests import (
     ExpectedFile,
     parse_checksum_list,
     published_keys,

@@ -200,7 +200,7 @@ def test_prove_many__several_threads__each_gets_the_proofs_of_its_inputs(
 # ---- proofs that fail alone ------------------------------------------------------------------------
 
 
-def alone(key: DeviceKey, inputs: bytes) -> tuple[str, str]:
+def preparation_lock(key: DeviceKey, inputs: bytes) -> tuple[str, str]:
     with pytest.raises(Refused) as refused:
         key.prove(inputs)
     return refused.value.status, str(refused.value)
@@ -215,7 +215,7 @@ def test_prove_many__unsatisfied_and_malformed_among_good__fail_alone_as_by_them
     for place, inputs in enumerate(given):
         outcome = batch.outcomes[place]
         if inputs in (UNSATISFIED, MALFORMED):
-            assert (outcome.status, outcome.message) == alone(on_device, inputs)
+            assert (outcome.status, outcome.message) == preparation_lock(on_device, inputs)
         else:
             assert (outcome.status, batch.proofs[place]) == ("ok", expected[RERANDOMISED][place])
     assert {outcome.status for outcome in batch.outcomes} == {"ok", "unsatisfied_constraint", "invalid_argument"}

@@ -24,7 +24,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import Device, device_count, find_library, installed_library
 from prover.kernel.engine import STAGES, BlindingForm, Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.device_choice import open_devices
+from prover.proving.device_selection import open_devices
 from prover.proving.devices import Devices
 from prover.settings import DeviceSettings, device_settings
 

@@ -25,9 +25,9 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Turn
+from prover.proving.admission import AdmissionRequest
 from prover.proving.devices import Choice, Devices
-from prover.proving.gpu import Gpu
+from prover.proving.gpu.gpu import Gpu
 from prover.proving.proof_making import Proof
 
 
@@ -41,7 +41,7 @@ def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> Devices:
     return Devices(Choice(policy, "cuda", "found", ""), gpus, metrics)
 
 
-def turn() -> Turn:
+def turn() -> AdmissionRequest:
     return FakeGpus().turn()
 
 
@@ -234,7 +234,7 @@ def test_faults__of_every_kind_under_many_threads__cost_no_proof_and_leave_nothi
 def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
     key: LoadedKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.proving.gpu_calls.STUCK_S", 0.0)
+    monkeypatch.setattr("prover.proving.gpu.driver_calls.STUCK_S", 0.0)
     hung, reached, released = FakeDevice(), threading.Event(), threading.Event()
 
     def hang(proof: KernelProof) -> KernelProof:

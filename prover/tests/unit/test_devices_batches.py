@@ -13,7 +13,7 @@ from held_gpu import HeldGpu, batches
 from prover.errors import DeviceLost, DeviceOutOfMemory, DeviceUnavailable, ProverError
 from prover.kernel.engine import Engine, LoadedKey
 from prover.proving.devices import Choice, Devices
-from prover.proving.gpu_launches import LAUNCHES_AT_ONCE
+from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import Proof
 
 TOGETHER = 3

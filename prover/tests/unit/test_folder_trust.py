@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from prover.keys.folder_trust import objection
+from prover.keys.files.file_owner import untrusted_reason
 
 ME, OWNER, STRANGER = 1000, 1001, 1002
 OURS, THEIRS = 2000, 2001
@@ -41,4 +41,4 @@ def stat_of(uid: int, gid: int, mode: int) -> Any:
 def test_objection__of_owner_group_and_mode__is_that_others_could_have_written_it(
     uid: int, gid: int, mode: int, told: str | None
 ) -> None:
-    assert objection(stat_of(uid, gid, mode), OWNER) == told
+    assert untrusted_reason(stat_of(uid, gid, mode), OWNER) == told

@@ -16,8 +16,9 @@ from prover.errors import Cancelled, DiskFull, MemoryBudgetExceeded, Unsupported
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
-from prover.keys import folding, prepared
-from prover.keys.folding import Outcome
+from prover.keys.prepared import folding
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.folding import Outcome
 
 WRITE: Any = write_prepared
 NATIVE = Path(__file__).resolve().parents[2] / "native" / "src"

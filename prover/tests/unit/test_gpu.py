@@ -21,7 +21,7 @@ from prover.errors import (
 )
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.proving.gpu import Gpu
+from prover.proving.gpu.gpu import Gpu
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_memory__in_use__is_refused_or_waited_for(keys: list[LoadedKey]) -> None
 def test_memory__in_use_without_end__is_freed_with_its_present_users(
     keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.proving.gpu._PATIENCE_S", 0.0)
+    monkeypatch.setattr("prover.proving.gpu.gpu._PATIENCE_S", 0.0)
     device = FakeDevice(budget=110)
     gpu = FakeGpus(device).make()
     with ThreadPoolExecutor(1) as pool:
@@ -185,7 +185,7 @@ def test_faults__in_a_row__make_the_pauses_longer_until_a_proof_succeeds(
     keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("prover.proving.gpu.time.monotonic", lambda: now)
+    monkeypatch.setattr("prover.proving.gpu.gpu.time.monotonic", lambda: now)
     gpu = FakeGpus(FakeDevice(), DeviceUnavailable("no driver"), FakeDevice(), FakeDevice()).make(pause_s=1)
     gpu.give_up("it fell off the bus")
     assert gpu.problem == "cuda:0: it fell off the bus"
@@ -209,7 +209,7 @@ def test_faults__without_number__end_in_the_longest_pause(
     keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("prover.proving.gpu.time.monotonic", lambda: now)
+    monkeypatch.setattr("prover.proving.gpu.gpu.time.monotonic", lambda: now)
     gpu = FakeGpus(FakeDevice(), *[DeviceUnavailable("no driver")] * 1200, FakeDevice()).make(pause_s=1)
     gpu.give_up("it fell off the bus")
     for _ in range(1200):

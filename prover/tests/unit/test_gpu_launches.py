@@ -21,8 +21,8 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.proving.admission import Admission
-from prover.proving.gpu_launches import LAUNCHES_AT_ONCE
-from prover.proving.proof_making import Made
+from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
+from prover.proving.proof_making import UnverifiedProof
 from shared.circuit_id import CircuitKind
 
 UNSATISFIED = INPUTS[:-1] + bytes([INPUTS[-1] ^ 1])
@@ -286,7 +286,7 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
     held.end_all()
     turn = FakeGpus().turn(admission=held.admission)
 
-    def ask(number: int) -> Made | None:
+    def ask(number: int) -> UnverifiedProof | None:
         flag = CancelFlag()
         if number % 7 == 0:
             threading.Timer(0.001 * (number % 5), flag.raise_flag).start()

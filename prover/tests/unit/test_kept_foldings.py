@@ -27,7 +27,8 @@ from prover.errors import Cancelled, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.prepared import write_prepared
-from prover.keys import fold_checkpoint, prepared
+from prover.keys.prepared import fold_checkpoint
+from prover.keys.prepared import prepared_keys as prepared
 
 KEY = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"])
 OTHER = KEY[:3] + b"\x07" + KEY[4:]
@@ -40,7 +41,8 @@ IN_ANOTHER_PROCESS = """
 import sys
 from pathlib import Path
 from prover.kernel.engine import Backend, Engine
-from prover.keys import fold_checkpoint, prepared
+from prover.keys.prepared import fold_checkpoint
+from prover.keys.prepared import prepared_keys as prepared
 
 fold_checkpoint._INTERVAL_S = 0.05
 with Engine(threads=1, backend=Backend.PORTABLE) as engine:
@@ -102,12 +104,12 @@ def prepare_logged(engine: Engine, source: Path, folder: Path, **options: Any) -
 def test_prepare__folding_stopped__is_continued(engine: Engine, source: Path, folder: Path, expected: bytes) -> None:
     with capture_logs() as lines:
         left = stopped(engine, source, folder)
-    assert events(lines)[:3] == ["fold_kept", "fold_continued", "fold_kept"]
-    percents = [line["percent"] for line in lines if line["event"] == "fold_kept"]
+    assert events(lines)[:3] == ["fold_checkpoint_saved", "fold_resumed", "fold_checkpoint_saved"]
+    percents = [line["percent"] for line in lines if line["event"] == "fold_checkpoint_saved"]
     assert percents == sorted(percents)
     assert 0 < percents[-1] < 100
     assert left.stat().st_mode & 0o777 == 0o600
-    assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
 
 def killed(source: Path, folder: Path, states: int) -> int:
@@ -152,7 +154,7 @@ def test_prepare__folding_killed_twice__is_continued_each_time(
         shutil.rmtree(folder)
     assert 0 < first < second
     lines, made = prepare_logged(engine, source, folder)
-    assert lines == ["fold_continued"]
+    assert lines == ["fold_resumed"]
     prepared.prepare(engine, source, whole, fold=True)
     assert made == prepared.path_of(engine, source, whole).read_bytes()
 
@@ -161,7 +163,7 @@ def test_prepare__checkpoint_with_a_torn_state__goes_on_from_the_other(
     engine: Engine, source: Path, folder: Path, expected: bytes
 ) -> None:
     change(stopped(engine, source, folder), partial(flip, 5))
-    assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
 
 def flip(generation: int, data: mmap.mmap) -> None:
@@ -210,7 +212,7 @@ def test_prepare__key_replaced_by_another__does_not_take_its_checkpoint(
     source.write_bytes(KEY)
     left.write_bytes(copy)
     left.chmod(0o600)
-    assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
 
 def test_prepare__checkpoint_under_the_name_of_another_key__is_removed(
@@ -232,7 +234,7 @@ def test_prepare__no_room_for_a_checkpoint__folds_without(
     engine: Engine, source: Path, folder: Path, expected: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**28))
-    assert prepare_logged(engine, source, folder) == (["fold_not_kept"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_checkpoint_not_saved"], expected)
 
 
 def test_prepare__disk_filled_before_the_checkpoint_is_reserved__folds_without(
@@ -247,7 +249,7 @@ def test_prepare__disk_filled_before_the_checkpoint_is_reserved__folds_without(
         reserve(descriptor, offset, size)
 
     monkeypatch.setattr(os, "posix_fallocate", second_fails)
-    assert prepare_logged(engine, source, folder) == (["fold_not_kept"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_checkpoint_not_saved"], expected)
 
 
 def test_prepare__checkpoint_in_use_by_another_process__is_left_alone(
@@ -259,7 +261,7 @@ def test_prepare__checkpoint_in_use_by_another_process__is_left_alone(
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         with capture_logs() as lines, pytest.raises(Cancelled):
             prepared.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
-    assert events(lines) == ["fold_not_kept"]
+    assert events(lines) == ["fold_checkpoint_not_saved"]
     assert left.read_bytes() == before
 
 
@@ -280,7 +282,7 @@ def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
     stopped(engine, source, folder)
     assert prepared.prepare(engine, source, folder)
     assert len(all_but_notes(folder)) == 2
-    assert prepare_logged(engine, source, folder) == (["fold_continued"], expected)
+    assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
 
 def test_remains__of_a_stopped_folding__are_told_unless_a_process_is_at_them(

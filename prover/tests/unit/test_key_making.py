@@ -17,11 +17,11 @@ from prover.errors import Cancelled, MalformedKey, MisnamedKey, SettingsInvalid,
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Encoding, Engine
 from prover.kernel.setup import SetupSecrets
-from prover.keys import trusted_setup
-from prover.keys.atomic_file import atomic_file, mapped, require_free
-from prover.keys.gnark_format import circuit_of, header_of, is_earlier_proving_key
-from prover.keys.provenance import KeyRecord, read_manifest, record_of, record_path, write_manifest
-from prover.keys.trusted_setup import Outputs, assemble_key, make_key, secrets_from_seed
+from prover.keys.files.atomic_file import atomic_file, mapped, require_free
+from prover.keys.files.key_description import circuit_of, header_of, is_earlier_proving_key
+from prover.keys.files.provenance import KeyRecord, read_manifest, record_of, record_path, write_manifest
+from prover.keys.setup import trusted_setup
+from prover.keys.setup.trusted_setup import Outputs, assemble_key, make_key, secrets_from_seed
 from shared.circuit_id import CircuitId, CircuitKind
 
 TINY: dict[str, Any] = load("gnark/tiny.json")

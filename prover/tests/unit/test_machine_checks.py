@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from prover.cli.key_checks import key_checks
-from prover.cli.machine_checks import (
+from prover.cli.checks.keys import key_checks
+from prover.cli.checks.machine import (
     Check,
     Status,
     check_address,
@@ -22,8 +22,8 @@ from prover.cli.machine_checks import (
     machine_checks,
 )
 from prover.kernel.engine import Engine
-from prover.keys.prepared import path_of
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.prepared.prepared_keys import path_of
 from prover.settings import KeySettings, ProvingSettings
 from shared.circuit_id import CircuitId, CircuitKind
 

@@ -28,5 +28,5 @@ def test_wheel__built_from_the_tree__carries_scripts_and_digests(tmp_path: Path)
     scripts = {str(path.relative_to(source)) for path in source.glob("prover/queue/lua/*.lua")}
     assert scripts
     assert scripts <= names
-    assert "prover/keys/published_keys.json" in names
+    assert "prover/keys/catalogue/published_keys.json" in names
     assert "prover/py.typed" in names

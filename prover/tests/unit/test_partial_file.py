@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from prover.keys.checksums import ExpectedFile
-from prover.keys.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.catalogue.published_digests import ExpectedFile
+from prover.keys.download.partial_file import PartialFile, PartialFileDisplaced
 
 DATA = bytes(range(256)) * 40
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
-from prover.keys import fold_checkpoint, preparation_lock
-from prover.keys.atomic_file import atomic_file
-from prover.keys.checksums import ExpectedFile
-from prover.keys.partial_file import PartialFile
-from prover.keys.prepared_mark import is_marked
+from prover.keys.catalogue.published_digests import ExpectedFile
+from prover.keys.download.partial_file import PartialFile
+from prover.keys.files.atomic_file import atomic_file
+from prover.keys.prepared import fold_checkpoint, preparation_lock
+from prover.keys.prepared.verified_source import is_marked
 
 DATA = b"the key"
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())

@@ -20,7 +20,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingForm, Engine, LoadedKey
 from prover.kernel.prepared import WriteProgress, open_prepared, prepared_bytes, verify_prepared, write_prepared
 from prover.kernel.setup import TrustedSetup
-from prover.keys.gnark_format import header_of
+from prover.keys.files.key_description import header_of
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request
 

@@ -24,8 +24,8 @@ from prepared_folders import (
 from structlog.testing import capture_logs
 
 from prover.kernel.engine import Engine
-from prover.keys import prepared
-from prover.keys.preparation import PreparedKeys
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
 
 
 @pytest.fixture

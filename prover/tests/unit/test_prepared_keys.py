@@ -30,7 +30,7 @@ from structlog.testing import capture_logs
 from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 
 
 @pytest.fixture

@@ -29,10 +29,11 @@ from prepared_folders import (
 from prover.errors import KeyUnavailable
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import atomic_file as atomic_file_module
-from prover.keys import preparation_lock, prepared
-from prover.keys.atomic_file import atomic_file
-from prover.keys.preparation import PreparedKeys
+from prover.keys.files import atomic_file as atomic_file_module
+from prover.keys.files.atomic_file import atomic_file
+from prover.keys.prepared import preparation_lock
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
 
 _flock = fcntl.flock
 

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prover import processor_locks
-from prover.processor_locks import ProcessorLocks, Prover, share_of
-from prover.processors import ProcessorPool, processor_pool
+from prover.cpu import cpu_locks as processor_locks
+from prover.cpu.cpu_count import ProcessorPool, processor_pool
+from prover.cpu.cpu_locks import ProcessorLocks, Prover, share_of
 
 HOLD = """
 import sys
 from pathlib import Path
-from prover.processor_locks import ProcessorLocks
+from prover.cpu.cpu_locks import ProcessorLocks
 locks = ProcessorLocks(Path(sys.argv[1]))
 locks.take(1024)
 print("held", flush=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from prover.cpu.cpu_count import ProcessorPool, available_processors, cpu_quota, processor_pool
 from prover.kernel import engine
 from prover.kernel.engine import Engine
-from prover.processors import ProcessorPool, available_processors, cpu_quota, processor_pool
 
 
 def write(path: Path, text: str) -> None:

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from golden_vectors import vector_named
 
 from prover.cli.main import cli
-from prover.cli.options import is_named
-from prover.keys.catalogue import CIRCUIT_GROUPS
+from prover.cli.options.files import is_named
+from prover.keys.catalogue.circuits import CIRCUIT_GROUPS
 from shared.circuit_id import CircuitId, CircuitKind
 
 pytestmark = pytest.mark.usefixtures("no_variables")

@@ -14,8 +14,8 @@ from queue_inspection import KEYS, Queue
 from redis_server import StartRedis, free_port
 
 from prover.queue import wake_ups
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission, SweepKind
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
 SLOTS = 16384
@@ -58,11 +58,11 @@ async def live(queue: Queue) -> None:
     await queue.cancel(cancelled.job_id)
     await queue.cancel(back.job_id)
     await queue.fail(cancelled, "cancelled", deterministic=False)
-    await queue.claim(Lane.APPEND, "worker", frozenset({"another"}))
+    await queue.claim(CircuitQueue.APPEND, "worker", frozenset({"another"}))
     await queue.status(done.job_id)
     await queue.lead("sweeper", "a", 60)
     await queue.step_down("sweeper", "a")
-    queue.client.delete(KEYS.wake_queue(Lane.APPEND))
+    queue.client.delete(KEYS.wake_queue(CircuitQueue.APPEND))
     queue.look.age(lost.job_id, 4000)
     queue.look.age_final(done.job_id, 4000)
     queue.look.age_final(failed.job_id, 4000)
@@ -91,7 +91,7 @@ async def test_keys__of_every_script__lie_in_one_slot(cluster: Queue) -> None:
             found: Any = cluster.client.execute_command("COMMAND GETKEYS", *words)
             names.update(found)
     assert any(name.startswith("arq:job:") for name in names)
-    assert {f"{KEYS.wake_queue(lane)}:pending" for lane in Lane} <= names
+    assert {f"{KEYS.wake_queue(lane)}:pending" for lane in CircuitQueue} <= names
     assert {slot(name.encode()) for name in names} == {slot(KEYS.prefix.encode())}
 
 
@@ -102,16 +102,16 @@ async def test_slot__as_computed_here__is_that_of_the_server(cluster: Queue) -> 
 
 async def test_names_of_arq__for_a_wake_up__lie_in_the_slot_of_the_queue(cluster: Queue) -> None:
     await cluster.submit(Submission("update", "", b"body"))
-    wake_up = cluster.client.zrange(KEYS.wake_queue(Lane.UPDATE), 0, -1)[0]
+    wake_up = cluster.client.zrange(KEYS.wake_queue(CircuitQueue.UPDATE), 0, -1)[0]
     for prefix in (b"", b"arq:job:", b"arq:in-progress:", b"arq:retry:", b"arq:result:"):
         assert slot(prefix + wake_up) == slot(KEYS.prefix.encode())
-    assert slot(f"{KEYS.wake_queue(Lane.UPDATE)}:health-check".encode()) == slot(KEYS.prefix.encode())
+    assert slot(f"{KEYS.wake_queue(CircuitQueue.UPDATE)}:health-check".encode()) == slot(KEYS.prefix.encode())
 
 
 async def test_wake_up__as_written_by_the_script__is_an_arq_job(cluster: Queue) -> None:
     await cluster.submit(Submission("append", "", b"body"))
-    (job,) = await cluster.connection.redis.queued_jobs(queue_name=KEYS.wake_queue(Lane.APPEND))
-    assert (job.function, list(job.args), job.kwargs) == (wake_ups.FUNCTION, [Lane.APPEND.value], {})
+    (job,) = await cluster.connection.redis.queued_jobs(queue_name=KEYS.wake_queue(CircuitQueue.APPEND))
+    assert (job.function, list(job.args), job.kwargs) == (wake_ups.FUNCTION, [CircuitQueue.APPEND.value], {})
     assert job.job_try == 1
     assert job.score is not None
     assert 0 < job.score < 10**9

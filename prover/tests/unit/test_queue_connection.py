@@ -17,9 +17,9 @@ from redis_server import Certificates, RedisServer, StartRedis, free_port, tied
 from structlog.testing import capture_logs
 
 from prover.errors import QueueUnavailable, SettingsInvalid
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import Address, RedisConnection, redacted
 from prover.queue.jobs import JobState, Submission
-from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 
 SECRET = "s3cr3t"
@@ -196,7 +196,7 @@ async def test_store__whose_master_is_replaced_by_a_sentinel__goes_on_with_its_j
         stack.push_async_callback(connection.close)
         store = JobStore(connection)
         job_id = (await store.submit(Submission("update", "", b"1"))).job_id
-        claim = await store.claim(Lane.UPDATE, "worker", None)
+        claim = await store.claim(CircuitQueue.UPDATE, "worker", None)
         assert claim is not None
         with master.client() as client:
             while not (client.ping() and client.wait(1, 1000)):  # waits for what was written before the ping

@@ -10,8 +10,8 @@ import pytest
 from queue_inspection import Queue
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Beat, EventKind, JobState, Submission, SweepKind
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -58,7 +58,7 @@ async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Q
     await queue.heartbeat([])
     now = queue.client.time()[0] * 1000
     queue.client.hset(queue.look.key("signs"), "spared", 1)
-    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {claim.job_id: now - 1})
+    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1})
     await queue.heartbeat([])
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
 
@@ -71,7 +71,7 @@ async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Q
     now = queue.client.time()[0] * 1000
     signs = queue.look.key("signs")
     queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": 1})
-    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
+    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
     assert await queue.sweep(SweepKind.STUCK) == 0
     assert await queue.heartbeat([claim]) == [Beat.KEPT]
     # A lease that nobody renewed since is not spared again.

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 from queue_inspection import Inspection
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.jobs import Beat, Claim, JobState, Submission, SweepKind
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
 
@@ -39,7 +39,7 @@ class Job:
     """What the model knows of a job."""
 
     job_id: str
-    lane: Lane
+    lane: CircuitQueue
     circuit: str
     body: bytes
     group: str
@@ -59,10 +59,10 @@ class Model:
     """The queue as one would write it down."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
-    rings: dict[Lane, list[str]] = field(default_factory=lambda: {lane: [] for lane in Lane})
+    rings: dict[CircuitQueue, list[str]] = field(default_factory=lambda: {lane: [] for lane in CircuitQueue})
     submissions: int = 0
 
-    def waiting(self, lane: Lane) -> list[Job]:
+    def waiting(self, lane: CircuitQueue) -> list[Job]:
         return [job for job in self.jobs.values() if job.lane is lane and job.state is JobState.QUEUED]
 
     def enter(self, job: Job) -> None:
@@ -79,7 +79,7 @@ class Model:
         if served and left:
             ring.append(job.group)
 
-    def next(self, lane: Lane, circuits: frozenset[str] | None) -> Job | None:
+    def next(self, lane: CircuitQueue, circuits: frozenset[str] | None) -> Job | None:
         able = [job for job in self.waiting(lane) if circuits is None or job.circuit in circuits]
         for group in self.rings[lane]:
             of_group = [job for job in able if job.group == group]
@@ -146,7 +146,7 @@ class QueueMachine(RuleBasedStateMachine):
             tree, index = data.draw(st.sampled_from(TREES)), data.draw(st.sampled_from(INDICES))
             self.submit_one(body, "update", data.draw(st.sampled_from(CIRCUITS)), tree, index)
         for _ in range(data.draw(st.integers(0, 5))):
-            self.claim_one(Lane.UPDATE, None)
+            self.claim_one(CircuitQueue.UPDATE, None)
 
     @rule(
         body=st.integers(0, 12),
@@ -170,16 +170,18 @@ class QueueMachine(RuleBasedStateMachine):
         assert found.job_id not in self.model.jobs
         self.model.submissions += 1
         rank = (float("inf") if index < 0 else index, self.model.submissions)
-        job = Job(found.job_id, Lane.of(circuit_type), circuit, text, f"tree {tree}" if tree else "none", rank)
+        job = Job(found.job_id, CircuitQueue.of(circuit_type), circuit, text, f"tree {tree}" if tree else "none", rank)
         self.model.jobs[job.job_id] = job
         self.model.enter(job)
 
     @precondition(lambda self: self.has(JobState.QUEUED))
     @rule(data=st.data(), circuits=st.none() | st.none() | st.frozensets(st.sampled_from(CIRCUITS)))
     def claim(self, data: st.DataObject, circuits: frozenset[str] | None) -> None:
-        self.claim_one(data.draw(st.sampled_from([lane for lane in Lane if self.model.waiting(lane)])), circuits)
+        self.claim_one(
+            data.draw(st.sampled_from([lane for lane in CircuitQueue if self.model.waiting(lane)])), circuits
+        )
 
-    def claim_one(self, lane: Lane, circuits: frozenset[str] | None) -> None:
+    def claim_one(self, lane: CircuitQueue, circuits: frozenset[str] | None) -> None:
         claim = self.run(self.store.claim(lane, "worker", circuits))
         while (job := self.model.next(lane, circuits)) is not None and job.overdue:
             self.model.fail(job, "job expired")
@@ -309,7 +311,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert (status.error or "").startswith(job.error or "")
             assert bool(status.error) == bool(job.error)
         stats = self.run(self.store.stats())
-        for lane in Lane:
+        for lane in CircuitQueue:
             waiting = self.model.waiting(lane)
             assert stats.lanes[lane].waiting == len(waiting)
             assert stats.lanes[lane].waiting_without_tree == sum(job.group == "none" for job in waiting)

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
-from prover.cli.serve_queue import limits_of
+from prover.cli.serving.queue_part import limits_of
 from prover.errors import SettingsInvalid
-from prover.keys.catalogue import circuits_named
-from prover.keys.selection import CircuitSelection
-from prover.queue.lanes import Lane
+from prover.keys.catalogue.circuits import circuits_named
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.limits import QueueLimits
 from prover.settings import QueueSettings, Settings, load_settings
 from prover.worker.instance import claimable, lanes_of
@@ -140,17 +140,17 @@ def test_settings__of_the_queue__name_their_variable() -> None:
 @pytest.mark.parametrize(
     ("names", "lanes"),
     [
-        (("update",), [Lane.UPDATE]),
-        (("inclusion",), [Lane.UPDATE]),
-        (("append-test", "v2_inclusion_32_1"), [Lane.UPDATE, Lane.APPEND]),
-        (("address-append",), [Lane.ADDRESS_APPEND]),
+        (("update",), [CircuitQueue.UPDATE]),
+        (("inclusion",), [CircuitQueue.UPDATE]),
+        (("append-test", "v2_inclusion_32_1"), [CircuitQueue.UPDATE, CircuitQueue.APPEND]),
+        (("address-append",), [CircuitQueue.ADDRESS_APPEND]),
     ],
 )
-def test_lanes__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], lanes: list[Lane]) -> None:
+def test_lanes__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], lanes: list[CircuitQueue]) -> None:
     assert lanes_of(CircuitSelection(circuits_named(names))) == lanes
 
 
 def test_claims__of_a_selection__include_jobs_that_can_only_fail() -> None:
     assert claimable(CircuitSelection(circuits_named(["append-test"]))) == frozenset({"batch_append_32_10", ""})
     assert claimable(CircuitSelection.everything()) is None
-    assert lanes_of(CircuitSelection.everything()) == list(Lane)
+    assert lanes_of(CircuitSelection.everything()) == list(CircuitQueue)

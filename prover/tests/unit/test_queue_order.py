@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from queue_inspection import Queue
 from redis_server import RedisServer
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Claim, Submission
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
 PLENTY = QueueLimits(lease_s=600)
@@ -38,7 +38,7 @@ def expected_order(work: list[Work]) -> list[Work]:
 
 async def drained(queue: Queue) -> list[Claim]:
     claims = []
-    while claim := await queue.claim(Lane.UPDATE, "worker", None):
+    while claim := await queue.claim(CircuitQueue.UPDATE, "worker", None):
         claims.append(claim)
     return claims
 
@@ -102,7 +102,7 @@ async def test_jobs__of_racing_workers_that_fail_and_vanish__each_end_once(redis
 
     async def work(queue: Queue) -> None:
         while len(finished) + len(failed) < len(jobs):
-            claim = await queue.claim(Lane.UPDATE, "worker", None)
+            claim = await queue.claim(CircuitQueue.UPDATE, "worker", None)
             if claim is None:
                 await asyncio.sleep(0.01)
                 continue

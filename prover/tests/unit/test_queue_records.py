@@ -18,9 +18,9 @@ from prover.http.queue_answers import job_response
 from prover.proving.request import read_envelope, read_task
 from prover.proving.statement import Statement, read_public_inputs
 from prover.queue import records, wake_ups
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import job_id_of
 from prover.queue.jobs import JobState, Submission
-from prover.queue.lanes import Lane
 from prover.queue.scripts import Beats, Changed, Counts, Done, Placed, Reply, Scripts, Taken
 
 REPLIES = (Reply, Placed, Taken, Done, Changed, Beats, Counts)
@@ -130,7 +130,7 @@ def test_answer_of_a_script__of_any_content__is_an_answer_or_unavailable(
         return
     if isinstance(answer, Taken):
         with contextlib.suppress(records.RecordMalformed):
-            records.claim(answer, Lane.UPDATE, b"")
+            records.claim(answer, CircuitQueue.UPDATE, b"")
     if isinstance(answer, Counts):
         records.stats(answer)
     if isinstance(answer, Placed):
@@ -156,7 +156,7 @@ def test_counts__of_types_that_nobody_queues__are_left_out() -> None:
         },
         Counts,
     )
-    assert records.stats(counts).lanes[Lane.UPDATE].waiting_by_type == {"update": 3}
+    assert records.stats(counts).lanes[CircuitQueue.UPDATE].waiting_by_type == {"update": 3}
 
 
 @given(st.binary(max_size=80) | values.map(msgspec.json.encode))

@@ -12,8 +12,8 @@ from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.errors import QueueFull, QueueUnavailable
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Beat, EventKind, JobState, JobStatus, Submission, SweepKind
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -32,7 +32,7 @@ async def test_job__from_submission_to_proof__shows_each_step(queue: Queue) -> N
     assert uuid.UUID(submitted.job_id).version == 4
     waiting = await queue.status(submitted.job_id)
     assert waiting is not None
-    assert (waiting.state, waiting.circuit_type, waiting.lane) == (JobState.QUEUED, "update", Lane.UPDATE)
+    assert (waiting.state, waiting.circuit_type, waiting.lane) == (JobState.QUEUED, "update", CircuitQueue.UPDATE)
     assert (waiting.started_at, waiting.attempt, waiting.proof) == (None, 0, None)
 
     claim = await queue.claimed()
@@ -50,7 +50,7 @@ async def test_job__from_submission_to_proof__shows_each_step(queue: Queue) -> N
     assert done.completed_at is not None
     assert done.created_at <= running.started_at <= done.completed_at
     assert queue.happened() == [EventKind.SUBMITTED, EventKind.CLAIMED, EventKind.COMPLETED]
-    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None) is None
 
 
 async def test_status__of_an_unknown_job__is_none(queue: Queue) -> None:
@@ -109,13 +109,13 @@ async def test_submit__to_a_full_lane__is_refused_and_leaves_nothing(queue: Queu
     assert refusal.value.retry_after_s > 0
     assert (await queue.submit(Submission("append", "", b"4"))).duplicate
     await queue.submit(Submission("update", "", b"5"))
-    await queue.claimed(Lane.APPEND)
+    await queue.claimed(CircuitQueue.APPEND)
     await queue.submit(Submission("append", "", b"6"))
 
 
 async def test_submit__of_more_bytes_than_a_lane_holds__is_refused_until_jobs_end(queue: Queue) -> None:
     await queue.submit(Submission("append", "", b"a" * 1500))
-    claim = await queue.claimed(Lane.APPEND)
+    claim = await queue.claimed(CircuitQueue.APPEND)
     with pytest.raises(QueueFull):
         await queue.submit(Submission("append", "", b"b" * 1500))
     await queue.finish(claim, b"proof", 1)
@@ -126,7 +126,7 @@ async def test_submit__with_overlong_texts__keeps_short_ones(queue: Queue) -> No
     submitted = await queue.submit(Submission("k" * 10**6, "", b"1", "t\ud800" * 10**6, 10**30))
     status = await queue.status(submitted.job_id)
     assert status is not None
-    assert (len(status.circuit_type), status.lane) == (64, Lane.UPDATE)
+    assert (len(status.circuit_type), status.lane) == (64, CircuitQueue.UPDATE)
     claim = await queue.claimed()
     assert len(claim.tree_id) == 128
     assert claim.batch_index == 10**30
@@ -139,7 +139,7 @@ async def test_cancel__of_a_waiting_job__ends_it(queue: Queue) -> None:
     status = await queue.cancel(submitted.job_id)
     assert status is not None
     assert (status.state, status.error) == (JobState.FAILED, "cancelled")
-    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None) is None
     assert not (await queue.submit(REQUEST)).duplicate
 
 
@@ -220,10 +220,10 @@ async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_j
     assert (await queue.state(overdue))[0] is JobState.FAILED
     await queue.cancel(cancelled)
     assert (await queue.state(cancelled))[0] is JobState.FAILED
-    claim = await queue.claimed(Lane.APPEND)
+    claim = await queue.claimed(CircuitQueue.APPEND)
     assert claim.job_id == running
     assert await queue.requeue(claim, count_attempt=False, reason="shutting down")
-    claim = await queue.claimed(Lane.APPEND)
+    claim = await queue.claimed(CircuitQueue.APPEND)
     await queue.cancel(running)
     assert await queue.heartbeat([claim]) == [Beat.CANCELLED]
     queue.client.config_set("maxmemory", "0")
@@ -253,20 +253,20 @@ async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redi
 @pytest.mark.parametrize(
     ("kind", "lane", "names"),
     [
-        ("update", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
-        ("append", Lane.APPEND, ("zk_append_queue", "zk_append_processing_queue", "append")),
+        ("update", CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        ("append", CircuitQueue.APPEND, ("zk_append_queue", "zk_append_processing_queue", "append")),
         (
             "address-append",
-            Lane.ADDRESS_APPEND,
+            CircuitQueue.ADDRESS_APPEND,
             ("zk_address_append_queue", "zk_address_append_processing_queue", "address-append"),
         ),
-        ("inclusion", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
-        (None, Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
-        ("foo", Lane.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        ("inclusion", CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        (None, CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
+        ("foo", CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
     ],
 )
 def test_lane__of_a_circuit_type__has_the_names_of_the_reference(
-    kind: str | None, lane: Lane, names: tuple[str, str, str]
+    kind: str | None, lane: CircuitQueue, names: tuple[str, str, str]
 ) -> None:
-    assert Lane.of(kind) is lane
+    assert CircuitQueue.of(kind) is lane
     assert (lane.queue_name, lane.processing_name, lane.label) == names

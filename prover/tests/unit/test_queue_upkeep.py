@@ -9,8 +9,8 @@ import pytest
 from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Beat, JobState, Submission, SweepKind
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -29,7 +29,7 @@ async def test_job__that_waited_too_long__fails_unproved(queue: Queue, by: str) 
     submitted = await queue.submit(REQUEST)
     queue.look.age(submitted.job_id, 600.5)
     if by == "claim":
-        assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+        assert await queue.claim(CircuitQueue.UPDATE, WORKER, None) is None
     else:
         assert await queue.sweep(SweepKind.STUCK) == 1
     state, error = await queue.state(submitted.job_id)
@@ -90,46 +90,46 @@ async def test_wake_ups__of_jobs_that_end_without_workers__do_not_pile_up(queue:
     for number in range(300):
         submitted = await queue.submit(Submission("append", "", f"{number}".encode()))
         await queue.cancel(submitted.job_id)
-    assert (await queue.stats()).lanes[Lane.APPEND].wake_ups <= 65
+    assert (await queue.stats()).lanes[CircuitQueue.APPEND].wake_ups <= 65
 
 
 async def test_wake_ups__that_got_lost__are_replaced_by_the_sweep(queue: Queue) -> None:
     for number in range(5):
         await queue.submit(Submission("append", "", f"{number}".encode()))
-    name = KEYS.wake_queue(Lane.APPEND)
+    name = KEYS.wake_queue(CircuitQueue.APPEND)
     first, *others = queue.client.zrange(name, 0, -1)
     queue.client.zrem(name, *others[:2])
     queue.client.set(b"arq:in-progress:" + first, 1)
     await queue.sweep(SweepKind.STUCK)
-    assert (await queue.stats()).lanes[Lane.APPEND].wake_ups == 6
+    assert (await queue.stats()).lanes[CircuitQueue.APPEND].wake_ups == 6
 
 
 async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queue: Queue) -> None:
     await queue.submit(REQUEST)
-    queue.client.zpopmin(KEYS.wake_queue(Lane.UPDATE))
-    assert await queue.claim(Lane.UPDATE, WORKER, frozenset({"another"})) is None
-    assert await queue.claim(Lane.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
-    assert (await queue.stats()).lanes[Lane.UPDATE].wake_ups >= 1
+    queue.client.zpopmin(KEYS.wake_queue(CircuitQueue.UPDATE))
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"})) is None
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
+    assert (await queue.stats()).lanes[CircuitQueue.UPDATE].wake_ups >= 1
 
 
 async def test_stats__count_trees_types_and_ages(queue: Queue) -> None:
     for number, (kind, tree) in enumerate([("update", "a"), ("update", "a"), ("inclusion", ""), ("foo", "b")]):
         await queue.submit(Submission(kind, "", f"{number}".encode(), tree))
     claim = await queue.claimed()
-    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "running"), {claim.job_id: 1})
+    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "running"), {claim.job_id: 1})
     stats = await queue.stats()
-    lane = stats.lanes[Lane.UPDATE]
+    lane = stats.lanes[CircuitQueue.UPDATE]
     assert (lane.waiting, lane.waiting_with_tree, lane.waiting_without_tree, lane.trees) == (3, 2, 1, 2)
     assert (lane.processing, lane.stuck, stats.stuck, lane.payload_bytes) == (1, 1, 1, 4)
     assert lane.waiting_by_type == {"update": 1, "inclusion": 1, "unknown": 1}
     assert (stats.total_pending, stats.total_active, stats.failed, stats.results) == (3, 1, 0, 0)
-    assert stats.lanes[Lane.APPEND].waiting == 0
+    assert stats.lanes[CircuitQueue.APPEND].waiting == 0
 
 
 async def test_body__that_was_evicted__fails_the_job_with_the_remedy(queue: Queue) -> None:
     submitted = await queue.submit(REQUEST)
     queue.client.delete(queue.look.key(f"body:{submitted.job_id}"))
-    assert await queue.claim(Lane.UPDATE, WORKER, None) is None
+    assert await queue.claim(CircuitQueue.UPDATE, WORKER, None) is None
     assert await queue.state(submitted.job_id) == (
         JobState.FAILED,
         "the body of this job was lost; submit it again",
@@ -194,7 +194,7 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     assert await queue.heartbeat([alive]) == [Beat.KEPT]
     now = queue.client.time()[0] * 1000
     queue.client.hset(queue.look.key("signs"), "spared", 1)
-    queue.client.zadd(queue.look.lane_key(Lane.UPDATE, "leases"), {dead.job_id: now - 1})
+    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {dead.job_id: now - 1})
     server.restart()
     assert await queue.heartbeat([alive]) == [Beat.KEPT]
     assert (await queue.state(dead.job_id))[0] is JobState.QUEUED

@@ -8,7 +8,7 @@ from golden_vectors import load
 from structlog.testing import capture_logs
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.request import MOST_VALUES, ProofTask, read_envelope, read_task
 
 
@@ -101,4 +101,4 @@ def test_number__outside_the_field__is_logged_by_its_path() -> None:
     with capture_logs() as lines:
         task = read(request)
     assert task.assignment.reduced == ("$.publicInputHash",)
-    assert [(line["event"], line["paths"]) for line in lines] == [("numbers_reduced", ("$.publicInputHash",))]
+    assert [(line["event"], line["paths"]) for line in lines] == [("request_numbers_reduced", ("$.publicInputHash",))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prover.keys.residency import Residency, Slot
+from prover.keys.store.residency import Residency, Slot
 from shared.circuit_id import CircuitId, CircuitKind
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from prover.keys.catalogue import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, UnknownCircuit
-from prover.keys.run_modes import KeySet, RunMode, circuits_of
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS, UnknownCircuit
+from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
+from prover.keys.catalogue.selection import CircuitSelection
 from shared.circuit_id import CircuitId, CircuitKind
 
 APPEND = CircuitId(CircuitKind.BATCH_APPEND, 2, (32,), (500,))

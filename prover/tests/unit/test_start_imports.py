@@ -4,7 +4,15 @@ import os
 import subprocess
 import sys
 
-LEFT_OUT = ("numpy", "redis", "arq", "rich", "prover.keys.download", "prover.http.openapi", "prover.circuits.catalogue")
+LEFT_OUT = (
+    "numpy",
+    "redis",
+    "arq",
+    "rich",
+    "prover.keys.download.download",
+    "prover.http.openapi",
+    "prover.circuits.catalogue",
+)
 
 
 def run(code: str) -> list[str]:

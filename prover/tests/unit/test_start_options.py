@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from prover.cli.main import cli
-from prover.cli.serve import digests_of, fetch_of, required_circuits, selection_of
+from prover.cli.serving.server import digests_of, fetch_of, required_circuits, selection_of
 from prover.errors import SettingsInvalid
-from prover.keys.memory import key_budget_bytes
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.files.memory_budget import key_budget_bytes
 from prover.settings import KeySettings, Settings
 
 pytestmark = pytest.mark.usefixtures("no_variables")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from golden_vectors import load
 
-from prover import processor_locks
+from prover.cpu import cpu_locks as processor_locks
+from prover.cpu.cpu_count import ProcessorPool
+from prover.cpu.cpu_locks import ProcessorLocks
 from prover.kernel.engine import Engine
 from prover.kernel.thread_share import ThreadShare
-from prover.processor_locks import ProcessorLocks
-from prover.processors import ProcessorPool
 
 TINY = load("gnark/tiny.json")
 KEY = bytes.fromhex(TINY["key_v0_14_hex"])

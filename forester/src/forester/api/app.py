@@ -67,7 +67,7 @@ async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tu
         address = (host, int(server.sockets[0].getsockname()[1]))
         _log.info("api_listening", address=f"{address[0]}:{address[1]}", public=settings.api_server_public_bind)
         if settings.api_server_public_bind:
-            _log.warning("open_to_all", detail="whoever reaches the address of the API may read it")
+            _log.warning("api_unauthenticated", detail="whoever reaches the address of the API may read it")
         yield address
     finally:
         if server is not None:

@@ -12,10 +12,9 @@ from forester.alerts.events import EVENTS_URL, Origin
 from forester.alerts.pager import Pager
 from forester.api.app import serving_api
 from forester.api.routes import Monitoring
+from forester.api.service_watch import ServiceWatch, service_looks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
-from forester.checks.watch import ServiceWatch, service_looks
-from forester.epoch.turn import Round
 from forester.limits.backoff import Backoff
 from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
@@ -26,6 +25,7 @@ from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.observability.progress import ProgressWatch
 from forester.observability.push_gateway import push_periodically
+from forester.scheduling.eligibility_window import ProcessingResult
 from forester.settings import Settings, given
 from shared.logs import get_logger
 
@@ -77,7 +77,7 @@ class Watcher:
         """Watch the progress of these trees only; without it of all."""
         self._ours = ours
 
-    def worked(self, tree: TreeMetadata, done: Round) -> None:
+    def worked(self, tree: TreeMetadata, done: ProcessingResult) -> None:
         """Take in a round."""
         self._progress.worked(str(tree.address), done.elements, symptom_of(done.failure))
 

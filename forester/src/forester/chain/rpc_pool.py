@@ -23,8 +23,8 @@ from forester.errors import (
     is_away,
 )
 from forester.limits.backoff import Backoff
-from forester.limits.quiet import Quiet
-from forester.limits.seldom import Seldom
+from forester.limits.log_throttle import LogThrottle
+from forester.limits.retry_after import RetryAfterGate
 from forester.limits.token_bucket import TokenBucket
 from forester.settings import Settings
 from shared.logs import get_logger
@@ -100,9 +100,9 @@ class RpcPool:
         self._sends = TokenBucket(sends_per_s) if sends_per_s else None
         self._clock = clock
         self._endpoints: list[RpcEndpoint] = []
-        self._quiet = Quiet(clock)
+        self._quiet = RetryAfterGate(clock)
         self._stack = AsyncExitStack()
-        self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
+        self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
         self._failures = 0
         self._on_fallback = False
         self._behind = False
@@ -233,7 +233,7 @@ class RpcPool:
             others = [other for other in self._endpoints if other is not endpoint]
             if not others:
                 raise
-            _log.debug("rpc_other_node_asked", node=others[0].name, error=error.detail)
+            _log.debug("rpc_second_node_queried", node=others[0].name, error=error.detail)
             try:
                 return await ask(others[0])
             except EndpointError as another:

@@ -9,8 +9,8 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.checks.admission import check_admission
 from forester.checks.balance import check_balance
+from forester.checks.journal_path import check_journal
 from forester.checks.node import check_node, check_protocol, check_same_cluster
-from forester.checks.places import check_journal
 from forester.checks.result import CheckFailed
 from forester.checks.services import check_indexer, check_prover, check_websocket, prover_urls
 from forester.checks.trees import check_trees

@@ -59,7 +59,7 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     for sentence in unknown_variables(seen):
         _log.warning("unknown_variable", told=sentence)
     for sentence in told_variables(seen):
-        _log.warning("variable_without_effect", told=sentence)
+        _log.warning("variable_ignored", told=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))
     asyncio.run(_run(settings))

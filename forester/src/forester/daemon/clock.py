@@ -95,7 +95,7 @@ class SlotClock:
         self._silence_s = silence_s
         self._now = now
         self._reading: tuple[float, int] | None = None
-        self._told = 0
+        self._already_logged = 0
         self._advanced_at: float | None = None
         self._unconfirmed: int | None = None
         self._dropped: tuple[float, int] | None = None
@@ -140,8 +140,8 @@ class SlotClock:
             raise RuntimeError("no slot was read yet")
         at, slot = self._reading
         ahead = min(self._now() - at, 2 * self._silence_s)
-        self._told = max(self._told, slot + int(ahead * self._per_second))
-        return self._told
+        self._already_logged = max(self._already_logged, slot + int(ahead * self._per_second))
+        return self._already_logged
 
     def read(self, slot: int, *, witness: bool = True) -> bool:
         """Take in what a node said; False for a reading that needs another one to be believed.
@@ -203,7 +203,7 @@ class SlotClock:
         # far behind is left for the second one.
         enough = retreat.at - retreat.since >= max(STANDING_S, 2 * self._silence_s)
         if enough and retreat.is_chain(self._per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
-            _log.error("slot_went_back", slot=slot, behind=behind, readings=retreat.readings)
+            _log.error("slot_regressed", slot=slot, behind=behind, readings=retreat.readings)
             self.went_back_by = behind
             self.went_back.set()
         return True

@@ -6,27 +6,27 @@ from functools import partial
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeMetadata
-from forester.checks.key_watch import KeyWatch
 from forester.daemon.budget import BudgetWatch
+from forester.daemon.chain_events import EventListeners, watch, while_offered
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
 from forester.daemon.epochs import EpochKeeper, EpochParts
 from forester.daemon.funds import Funds
 from forester.daemon.heartbeat import Heartbeat
+from forester.daemon.key_watch import KeyWatch
+from forester.daemon.live_epochs import LiveShares
 from forester.daemon.processors import Processors
 from forester.daemon.services import Services
-from forester.daemon.shares import LiveShares
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees import TreeTasks
 from forester.daemon.waiting import first_of
-from forester.daemon.watch import Listeners, watch, while_offered
-from forester.epoch.turn import Round, Turn
 from forester.errors import ChainWentBack
 from forester.journal.rollovers import RolloverStore
 from forester.observability.health import HealthBoard
 from forester.observability.probes import Probes
 from forester.rollover.rollovers import Rollovers
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import given
 from forester.units import lamports_of
 from shared.logs import get_logger
@@ -37,7 +37,7 @@ _log = get_logger(__name__)
 STOP_S = DRAIN_S + CLOSE_S + 5.0
 """The longest that the end of the process takes: transactions in flight, then proofs under way, then the rest."""
 
-Worked = Callable[[TreeMetadata, Round], None]
+Worked = Callable[[TreeMetadata, ProcessingResult], None]
 """Told of every round."""
 
 
@@ -134,7 +134,7 @@ class Daemon:
         await self._discovery.refresh()
         await self._discovery.run()
 
-    def _listeners(self) -> Listeners:
+    def _listeners(self) -> EventListeners:
         def account(address: Pubkey, data: bytes) -> None:
             self._trees.account_changed(address)
             self._discovery.notice(address, data)
@@ -144,7 +144,7 @@ class Daemon:
             self._keeper.wake()
             self._discovery.look_again()
 
-        return Listeners(account, self._keeper.wake, gap)
+        return EventListeners(account, self._keeper.wake, gap)
 
     def _epoch_parts(self, payer: Pubkey) -> EpochParts:
         services = self._services
@@ -173,7 +173,7 @@ class Daemon:
         )
         return TreeDispatcher(tree, parts)
 
-    def _progress(self, tree: TreeMetadata, turn: Turn, done: Round, seconds: float) -> None:
+    def _progress(self, tree: TreeMetadata, turn: EligibilityWindow, done: ProcessingResult, seconds: float) -> None:
         if done.elements and not tree.kind.is_batched:
             # The V2 pipeline counts as its transactions land.
             self._services.metrics.count_processed(turn.epoch, done.elements, seconds)

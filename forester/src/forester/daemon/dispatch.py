@@ -16,13 +16,13 @@ from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.clock import SlotClock
 from forester.daemon.funds import Funds
-from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS
 from forester.daemon.waiting import Wait, first_of
-from forester.epoch.schedule import TreeSchedule
-from forester.epoch.turn import Round, TreeProcessor, Turn
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
 from forester.limits.backoff import Backoff, jittered
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult, TreeProcessor
+from forester.scheduling.tree_schedule import TreeSchedule
 from shared.logs import bind, get_logger
 
 _log = get_logger(__name__)
@@ -44,11 +44,11 @@ _PREPARE_AGAIN_S = 2.0
 _IDLE_S = 0.2
 _ROLL_OVER_S = 600.0
 
-Progress = Callable[[TreeMetadata, Turn, Round, float], None]
+Progress = Callable[[TreeMetadata, EligibilityWindow, ProcessingResult, float], None]
 """Told of every round, with the seconds that it took."""
 
 
-RollOver = Callable[[TreeMetadata, Turn], Awaitable[ForesterError | None]]
+RollOver = Callable[[TreeMetadata, EligibilityWindow], Awaitable[ForesterError | None]]
 """Replaces a tree if it is full; returns what kept it from that."""
 
 
@@ -134,7 +134,7 @@ class TreeDispatcher:
         if window is None:
             await self._rest(until_slot=live.phases.active.last + 1)
             return
-        turn = Turn(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
+        turn = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
         if slot < window.first:
             await self._before(processor, turn)
         else:
@@ -151,7 +151,7 @@ class TreeDispatcher:
         """The slot as a turn sees it: once the process is to end, no window has any time left."""
         return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
-    async def _before(self, processor: TreeProcessor, turn: Turn) -> None:
+    async def _before(self, processor: TreeProcessor, turn: EligibilityWindow) -> None:
         """Prepare, a V1 tree when the window is near; again when the queue changes or may have."""
         parts = self._parts
         nears = 0 if self.tree.kind.is_batched else turn.window.first - LOOKAHEAD_SLOTS
@@ -166,7 +166,7 @@ class TreeDispatcher:
         await self._rest(again_s, until_slot=turn.window.first)
         await self._rest(parts.poll_s, until_slot=turn.window.first, or_queue=True)
 
-    async def _within(self, processor: TreeProcessor, turn: Turn) -> None:
+    async def _within(self, processor: TreeProcessor, turn: EligibilityWindow) -> None:
         await self._check_roll_over(turn)
         self._queue_changed.clear()
         began = time.monotonic()
@@ -187,19 +187,19 @@ class TreeDispatcher:
             return
         await self._rest(self._parts.poll_s, until_slot=turn.window.last + 1, or_queue=True)
 
-    async def _work(self, processor: TreeProcessor, turn: Turn) -> Round | None:
+    async def _work(self, processor: TreeProcessor, turn: EligibilityWindow) -> ProcessingResult | None:
         """One round; None if it was cut off, long after its window or when the process ends."""
         work = asyncio.ensure_future(processor.work(turn))
         try:
             await first_of(_settled(work), self._time_over(turn))
         finally:
             if not work.done():
-                _log.info("round_cut_off", window_last=turn.window.last)
+                _log.info("processing_cut_short", window_last=turn.window.last)
                 work.cancel()
                 await asyncio.wait([work])
         return None if work.cancelled() else work.result()
 
-    async def _time_over(self, turn: Turn) -> None:
+    async def _time_over(self, turn: EligibilityWindow) -> None:
         """Wait until a round must end: some time after its window, or when the next one begins."""
         clock, parts = self._parts.clock, self._parts
         await first_of(clock.reach(turn.window.last + 1), parts.stopping.wait())
@@ -212,7 +212,7 @@ class TreeDispatcher:
         if parts.stopping.is_set():
             await asyncio.sleep(parts.drain_s)
 
-    async def _after_failure(self, turn: Turn, failure: ForesterError) -> None:
+    async def _after_failure(self, turn: EligibilityWindow, failure: ForesterError) -> None:
         if failure is self._failure:
             # The processor rests after it and has tried nothing: a second pause upon its own would come to a minute.
             await self._rest(self._parts.look_s)
@@ -233,7 +233,7 @@ class TreeDispatcher:
             self._parts.shares.refused(turn.epoch, failure)
         await self._rest(pause_s)
 
-    async def _check_roll_over(self, turn: Turn) -> None:
+    async def _check_roll_over(self, turn: EligibilityWindow) -> None:
         """Look whether the tree is full, when it has changed or long has not."""
         roll_over = self._parts.roll_over
         if roll_over is None or time.monotonic() < self._roll_over_at:
@@ -241,7 +241,7 @@ class TreeDispatcher:
         self._roll_over_at = time.monotonic() + _ROLL_OVER_S
         failure = await roll_over(self.tree, turn)
         if failure is not None:
-            _log.warning("roll_over_failed", error=failure.detail, epoch=turn.epoch)
+            _log.warning("rollover_failed", error=failure.detail, epoch=turn.epoch)
 
     async def _rest(
         self, seconds: float | None = None, *, until_slot: int | None = None, or_queue: bool = False
@@ -255,5 +255,5 @@ class TreeDispatcher:
         await first_of(*waits, timeout_s=seconds)
 
 
-async def _settled(work: asyncio.Future[Round]) -> None:
+async def _settled(work: asyncio.Future[ProcessingResult]) -> None:
     await asyncio.wait([work])

@@ -17,17 +17,17 @@ from forester.chain.registry_accounts import ProtocolConfig, decode_protocol_con
 from forester.chain.rent import maximum_rent
 from forester.chain.rpc_client import RpcClient
 from forester.daemon.clock import SlotClock
-from forester.daemon.shares import LiveEpoch, LiveShares
+from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS, Supervisor
 from forester.daemon.waiting import Wait, first_of
 from forester.epoch.machine import DONE, Action, Decision, EpochState, Outcome, Progress, Seen, after, decide
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
-from forester.epoch.schedule import Share
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
 from forester.limits.backoff import jittered
 from forester.network_status.epochs import protocol_times
 from forester.observability.metrics import Metrics
+from forester.scheduling.tree_schedule import Share
 from forester.transactions.confirm import Fate
 from forester.transactions.sender import Sender
 from shared.logs import bind, get_logger

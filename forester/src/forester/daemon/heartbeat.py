@@ -9,8 +9,8 @@ from forester.daemon.clock import STANDING_S, SlotClock
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.turn import Round
 from forester.observability.health import HealthBoard
+from forester.scheduling.eligibility_window import ProcessingResult
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -32,7 +32,7 @@ class Heartbeat:
         self._board = board
         self._rounds = self._elements = self._transactions = self._failures = 0
 
-    def count(self, done: Round) -> None:
+    def count(self, done: ProcessingResult) -> None:
         """Take in a round."""
         self._rounds += 1
         self._elements += done.elements

@@ -12,8 +12,8 @@ from forester.daemon.discovery import TreeFilter, find_trees
 from forester.epoch.machine import Progress, Seen, decide
 from forester.epoch.phases import EpochPhases, SlotRange
 from forester.epoch.registration import read_epoch
-from forester.epoch.schedule import Share, TreeSchedule
 from forester.network_status.epochs import protocol_times
+from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.settings import Settings, given
 
 WINDOWS_SHOWN = 3

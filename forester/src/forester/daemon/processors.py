@@ -2,12 +2,12 @@
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.services import Services
-from forester.epoch.turn import TreeProcessor
 from forester.journal.proofs import ProofStore
+from forester.pipeline_v1.indexer_proofs import IndexerProofs
 from forester.pipeline_v1.processor import V1Options, V1Processor
-from forester.pipeline_v1.proofs import IndexerProofs
 from forester.pipeline_v2.processor import V2Processor
 from forester.pipeline_v2.services import V2Limits, V2Services
+from forester.scheduling.eligibility_window import TreeProcessor
 from forester.settings import given
 
 

@@ -134,5 +134,5 @@ async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTabl
         account = await rpc.existing_account(address, "the lookup table of --lookup-table-address")
         return (decode_lookup_table(account),)
     except ForesterError as error:
-        _log.warning("lookup_table_unusable", table=str(address), error=error.detail)
+        _log.warning("lookup_table_rejected", table=str(address), error=error.detail)
         return ()

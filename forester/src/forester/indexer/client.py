@@ -37,8 +37,8 @@ from forester.indexer.types import (
     TokenBalances,
 )
 from forester.limits.backoff import Backoff, read_retry_after
-from forester.limits.quiet import Quiet
-from forester.limits.seldom import Seldom
+from forester.limits.log_throttle import LogThrottle
+from forester.limits.retry_after import RetryAfterGate
 from forester.urls import shown, under
 from shared.logs import get_logger
 
@@ -125,8 +125,8 @@ class IndexerClient:
     ) -> None:
         self._session = session
         self._endpoints = Endpoints(url, fallback, clock)
-        self._quiet = Quiet(clock)
-        self._limited = Seldom(_LIMIT_TOLD_S, clock=clock)
+        self._quiet = RetryAfterGate(clock)
+        self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
         self._times = times or IndexerTimes()
         self._admit = admit
 
@@ -279,7 +279,7 @@ class IndexerClient:
             other = self._endpoints.other(used)
             if other is None or (isinstance(error, IndexerRefused) and not error.of_indexer):
                 raise
-            _log.debug("indexer_other_asked", indexer=shown(other), method=call.method, error=error.detail)
+            _log.debug("indexer_second_queried", indexer=shown(other), method=call.method, error=error.detail)
             try:
                 answer = await self._asked(other, call)
             except EndpointError as another:

@@ -68,7 +68,7 @@ class Endpoints:
         self._standing = url is self.first
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if self._standing else 0.0
-        _log.warning("indexer_left", indexer=shown(url))
+        _log.warning("indexer_failed_over", indexer=shown(url))
 
     def looked(self, *, late: bool) -> None:
         """Take in whether the first indexer is late still, unless the second one was left meanwhile."""

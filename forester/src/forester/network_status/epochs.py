@@ -7,8 +7,8 @@ from operator import itemgetter
 
 from forester.chain.registry_accounts import ProtocolConfig
 from forester.epoch.phases import BeforeGenesis, EpochPhases, ProtocolTimes
-from forester.epoch.schedule import chosen_part
 from forester.errors import MalformedAccount
+from forester.scheduling.tree_schedule import chosen_part
 from forester.units import SLOT_SECONDS
 
 

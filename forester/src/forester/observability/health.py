@@ -101,7 +101,7 @@ class HealthBoard:
         self._lapses.pop(condition, None)
         before = self._problems.pop(condition, None)
         if before is not None:
-            _log.info("healthy_again", condition=condition, after_s=round(self._clock() - before.since, 1))
+            _log.info("health_restored", condition=condition, after_s=round(self._clock() - before.since, 1))
             self._tell(condition, None)
         elif condition not in self._told and len(self._told) < MOST_CONDITIONS:
             self._tell(condition, None)

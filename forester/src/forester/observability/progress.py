@@ -74,7 +74,7 @@ def likely_cause(evidence: Evidence) -> Cause:
 
 
 @dataclass(frozen=True)
-class Patience:
+class StandstillLimits:
     """Seconds without progress until the first log line, between two of them, until the forester is unhealthy."""
 
     first_line_s: float = 120.0
@@ -105,12 +105,12 @@ class ProgressWatch:
         metrics: Metrics,
         board: HealthBoard,
         *,
-        patience: Patience | None = None,
+        patience: StandstillLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
         self._board = board
-        self._patience = patience or Patience()
+        self._patience = patience or StandstillLimits()
         self._clock = clock
         self._trees: dict[str, _Tree] = {}
         self._in_transition = False

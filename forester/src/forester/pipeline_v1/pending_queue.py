@@ -10,8 +10,8 @@ from solders.pubkey import Pubkey
 
 from forester.chain.concurrent_accounts import QUEUE_HEAD_BYTES, QueueCell, pending_cells
 from forester.chain.rpc_client import RpcClient
-from forester.epoch.turn import Turn
 from forester.errors import AccountMissing
+from forester.scheduling.eligibility_window import EligibilityWindow
 
 CELL_BYTES = 48
 
@@ -32,7 +32,7 @@ class PendingQueue:
         """Note that the account is another than the one that was read."""
         self._changed = True
 
-    async def read_if_due(self, turn: Turn | None) -> None:
+    async def read_if_due(self, turn: EligibilityWindow | None) -> None:
         """Read the queue if what is known of it is old; before a window begins, ``turn`` is None.
 
         Raises EndpointError, AccountMissing and MalformedAccount.

@@ -17,14 +17,14 @@ from forester.chain.programs.registry import Forester
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
 from forester.epoch.phases import v1_batch_seconds
-from forester.epoch.turn import Round, Turn
 from forester.errors import EndpointTimedOut, ForesterError, InsufficientFunds
 from forester.pipeline_v1.failures import ProofsUnusable
+from forester.pipeline_v1.indexer_proofs import Proof, ProofSource
 from forester.pipeline_v1.pending_queue import PendingQueue
-from forester.pipeline_v1.proofs import Proof, ProofSource
+from forester.pipeline_v1.proof_freshness import Fit, TreeView, read_view
 from forester.pipeline_v1.recent_work import RecentWork
-from forester.pipeline_v1.tree_view import Fit, TreeView, read_view
 from forester.pipeline_v1.work_items import CHANGES_PER_ADDRESS, Reaction, WorkItem, reaction_to, work_item
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
@@ -79,7 +79,7 @@ class V1Options:
 class _Tally:
     """What one round has come to."""
 
-    turn: Turn
+    turn: EligibilityWindow
     ends: float
     changes: int = 0
     """Of the tree, that may land while the round is under way."""
@@ -137,11 +137,11 @@ class V1Processor:
         """Read the queue again before the next round."""
         self._queue.changed()
 
-    async def work(self, turn: Turn) -> Round:
+    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
         """As TreeProcessor: one round of as many elements as are proved at once."""
         budget = v1_batch_seconds(turn.remaining_slots())
         if budget is None:
-            return Round(more=bool(self._queue.waiting()))
+            return ProcessingResult(more=bool(self._queue.waiting()))
         tally = _Tally(
             turn,
             self._clock() + budget,
@@ -152,9 +152,11 @@ class V1Processor:
             async with asyncio.timeout(budget):
                 await self._queue.read_if_due(turn)
         except TimeoutError:
-            return Round(failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s"))
+            return ProcessingResult(
+                failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s")
+            )
         except ForesterError as error:
-            return Round(failure=error)
+            return ProcessingResult(failure=error)
         self._strikes = {value: count for value, count in self._strikes.items() if value in self._queue}
         self._unknown = {value: count for value, count in self._unknown.items() if value in self._queue}
         cells = sorted(self._queue.waiting(), key=lambda cell: cell.value not in self._prepared)[: self._options.round]
@@ -168,7 +170,7 @@ class V1Processor:
         self._prepared.clear()
         return self._round(tally)
 
-    async def prepare(self, turn: Turn) -> None:
+    async def prepare(self, turn: EligibilityWindow) -> None:
         """As TreeProcessor: proofs for a first round are kept, which the program brings up to date later."""
         del turn  # the queue is read again when the window begins: others still work on it
         try:
@@ -178,7 +180,7 @@ class V1Processor:
                 missing = [cell for cell in cells if cell.value not in self._prepared]
                 proofs = await self._proofs.of(missing) if missing else []
         except (ForesterError, TimeoutError) as error:
-            _log.info("v1_not_prepared", tree=str(self._tree.address), error=str(error))
+            _log.info("v1_preparation_failed", tree=str(self._tree.address), error=str(error))
             return
         known = {cell.value: self._prepared[cell.value] for cell in cells if cell.value in self._prepared}
         self._prepared = known | {proof.cell.value: proof for proof in proofs}
@@ -235,7 +237,7 @@ class V1Processor:
             else:
                 unfit[fit.value] = unfit.get(fit.value, 0) + 1
         if unfit:
-            _log.warning("v1_proofs_unusable", tree=str(self._tree.address), **unfit)
+            _log.warning("v1_proofs_rejected", tree=str(self._tree.address), **unfit)
         return items
 
     async def _send(self, item: WorkItem, tally: _Tally) -> None:
@@ -310,7 +312,7 @@ class V1Processor:
         if self._strikes[value] >= MOST_STRIKES:
             del self._strikes[value]
             self._recent.put_off(value)
-            _log.warning("v1_element_put_off", tree=str(self._tree.address), element=value.hex())
+            _log.warning("v1_element_deferred", tree=str(self._tree.address), element=value.hex())
 
     def _finish(self, value: bytes) -> None:
         self._recent.done(value)
@@ -318,7 +320,7 @@ class V1Processor:
         self._strikes.pop(value, None)
         self._queue.remove([value])
 
-    def _round(self, tally: _Tally) -> Round:
+    def _round(self, tally: _Tally) -> ProcessingResult:
         failure = tally.failure
         if failure is None and not tally.confirmed + tally.gone + tally.refused:
             if tally.unusable:
@@ -327,7 +329,7 @@ class V1Processor:
                 failure = EndpointTimedOut(f"no proofs for the tree {self._tree.address} before its window ended")
         done = tally.confirmed
         more = bool(self._queue.waiting() or self._open)
-        return Round(elements=done, transactions=done, more=more, failure=failure)
+        return ProcessingResult(elements=done, transactions=done, more=more, failure=failure)
 
 
 def _changes_of(kind: TreeKind, elements: int) -> int:

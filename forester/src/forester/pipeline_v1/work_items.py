@@ -14,7 +14,7 @@ from forester.chain.programs.addresses import REGISTRY
 from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.machine import RegistryCode
 from forester.errors import InsufficientFunds, TransactionRefused
-from forester.pipeline_v1.proofs import Proof
+from forester.pipeline_v1.indexer_proofs import Proof
 
 _ELEMENT_GONE = (6015, 9003)
 """LeafNotFound of account-compression; ElementDoesNotExist of older programs."""

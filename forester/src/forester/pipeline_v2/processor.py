@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.phases import CONFIRMATION_SLOTS
-from forester.epoch.turn import Round, Turn
 from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
 from forester.pipeline_v2.batch_sender import BatchSender, Sent, Verdict
 from forester.pipeline_v2.failures import HeadOutdated
-from forester.pipeline_v2.handover import Handover, needed_slots
 from forester.pipeline_v2.head_reader import HeadReader
-from forester.pipeline_v2.patience import Pause, Refusals
-from forester.pipeline_v2.proof_line import Link, ProofLine, link_of, link_of_batch
+from forester.pipeline_v2.proof_scheduler import Link, ProofScheduler, link_of, link_of_batch
+from forester.pipeline_v2.retry_pauses import Pause, Refusals
 from forester.pipeline_v2.services import V2Limits, V2Services
 from forester.pipeline_v2.stager import Stager
 from forester.pipeline_v2.tree_head import TreeHead
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.proof_assignment import ProofAssignment, needed_slots
 from forester.units import SLOT_SECONDS
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
@@ -84,7 +84,7 @@ class V2Processor:
         self._metrics = services.metrics
         self._heads = HeadReader(services.rpc, tree)
         self._stager = Stager(tree, self._heads, services.indexer, services.metrics)
-        self._line = ProofLine(
+        self._line = ProofScheduler(
             *(bytes(tree.address), self._name, services.proofs, services.prover, services.permits),
             window=self._limits.window,
             made=lambda circuit: services.metrics.proofs_made.labels(circuit).inc(),
@@ -94,12 +94,12 @@ class V2Processor:
         self._pause = Pause(clock)
         self._refusals = Refusals(self._limits.done_kept_s, clock)
         self._landed: tuple[int, float] | None = None
-        self._handover = Handover(bytes(tree.address), bytes(services.derivation))
+        self._handover = ProofAssignment(bytes(tree.address), bytes(services.derivation))
         self._staging_s = 0.0
         self._turn: tuple[int, int] | None = None
         self._asked: set[Link] = set()
 
-    async def work(self, turn: Turn) -> Round:
+    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
         """Send what is proved, then prove and send what is ready, one round of it.
 
         Elements are counted in the metrics as they land: the caller counts none, and logs failures. After failures,
@@ -108,7 +108,7 @@ class V2Processor:
         try:
             tally = await self._begun(turn)
         except ForesterError as error:
-            return Round(more=True, failure=error)
+            return ProcessingResult(more=True, failure=error)
         if self._turn != (turn.epoch, turn.window.first):
             self._turn, self._asked = (turn.epoch, turn.window.first), set()
         try:
@@ -118,9 +118,9 @@ class V2Processor:
             tally.failure = error
         provable = tally.provable > 0 and self._may_begin(turn)
         more = provable or bool(self._line.ahead(tally.root, tally.sequence))
-        return Round(tally.elements, tally.transactions, more, tally.failure)
+        return ProcessingResult(tally.elements, tally.transactions, more, tally.failure)
 
-    async def prepare(self, turn: Turn) -> None:
+    async def prepare(self, turn: EligibilityWindow) -> None:
         """Make and keep proofs for a coming window while the tree is ours to prove; failures are logged only.
 
         Returns when there is nothing to prove, or enough is proved.
@@ -140,12 +140,12 @@ class V2Processor:
         """Slots until a proof that is begun now is made."""
         return needed_slots(self._line.usual_seconds, 0.0 if staged else max(_STAGING_S, self._staging_s))
 
-    def _may_begin(self, turn: Turn, *, after_slots: int = 0, staged: bool = False) -> bool:
+    def _may_begin(self, turn: EligibilityWindow, *, after_slots: int = 0, staged: bool = False) -> bool:
         """Whether a proof is ours to begin: nobody else begins it, and it can be sent before somebody else may."""
         slot, need = turn.slot() + after_slots, self._need_slots(staged=staged)
         return self._handover.may_begin(slot, need, turn.window, turn.schedule)
 
-    async def _prove_ahead(self, turn: Turn, tally: _Tally) -> bool:
+    async def _prove_ahead(self, turn: EligibilityWindow, tally: _Tally) -> bool:
         """Prove another round; whether there may be a next."""
         made = len(self._line.ahead(tally.root, tally.sequence))
         far = turn.slot() + _SOON_SLOTS < turn.window.first
@@ -163,7 +163,7 @@ class V2Processor:
         """Let proofs under way finish and be kept, for so long at most, then stop."""
         await self._line.close(within_s)
 
-    async def _begun(self, turn: Turn) -> _Tally:
+    async def _begun(self, turn: EligibilityWindow) -> _Tally:
         """Where the tree stands; what it has left behind is forgotten."""
         await self._line.load()
         if not await self._batches.wait_for_earlier(_EARLIER_S):
@@ -178,7 +178,7 @@ class V2Processor:
                 self._count(tally, group, turn.epoch)
         await self._line.forget_before(outline.sequence)
         landed = self._landed[0] if self._landed is not None else 0
-        self._handover.saw(
+        self._handover.observe(
             *(turn.slot(), outline.sequence, outline.provable),
             landed=landed,
             need_slots=self._need_slots(),
@@ -194,7 +194,7 @@ class V2Processor:
             raise HeadOutdated(f"the node shows {self._name} at {sequence}, {self._landed[0]} was confirmed")
         self._landed = None
 
-    async def _round(self, turn: Turn, tally: _Tally) -> None:
+    async def _round(self, turn: EligibilityWindow, tally: _Tally) -> None:
         gathering: float | None = None
         while (seconds := _sending_seconds(turn)) is not None:
             self._note_proofs(tally)
@@ -217,14 +217,14 @@ class V2Processor:
             else:
                 return
 
-    def _wanted(self, turn: Turn, tally: _Tally) -> int:
+    def _wanted(self, turn: EligibilityWindow, tally: _Tally) -> int:
         """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
         room = self._limits.round_batches - tally.batches
         if room <= 0 or not self._may_begin(turn):
             return 0
         return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
 
-    def _begins_soon(self, turn: Turn, tally: _Tally) -> bool:
+    def _begins_soon(self, turn: EligibilityWindow, tally: _Tally) -> bool:
         """Whether what waits is ours to prove in a few seconds."""
         waits = tally.provable > 0 and not (tally.staged or tally.batches or self._may_begin(turn))
         return waits and self._may_begin(turn, after_slots=_SOON_SLOTS)
@@ -273,13 +273,13 @@ class V2Processor:
         outline = await self._heads.outline()
         tally.provable = outline.provable
         if (outline.root, outline.sequence) != (tally.root, tally.sequence):
-            _log.info("v2_tree_moved", tree=self._name, sequence=outline.sequence, ours=tally.sequence)
+            _log.info("v2_tree_advanced", tree=self._name, sequence=outline.sequence, ours=tally.sequence)
             tally.root, tally.sequence, tally.failure = outline.root, outline.sequence, None
         elif sent.culprit is not None:
             await self._line.forget(sent.culprit)
             self._refusals.add(link_of(sent.culprit))
 
-    async def _stage(self, tally: _Tally, most_batches: int, turn: Turn) -> None:
+    async def _stage(self, tally: _Tally, most_batches: int, turn: EligibilityWindow) -> None:
         """Ask for the proofs of what is ready, but for those that exist; a failure ends the staging, not the round."""
         tally.staged = True
         if not self._pause.over:
@@ -313,11 +313,11 @@ class V2Processor:
             tally.failure = failure
 
 
-def _nears_end(turn: Turn) -> bool:
+def _nears_end(turn: EligibilityWindow) -> bool:
     """Whether there may be no time for another transaction."""
     return turn.remaining_slots() <= min(LAST_SLOTS, max(LEAST_LAST_SLOTS, turn.window.length // 2))
 
 
-def _sending_seconds(turn: Turn) -> float | None:
+def _sending_seconds(turn: EligibilityWindow) -> float | None:
     """Time in which a transaction may be confirmed; None before the window and at its end."""
     return turn.sending_seconds() if turn.slot() >= turn.window.first else None

@@ -130,7 +130,7 @@ class ProofRequests:
         try:
             await self._kept(batch, proof)
         except ForesterError as error:
-            _log.warning("proof_not_kept", circuit=batch.kind.value, sequence=batch.sequence, error=error.detail)
+            _log.warning("proof_not_stored", circuit=batch.kind.value, sequence=batch.sequence, error=error.detail)
             return ProofResult(batch, proof, error)
         return ProofResult(batch, proof)
 

@@ -18,7 +18,6 @@ from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rent import ExcessiveRent
 from forester.chain.rpc_client import Account, RpcClient
 from forester.chain.tree_metadata import TreeKind, TreeMetadata, decode_metadata
-from forester.epoch.turn import Turn
 from forester.errors import AccountMissing, ForesterError, TransactionRefused
 from forester.journal.rollovers import BegunRollover, RolloverStore
 from forester.rollover.failures import (
@@ -39,6 +38,7 @@ from forester.rollover.successor import (
     new_keys,
     rollover_instruction,
 )
+from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.transactions.confirm import Fate, Outcome
 from forester.transactions.sender import Sender
 from forester.transactions.spending import BudgetExceeded
@@ -85,7 +85,7 @@ class Rollovers:
         self._not_before: dict[Pubkey, float] = {}
         self._sizes: dict[Pubkey, Sizes] = {}
 
-    async def roll_over_if_full(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
+    async def roll_over_if_full(self, tree: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
         """Look at a tree of any kind in its turn, and replace it if it is full.
 
         Returns what keeps a full tree from being replaced; None if it was, or is not full. Raises nothing but bugs.
@@ -126,7 +126,7 @@ class Rollovers:
             _log.warning("tree_rolled_over_by_another", **told, stranded=[str(account.address) for account in lost])
         await self._store.forget(bytes(tree.address))
 
-    async def _roll_over(self, tree: TreeMetadata, turn: Turn) -> ForesterError | None:
+    async def _roll_over(self, tree: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
         sizes = await self._sizes_of(tree)
         require_sizes(sizes)
         rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
@@ -150,7 +150,7 @@ class Rollovers:
         return await self._send(tree, turn, begun, missing)
 
     async def _send(
-        self, tree: TreeMetadata, turn: Turn, begun: BegunRollover, missing: list[NewAccount]
+        self, tree: TreeMetadata, turn: EligibilityWindow, begun: BegunRollover, missing: list[NewAccount]
     ) -> ForesterError | None:
         forester = Forester.registered(self._sender.payer, self._derivation, turn.epoch)
         work = [item.creation(self._sender.payer) for item in missing]
@@ -167,7 +167,7 @@ class Rollovers:
         return None
 
     async def _sent(
-        self, tree: TreeMetadata, turn: Turn, part: list[Instruction], created: list[NewAccount]
+        self, tree: TreeMetadata, turn: EligibilityWindow, part: list[Instruction], created: list[NewAccount]
     ) -> Outcome | None:
         """Send a part of the work; None if the turn is over."""
         within_s = turn.sending_seconds()

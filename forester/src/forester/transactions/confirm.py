@@ -19,9 +19,9 @@ from solders.signature import Signature
 from forester.chain.program_errors import transaction_refused
 from forester.chain.rpc_client import RpcClient, SignatureStatus
 from forester.errors import AlreadyProcessed, EndpointError, ForesterError, TransactionRefused
+from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
 from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
-from forester.transactions.heights import Heights
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -90,7 +90,7 @@ class Confirmations:
         self._pace = pace or Pace()
         self._clock = clock
         self._pending: dict[Signature, _Pending] = {}
-        self._heights = Heights()
+        self._heights = BlockHeights()
         self._expiry = ExpiryConfirmation(rpc, clock=clock)
         self._work = asyncio.Event()
         self._poller: asyncio.Task[None] | None = None
@@ -135,7 +135,7 @@ class Confirmations:
                 await self._rpc.send_transaction(pending.built.data, skip_preflight=True)
         except AlreadyProcessed:
             # Some nodes simulate whatever they are asked for; the status of the transaction tells the rest.
-            _log.debug("broadcast_needless", signature=str(pending.built.signature))
+            _log.debug("broadcast_redundant", signature=str(pending.built.signature))
         except TimeoutError:
             _log.warning("broadcast_failed", signature=str(pending.built.signature), error=f"{within_s:g} s passed")
         except EndpointError as error:

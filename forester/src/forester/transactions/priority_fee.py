@@ -13,7 +13,7 @@ from solders.pubkey import Pubkey
 
 from forester.chain.rpc_client import RpcClient
 from forester.errors import EndpointError
-from forester.limits.seldom import Seldom
+from forester.limits.log_throttle import LogThrottle
 from forester.settings import Settings
 from shared.logs import get_logger
 
@@ -34,7 +34,7 @@ class PriorityFee:
         self._maximum = settings.priority_fee_max_microlamports
         self._rpc = rpc
         self._clock = clock
-        self._capped = Seldom(_CAPPED_TOLD_S, clock=clock)
+        self._capped = LogThrottle(_CAPPED_TOLD_S, clock=clock)
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:

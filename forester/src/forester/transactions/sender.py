@@ -28,10 +28,10 @@ from forester.transactions.blockhash import Blockhashes
 from forester.transactions.builder import Budget, Built, build, fitting
 from forester.transactions.confirm import Confirmations, Fate, Outcome
 from forester.transactions.expiry_pauses import PAUSES, ExpiryPauses
-from forester.transactions.own import OwnSignatures
+from forester.transactions.own_signatures import OwnSignatures
+from forester.transactions.pending_transactions import PendingTransactions, Signed
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.spending import BudgetExceeded, SpendingBudget, fee_lamports, given_lamports
-from forester.transactions.unsettled import Signed, Unsettled
 from forester.units import sol
 from shared.logs import get_logger
 
@@ -89,7 +89,7 @@ class Sender:
         self._clock = clock
         self._blockhashes = Blockhashes(rpc, clock=clock)
         self._own = OwnSignatures()
-        self._unsettled = Unsettled(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
+        self._unsettled = PendingTransactions(rpc, signatures, self._own, kept_s=unknown_kept_s, clock=clock)
         self._turns: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._expiries = ExpiryPauses(pauses, clock=clock)
         self._signing = asyncio.Semaphore(confirmations.most)

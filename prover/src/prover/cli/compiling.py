@@ -15,10 +15,10 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
 from prover.circuits.frontend.generation import GENERATION_014, GENERATIONS, Generation
 from prover.circuits.output.constraint_system import write_constraint_system
-from prover.cli.circuit_options import LATEST_GENERATION
+from prover.cli.options.circuit import LATEST_GENERATION
 from prover.cli.work import progress
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.atomic_file import explained
+from prover.keys.files.atomic_file import explained
 from shared.circuit_id import CircuitId
 
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from prover.keys.download import DownloadWatcher
-from prover.keys.memory import gibibytes
+from prover.keys.download.download import DownloadWatcher
+from prover.keys.files.memory_budget import gibibytes
 from shared.logs import get_logger
 
 _log = get_logger(__name__)

@@ -6,19 +6,19 @@ from prover.cli.command import Group
 from shared.logs import configure_logs
 
 COMMANDS = {
-    "start": ("prover.cli.start", "Serve proofs over HTTP and prove the jobs of a queue."),
-    "prove": ("prover.cli.prove", "Prove one request."),
-    "verify": ("prover.cli.verify", "Verify a proof."),
-    "inspect": ("prover.cli.inspect", "Describe a key file after checking every byte of it."),
-    "export-vk": ("prover.cli.export_vk", "Write the verifying key of a key file."),
-    "setup": ("prover.cli.setup", "Make the proving and verifying key of a circuit."),
-    "r1cs": ("prover.cli.r1cs", "Write the constraint system of a circuit."),
-    "import-setup": ("prover.cli.import_setup", "Assemble a key file from the parts of a ceremony."),
-    "download": ("prover.cli.download", "Download published keys."),
-    "keys": ("prover.cli.keys", "List, download, verify, prepare and make keys."),
-    "check": ("prover.cli.check", "Check machine requirements, settings, keys and addresses."),
-    "gen-test-params": ("prover.cli.gen_test_params", "Generate a valid request from random trees."),
-    "version": ("prover.cli.version", "Print the version."),
+    "start": ("prover.cli.commands.start", "Serve proofs over HTTP and prove the jobs of a queue."),
+    "prove": ("prover.cli.commands.prove", "Prove one request."),
+    "verify": ("prover.cli.commands.verify", "Verify a proof."),
+    "inspect": ("prover.cli.commands.inspect", "Describe a key file after checking every byte of it."),
+    "export-vk": ("prover.cli.commands.export_vk", "Write the verifying key of a key file."),
+    "setup": ("prover.cli.commands.setup", "Make the proving and verifying key of a circuit."),
+    "r1cs": ("prover.cli.commands.r1cs", "Write the constraint system of a circuit."),
+    "import-setup": ("prover.cli.commands.import_setup", "Assemble a key file from the parts of a ceremony."),
+    "download": ("prover.cli.commands.download", "Download published keys."),
+    "keys": ("prover.cli.commands.keys", "List, download, verify, prepare and make keys."),
+    "check": ("prover.cli.commands.check", "Check machine requirements, settings, keys and addresses."),
+    "gen-test-params": ("prover.cli.commands.gen_test_params", "Generate a valid request from random trees."),
+    "version": ("prover.cli.commands.version", "Print the version."),
 }
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from prover.cli.work import load_key
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, VerifyingKey
-from prover.keys.gnark_format import looks_like_proving_key
-from prover.keys.verifying_keys import load_verifying_key
+from prover.keys.files.key_description import looks_like_proving_key
+from prover.keys.files.verifying_keys import load_verifying_key
 
 _HEAD = 64
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import prepared
+from prover.keys.prepared import prepared_keys as prepared
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from prover.http.state import STATE
 from prover.kernel.device import cuda_version
 from prover.kernel.engine import kernel_version
 from prover.proving.devices import Devices
-from prover.proving.gpu import Gpu
+from prover.proving.gpu.gpu import Gpu
 from prover.versions import INTERFACE_VERSION, own_version
 
 

@@ -118,7 +118,7 @@ class ApiKeys:
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsInvalid(f"API key file {path} cannot be read: {error}") from error
         if mode & _OTHERS_MAY_READ:
-            _log.warning("api_keys_readable_by_all", file=str(path), remedy="chmod o-r")
+            _log.warning("api_keys_world_readable", file=str(path), remedy="chmod o-r")
         keys = parse_keys(text, str(path))
         if not keys:
             raise SettingsInvalid(f"API key file {path} holds no key")

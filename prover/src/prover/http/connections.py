@@ -207,6 +207,6 @@ def allowed_connections(wanted: int) -> int:
         return wanted
     allowed = max(1, soft - _RESERVED_DESCRIPTORS)
     _log.warning(
-        "fewer_connections", wanted=wanted, allowed=allowed, remedy="raise the limit of open files (ulimit -n)"
+        "connection_limit_lowered", wanted=wanted, allowed=allowed, remedy="raise the limit of open files (ulimit -n)"
     )
     return allowed

@@ -11,7 +11,7 @@ from prover.http.flights import Flight, Work
 from prover.http.state import EXTRA_HEADERS, FACTS, STATE, ServerState
 from prover.http.submit import as_job, submission_of, unknown_submission
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_task
 from prover.proving.service import OnPhase

@@ -18,8 +18,8 @@ from prover.http.heartbeat import LoopHeartbeat
 from prover.http.idempotency import KeptAnswers
 from prover.http.log_throttle import LogThrottle
 from prover.http.rate_limit import RateLimiter
-from prover.keys.selection import CircuitSelection
-from prover.keys.store import KeyStore
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.store.key_store import KeyStore
 from prover.observability.memory import memory_limit_bytes
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission

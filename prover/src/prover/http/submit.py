@@ -12,10 +12,10 @@ from prover.http.body import Examined, examine, read_body
 from prover.http.clients import holder_of
 from prover.http.queue_answers import QueuedJob, respond
 from prover.http.state import FACTS, STATE, queue_of
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.statement import read_public_inputs
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Submission, Submitted
-from prover.queue.lanes import Lane
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -64,7 +64,7 @@ async def as_job(request: web.Request, count: Count, submission: Submission) -> 
     except QueueUnavailable as error:
         if is_batch:
             raise
-        _log.warning("answered_without_queue", detail=error.detail, circuit_type=submission.circuit_type)
+        _log.warning("proved_without_queue", detail=error.detail, circuit_type=submission.circuit_type)
         return None
     return _answer(submission, submitted, with_status_url=True)
 
@@ -112,7 +112,7 @@ async def _submit(request: web.Request, count: Count, queue: JobStore, submissio
 
 def _answer(submission: Submission, submitted: Submitted, *, with_status_url: bool = False) -> web.Response:
     kind = submission.circuit_type
-    queue = Lane.of(kind).queue_name
+    queue = CircuitQueue.of(kind).queue_name
     if submitted.duplicate:
         answer = QueuedJob(
             circuit_type=kind,

@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from prover.cpu.cpu_count import available_processors
+from prover.cpu.cpu_locks import ProcessorLocks
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
@@ -18,8 +20,6 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.handles import Handle, Owner
 from prover.kernel.status import check, new_error
 from prover.kernel.thread_share import ThreadShare
-from prover.processor_locks import ProcessorLocks
-from prover.processors import available_processors
 
 SCALAR_BYTES = 32
 PROOF_BYTES: int = lib.G16_PROOF_BYTES

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from prover.processor_locks import ProcessorLocks
+from prover.cpu.cpu_locks import ProcessorLocks
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -93,7 +93,7 @@ class ThreadShare:
         try:
             act(self._locks)
         except (OSError, RuntimeError) as error:  # the latter: no more threads
-            _log.warning("processors_not_shared", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
+            _log.warning("cpu_sharing_disabled", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
             self._give_up()
 
     def _give_up(self) -> None:

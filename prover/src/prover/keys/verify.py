@@ -9,8 +9,7 @@ from pathlib import Path
 from prover.errors import KeyUnavailable, ProverError, SettingsInvalid, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys import prepared
-from prover.keys.checksums import (
+from prover.keys.catalogue.published_digests import (
     CHECKSUM_LIST,
     Expectations,
     ExpectedFile,
@@ -18,8 +17,9 @@ from prover.keys.checksums import (
     read_checksum_list,
     read_pinned_manifest,
 )
-from prover.keys.key_files import check_name
-from prover.keys.provenance import read_manifest, recorded_digest, sha256_of_file
+from prover.keys.files.key_folder import check_name
+from prover.keys.files.provenance import read_manifest, recorded_digest, sha256_of_file
+from prover.keys.prepared import prepared_keys as prepared
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 

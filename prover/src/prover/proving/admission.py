@@ -178,7 +178,7 @@ def _untold() -> None:
 
 
 @dataclass(frozen=True)
-class Turn:
+class AdmissionRequest:
     """A request on its way to a permit; ``begin`` is told when its proof is begun."""
 
     admission: Admission

@@ -24,9 +24,9 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.device import DeviceKey
 from prover.kernel.engine import LoadedKey
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Turn
-from prover.proving.gpu import Gpu
-from prover.proving.proof_making import Made, Proof, prove_with_key
+from prover.proving.admission import AdmissionRequest
+from prover.proving.gpu.gpu import Gpu
+from prover.proving.proof_making import Proof, UnverifiedProof, prove_with_key
 from prover.proving.request import ProofTask
 from shared.logs import get_logger
 
@@ -60,7 +60,7 @@ class Devices:
         self.gpus = tuple(gpus)
         self._metrics = metrics
         self._falls_back = choice.asked == "auto"
-        self._told: WeakKeyDictionary[LoadedKey, set[str]] = WeakKeyDictionary()
+        self._already_logged: WeakKeyDictionary[LoadedKey, set[str]] = WeakKeyDictionary()
         metrics.device_info.labels(choice.asked, choice.taken, choice.cause).set(1)
 
     @classmethod
@@ -74,14 +74,14 @@ class Devices:
         return sum(gpu.launches.places for gpu in self.gpus)
 
     @contextmanager
-    def place(self, key: LoadedKey, cancel: CancelFlag) -> Iterator["Place"]:
+    def place(self, key: LoadedKey, cancel: CancelFlag) -> Iterator["ProofTarget"]:
         """Find out where a proof with a key will be made, and hold what it needs there for the block.
 
         Raises UnsupportedKey, DeviceUnavailable, DeviceOutOfMemory or DeviceLost unless the processor may take over;
         ShuttingDown, or Cancelled.
         """
         if not self.gpus:
-            yield Place(self, key)
+            yield ProofTarget(self, key)
             return
         with ExitStack() as stack:
             try:
@@ -90,9 +90,9 @@ class Devices:
                 if not self._falls_back:
                     raise
                 self.note_fallback(key, refusal)
-                place = Place(self, key)
+                place = ProofTarget(self, key)
             else:
-                place = Place(self, key, gpu, copy)
+                place = ProofTarget(self, key, gpu, copy)
             yield place
 
     def preload(self, key: LoadedKey) -> None:
@@ -159,18 +159,18 @@ class Devices:
         reason = _reason(error)
         self._metrics.device_fallbacks.labels(reason).inc()
         if reason in _LASTING:
-            told = self._told.setdefault(key, set())
+            told = self._already_logged.setdefault(key, set())
             if reason in told:
                 return
             told.add(reason)
-        _log.warning("proved_on_processor", reason=reason, error=error.detail)
+        _log.warning("cpu_fallback_used", reason=reason, error=error.detail)
 
     def note_proof(self, device: str) -> None:
         """Count a proof that was made and verified."""
         self._metrics.device_proofs.labels(device).inc()
 
 
-class Place:
+class ProofTarget:
     """Where one proof is made: on a GPU that holds the key, or on the processor."""
 
     def __init__(self, devices: Devices, key: LoadedKey, gpu: Gpu | None = None, copy: DeviceKey | None = None) -> None:
@@ -184,7 +184,7 @@ class Place:
         """Working memory of the proof on this machine, in bytes; the processor may have to take over."""
         return max(self._key.scratch_bytes, self._copy.scratch_bytes if self._copy else 0)
 
-    def prove(self, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
+    def prove(self, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
         """Prove and verify a task once it has a permit.
 
         Raises what prove_with_key and Admission.permit do, DeviceUnavailable or DeviceOutOfMemory.
@@ -195,7 +195,7 @@ class Place:
         self._devices.note_proof(proof.device)
         return proof
 
-    def _prove_on_processor(self, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
+    def _prove_on_processor(self, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
         """Prove there. A request that a GPU has failed has waited for its permit before, and is not refused one."""
         since = (time.perf_counter(),) if self._gpu else ()
         with turn.admission.permit(turn.kind, cancel, self._key.scratch_bytes, since) as waited_s:
@@ -204,10 +204,12 @@ class Place:
         proof.timings.wait_s += waited_s
         return proof
 
-    def _prove_on_gpu(self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof | None:
+    def _prove_on_gpu(
+        self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest
+    ) -> Proof | None:
         """Prove there; None when it failed and the processor may take over."""
 
-        def make(inputs: bytes, cancel: CancelFlag) -> Made:
+        def make(inputs: bytes, cancel: CancelFlag) -> UnverifiedProof:
             return gpu.launches.prove(copy, inputs, cancel, turn)
 
         try:

@@ -18,7 +18,7 @@ from shared.proof_wire import encode_proof
 _log = get_logger(__name__)
 
 
-class Made(NamedTuple):
+class UnverifiedProof(NamedTuple):
     """A proof that nobody has verified: the seconds that it waited, and how many proofs were made in the same call."""
 
     proof: KernelProof
@@ -26,7 +26,7 @@ class Made(NamedTuple):
     batch: int = 1
 
 
-Make = Callable[[bytes, CancelFlag], Made]
+Make = Callable[[bytes, CancelFlag], UnverifiedProof]
 """Makes a proof of input values."""
 
 
@@ -71,7 +71,9 @@ def prove_with_key(
     """
     started = time.perf_counter()
     try:
-        made = make(task.assignment.inputs, cancel) if make else Made(key.prove(task.assignment.inputs, cancel))
+        made = (
+            make(task.assignment.inputs, cancel) if make else UnverifiedProof(key.prove(task.assignment.inputs, cancel))
+        )
     except WitnessRejected as error:
         if task.circuit.kind.is_batch:
             raise WitnessRejected(f"error proving: {error.detail}", constraint=error.constraint) from error

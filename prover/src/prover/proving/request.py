@@ -94,7 +94,7 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
         _require_known(circuit, known)
     assignment = values.assign(circuit)
     if assignment.reduced:
-        _log.warning("numbers_reduced", circuit=circuit.name, paths=assignment.reduced)
+        _log.warning("request_numbers_reduced", circuit=circuit.name, paths=assignment.reduced)
     return ProofTask(circuit, assignment)
 
 

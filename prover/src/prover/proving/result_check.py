@@ -5,7 +5,7 @@ from typing import Final
 
 from prover.errors import ProofFailed
 from prover.kernel.engine import SCALAR_BYTES
-from prover.keys.verifying_keys import VerifyingKeys
+from prover.keys.files.verifying_keys import VerifyingKeys
 from prover.proving.proof_encoding import read_proof
 from prover.proving.statement import Statement
 from shared.circuit_id import KEY_SUFFIX, CircuitId

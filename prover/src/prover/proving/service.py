@@ -7,11 +7,11 @@ from functools import partial
 
 from prover.errors import DeviceUnavailable, SelfVerificationFailed
 from prover.kernel.cancellation import CancelFlag
-from prover.keys.store import KeyStore
+from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
-from prover.proving.admission import Admission, Turn
+from prover.proving.admission import Admission, AdmissionRequest
 from prover.proving.device_health import DeviceHealth
-from prover.proving.devices import Devices, Place
+from prover.proving.devices import Devices, ProofTarget
 from prover.proving.prechecks.satisfiable import require_satisfiable
 from prover.proving.proof_making import Proof, Timings
 from prover.proving.request import ProofTask
@@ -66,13 +66,13 @@ class ProvingService:
             key_s = time.perf_counter() - started
             on_phase(Phase.WAITING)
             need_bytes = place.scratch_bytes
-            turn = Turn(self._admission, kind, partial(on_phase, Phase.PROVING))
+            turn = AdmissionRequest(self._admission, kind, partial(on_phase, Phase.PROVING))
             proof = self._prove_watched(place, task, cancel, turn)
         proof.timings.key_s = key_s
         self._account(kind.value, need_bytes, proof.timings)
         return proof
 
-    def _prove_watched(self, place: Place, task: ProofTask, cancel: CancelFlag, turn: Turn) -> Proof:
+    def _prove_watched(self, place: ProofTarget, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
         try:
             proof = place.prove(task, cancel, turn)
         except (SelfVerificationFailed, DeviceUnavailable) as error:

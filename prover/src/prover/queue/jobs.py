@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prover.proving.statement import Statement
-from prover.queue.lanes import Lane
+from prover.queue.circuit_queues import CircuitQueue
 
 
 class JobState(enum.StrEnum):
@@ -29,7 +29,7 @@ class Submission:
     """A request on its way into the queue."""
 
     circuit_type: str
-    """``circuitType`` of the body; its lane is ``Lane.of(circuit_type)``."""
+    """``circuitType`` of the body; its lane is ``CircuitQueue.of(circuit_type)``."""
     circuit: str
     """Catalogue name of the circuit where known, else empty."""
     body: bytes
@@ -63,7 +63,7 @@ class JobStatus:
     job_id: str
     state: JobState
     circuit_type: str
-    lane: Lane
+    lane: CircuitQueue
     created_at: float
     """When the job was submitted."""
     started_at: float | None
@@ -91,7 +91,7 @@ class Claim:
     job_id: str
     fence: int
     """Fencing token: what a worker says after its lease was lost is refused by it."""
-    lane: Lane
+    lane: CircuitQueue
     circuit_type: str
     circuit: str
     body: bytes
@@ -159,7 +159,7 @@ class JobEvent:
 
     kind: EventKind
     job_id: str
-    lane: Lane
+    lane: CircuitQueue
     circuit_type: str = ""
     detail: str = ""
     """Why, where there is a reason to tell."""
@@ -168,7 +168,7 @@ class JobEvent:
 
 
 @dataclass(frozen=True)
-class LaneStats:
+class CircuitQueueStats:
     """Counts of one lane."""
 
     waiting: int
@@ -194,7 +194,7 @@ class LaneStats:
 class QueueStats:
     """Counts of the whole queue at one moment."""
 
-    lanes: Mapping[Lane, LaneStats]
+    lanes: Mapping[CircuitQueue, CircuitQueueStats]
     failed: int
     """Failed jobs that are kept."""
     results: int

@@ -1,13 +1,13 @@
 """Names of what the queue keeps in Redis; one hash tag holds them all in one slot of a cluster.
 
-The scripts make most names from the prefix: see ``lua/common.lua``.
+The scripts make most names from the prefix: see ``lua/leases.lua``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prover.queue.lanes import Lane
+from prover.queue.circuit_queues import CircuitQueue
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Keys:
         """Channel on which ids of jobs whose state changed are published."""
         return f"{self.prefix}events"
 
-    def wake_queue(self, lane: Lane) -> str:
+    def wake_queue(self, lane: CircuitQueue) -> str:
         """Name of the lane's arq queue (``queue_name`` of an arq worker): a sorted set of wake-ups."""
         return f"{self.prefix}{lane.value}"
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from prover.proving.statement import Statement
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import NONCE_BYTES, job_id_of
-from prover.queue.jobs import Claim, JobState, JobStatus, LaneStats, QueueStats, Submission
-from prover.queue.lanes import Lane
-from prover.queue.scripts import Counts, LaneCounts, Placed, Taken
+from prover.queue.jobs import CircuitQueueStats, Claim, JobState, JobStatus, QueueStats, Submission
+from prover.queue.scripts import CircuitQueueCounts, Counts, Placed, Taken
 from shared.circuit_id import CircuitKind
 
 UNKNOWN_TYPE: Final = "unknown"
@@ -110,7 +110,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
         job_id=job_id,
         state=state,
         circuit_type=_cut(texts["type"], LONGEST_TYPE),
-        lane=Lane(texts["lane"]),
+        lane=CircuitQueue(texts["lane"]),
         created_at=_number(texts["created"]) / 1000,
         started_at=_seconds(texts.get("started")),
         error=bounded(texts["error"]) if "error" in texts else None,
@@ -129,7 +129,7 @@ def is_job_of(placed: Placed, submission: Submission) -> bool:
     return not submission.public_inputs or _stands_for(placed.id, placed.nonce, submission.statement)
 
 
-def claim(taken: Taken, lane: Lane, body: bytes) -> Claim:
+def claim(taken: Taken, lane: CircuitQueue, body: bytes) -> Claim:
     """Return the claim that a script granted; raises RecordMalformed."""
     if not _INDEX.fullmatch(taken.index) or not CIRCUIT_NAME.fullmatch(taken.circuit):
         raise RecordMalformed("its place in line is none")
@@ -158,9 +158,9 @@ def stats(counts: Counts) -> QueueStats:
     )
 
 
-def _lane_stats(counts: LaneCounts) -> LaneStats:
+def _lane_stats(counts: CircuitQueueCounts) -> CircuitQueueStats:
     types = zip(counts.types[::2], counts.types[1::2], strict=False)
-    return LaneStats(
+    return CircuitQueueStats(
         waiting=counts.waiting,
         waiting_without_tree=counts.without_tree,
         waiting_with_tree=counts.waiting - counts.without_tree,

@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Beat, EventKind
-from prover.queue.lanes import Lane
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -25,7 +25,7 @@ class Happening(msgspec.Struct, frozen=True):
 
     kind: EventKind
     id: str
-    lane: Lane
+    lane: CircuitQueue
     type: str
     detail: str
     waited: int
@@ -79,10 +79,10 @@ class Beats(Reply, frozen=True):
     beats: list[Beat]
 
 
-class LaneCounts(msgspec.Struct, frozen=True):
+class CircuitQueueCounts(msgspec.Struct, frozen=True):
     """Counts of a lane; ``types`` has names and numbers by turns, ``oldest`` is milliseconds."""
 
-    lane: Lane
+    lane: CircuitQueue
     waiting: int
     without_tree: int
     trees: int
@@ -97,7 +97,7 @@ class LaneCounts(msgspec.Struct, frozen=True):
 class Counts(Reply, frozen=True):
     """Answer of stats."""
 
-    lanes: list[LaneCounts]
+    lanes: list[CircuitQueueCounts]
     failed: int
     results: int
     now: int
@@ -107,7 +107,7 @@ class Counts(Reply, frozen=True):
 def source(name: str) -> str:
     """Text of a script, with the part common to all."""
     folder = files("prover.queue") / "lua"
-    return (folder / "common.lua").read_text() + (folder / f"{name}.lua").read_text()
+    return (folder / "leases.lua").read_text() + (folder / f"{name}.lua").read_text()
 
 
 class Scripts:

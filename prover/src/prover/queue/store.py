@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from prover.errors import QueueFull
 from prover.queue import records, wake_ups
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.job_ids import job_id_of, new_nonce
 from prover.queue.jobs import (
@@ -25,7 +26,6 @@ from prover.queue.jobs import (
     Submitted,
     SweepKind,
 )
-from prover.queue.lanes import Lane
 from prover.queue.limits import QueueLimits
 from prover.queue.scripts import (
     Answer,
@@ -93,7 +93,7 @@ class JobStore:
 
         Raises QueueFull when the lane is at its bound of jobs or bytes.
         """
-        lane = Lane.of(submission.circuit_type)
+        lane = CircuitQueue.of(submission.circuit_type)
         nonce = new_nonce()
         arguments = {
             "id": job_id_of(nonce, submission.statement),
@@ -159,7 +159,7 @@ class JobStore:
         await self._run("cancel", Reply, {"id": job_id})
         return await self.status(job_id)
 
-    async def claim(self, lane: Lane, owner: str, circuits: frozenset[str] | None) -> Claim | None:
+    async def claim(self, lane: CircuitQueue, owner: str, circuits: frozenset[str] | None) -> Claim | None:
         """Take the job whose turn it is: round robin over trees, ascending batch index in a tree.
 
         ``circuits`` limits the choice to jobs submitted with one of these circuit names (empty: not known at
@@ -218,7 +218,7 @@ class JobStore:
     async def remove(self, job_id: str, reason: str) -> None:
         """Remove a job whose record or result no instance can have written; an equal body is a new job."""
         await self._run("remove", Reply, {"id": job_id})
-        self._observe(JobEvent(EventKind.REMOVED, job_id[:LONGEST_ID], Lane.of(None), detail=reason))
+        self._observe(JobEvent(EventKind.REMOVED, job_id[:LONGEST_ID], CircuitQueue.of(None), detail=reason))
 
     async def stats(self) -> QueueStats:
         """Real counts, by reads that do not grow with the number of jobs."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 FUNCTION = "claim"
-"""Name of arq's function; it is called with the lane's queue name (``Lane.value``) as its only argument."""
+"""Name of arq's function; it is called with the lane's queue name (``CircuitQueue.value``) as its only argument."""
 
 _LATEST_MS = 10**14
 

@@ -19,8 +19,8 @@ from prover.errors import (
     ShuttingDown,
     TryAgainLater,
 )
-from prover.keys.catalogue import PUBLISHED_CIRCUITS
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.observability.metrics import CIRCUIT_TYPES, UNKNOWN_CIRCUIT, Metrics
 from prover.proving.proof_making import Proof, device_facts
 from prover.proving.request import read_envelope, read_task
@@ -171,7 +171,7 @@ class Attempts:
             self._metrics.job_retries.labels("fault" if count_attempt else "handed_back").inc()
             if count_attempt:
                 self._count(job.claim, "timeout" if isinstance(error, ProofTimedOut) else "error", error)
-            _log.warning("job_put_back", code=error.code, error=error.detail, counted=count_attempt)
+            _log.warning("job_requeued", code=error.code, error=error.detail, counted=count_attempt)
 
     async def _tell(self, report: Callable[[], Awaitable[bool]]) -> bool:
         """Report until Redis answers; False when the job was not this instance's any more, or nobody waits longer."""

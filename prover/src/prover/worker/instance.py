@@ -10,17 +10,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from prover.keys.selection import CircuitSelection
+from prover.keys.catalogue.selection import CircuitSelection
 from prover.observability.metrics import Metrics
 from prover.proving.service import ProvingService
+from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
-from prover.queue.lanes import Lane
 from prover.queue.store import JobStore
 from prover.settings import QueueSettings
 from prover.worker.attempts import Attempts
-from prover.worker.lane_worker import LaneListener
+from prover.worker.job_slots import JobSlots
 from prover.worker.monitor import QueueMonitor
-from prover.worker.places import Places
+from prover.worker.queue_worker import QueueListener
 from prover.worker.running import RunningJobs, Stop
 from prover.worker.supervisor import end_tasks, keep_running
 from prover.worker.sweeper import Sweeper
@@ -43,7 +43,7 @@ class QueueInstance:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._running = RunningJobs(store, metrics)
         self._sweeper = Sweeper(store, self._owner, settings, metrics)
-        self._listeners: list[LaneListener] = []
+        self._listeners: list[QueueListener] = []
         self._listening: list[asyncio.Task[None]] = []
         self._background: list[asyncio.Task[None]] = []
         self._attempts: Attempts | None = None
@@ -61,7 +61,7 @@ class QueueInstance:
     def work(self, service: ProvingService, selection: CircuitSelection, slots: int, in_all: int) -> None:
         """Prove jobs: at most ``slots`` of each lane and ``in_all`` together, of the selected circuits alone."""
         lanes = lanes_of(selection)
-        places = Places(slots, in_all)
+        places = JobSlots(slots, in_all)
         self._executor = ThreadPoolExecutor(in_all, thread_name_prefix="job")
         self._attempts = Attempts(
             self._store,
@@ -75,7 +75,7 @@ class QueueInstance:
         names = claimable(selection)
         for lane in lanes:
             removed = self._metrics.queue_removals.labels("wake_up").inc
-            listener = LaneListener(lane, self._store, self._owner, names, places, self._attempts.make, removed)
+            listener = QueueListener(lane, self._store, self._owner, names, places, self._attempts.make, removed)
             listen = partial(listener.listen, self._connection, slots, self._settings.poll_s)
             restarted = self._metrics.worker_restarts.labels(lane.queue_name).inc
             self._listeners.append(listener)
@@ -116,12 +116,12 @@ class QueueInstance:
         return False
 
 
-def lanes_of(selection: CircuitSelection) -> list[Lane]:
+def lanes_of(selection: CircuitSelection) -> list[CircuitQueue]:
     """Return the lanes that have jobs of a selected circuit."""
     if selection.circuits is None:
-        return list(Lane)
-    wanted = {Lane.of(circuit.kind) for circuit in selection.circuits}
-    return [lane for lane in Lane if lane in wanted]
+        return list(CircuitQueue)
+    wanted = {CircuitQueue.of(circuit.kind) for circuit in selection.circuits}
+    return [lane for lane in CircuitQueue if lane in wanted]
 
 
 def claimable(selection: CircuitSelection) -> frozenset[str] | None:

@@ -88,4 +88,4 @@ def count_event(metrics: Metrics, event: JobEvent) -> None:
         _log.error("job_quarantined", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)
     elif event.kind is EventKind.LEASE_LOST:
         metrics.job_retries.labels("lease_ended").inc()
-        _log.warning("job_taken_back", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)
+        _log.warning("job_reclaimed", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)

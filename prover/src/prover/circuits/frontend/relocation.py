@@ -27,7 +27,7 @@ UNREACHED: Final = -(2**30)
 
 
 @dataclass(frozen=True)
-class Place:
+class TapePosition:
     """Ends of the tape and of the list of boolean marks."""
 
     word: int
@@ -37,7 +37,7 @@ class Place:
     mark: int
 
     @classmethod
-    def now(cls, system: ConstraintSystem) -> Place:
+    def now(cls, system: ConstraintSystem) -> TapePosition:
         """Where the next thing goes."""
         tape = system.tape
         return cls(len(tape.words), tape.instructions, tape.wires, tape.rows, system.boolean_marks)
@@ -46,7 +46,7 @@ class Place:
 class Recording:
     """What one call of a gadget emitted."""
 
-    def __init__(self, inputs: list[Terms], wires: list[int], begin: Place) -> None:
+    def __init__(self, inputs: list[Terms], wires: list[int], begin: TapePosition) -> None:
         self.inputs = inputs
         self.wires = wires
         self.begin = begin

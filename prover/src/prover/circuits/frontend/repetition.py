@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 import numpy as np
 
 from prover.circuits.frontend.expression import ONE_WIRE, Expression, Terms
-from prover.circuits.frontend.relocation import U32, Place, Recording, Relocation, relocation_of
+from prover.circuits.frontend.relocation import U32, Recording, Relocation, TapePosition, relocation_of
 from prover.circuits.frontend.tape import INPUT_LEVEL, NO_LEVEL, Tape
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class Repeater:
         self, system: ConstraintSystem, key: Hashable, inputs: list[Terms], wires: list[int], call: Callable[[], object]
     ) -> object:
         """Runs a gadget and remembers what it did."""
-        recording = Recording(inputs, wires, Place.now(system))
+        recording = Recording(inputs, wires, TapePosition.now(system))
         self._active.append(recording)
         try:
             recording.result = call()
         finally:
             self._active.pop()
-        recording.end = Place.now(system)
+        recording.end = TapePosition.now(system)
         recording.marks = system.boolean_since(recording.begin.mark)
         if recording.repeatable:
             self.recordings[key] = recording

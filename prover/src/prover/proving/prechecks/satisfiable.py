@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
 from prover.errors import KeyUnavailable, WitnessRejected
-from prover.keys.gnark_format import is_earlier_proving_key
+from prover.keys.files.key_description import is_earlier_proving_key
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.batches import check_address_append, check_append, check_update
 from prover.proving.prechecks.membership import check_combined, check_inclusion, check_non_inclusion

@@ -1,0 +1,64 @@
+"""What the node tells by itself: trees and queues that changed, epochs that changed; one WebSocket for all of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import aiohttp
+from solders.pubkey import Pubkey
+
+from forester.chain import subscriptions
+from forester.chain.batched_accounts import TREE_HEAD_BYTES
+from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY
+from forester.chain.programs.coder import account_discriminator
+from forester.chain.subscriptions import AccountChanged, Gap, Subscription
+from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
+from forester.daemon.discovery import TREE_DISCRIMINATORS
+from forester.errors import RequestRefused
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+REFUSED_AGAIN_S = 600.0
+
+
+@dataclass(frozen=True)
+class EventListeners:
+    """Who is told: of an account of trees and queues with its first bytes, of epochs, of lost notifications."""
+
+    account: Callable[[Pubkey, bytes], None]
+    epochs: Callable[[], None]
+    gap: Callable[[], None]
+
+
+def watched() -> list[Subscription]:
+    """Trees and queues of both generations, no more of them than their heads; epochs and the protocol's rules."""
+    kinds = (*TREE_DISCRIMINATORS, OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR)
+    trees = [
+        subscriptions.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, kind)], length=TREE_HEAD_BYTES)
+        for kind in kinds
+    ]
+    epochs = subscriptions.program_accounts(REGISTRY, memcmp=[(0, account_discriminator("EpochPda"))])
+    return [*trees, epochs, subscriptions.account(PROTOCOL_CONFIG)]
+
+
+async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListeners) -> None:
+    """Tell the listeners, for ever; RequestRefused if the node does not offer these subscriptions."""
+    async for event in subscriptions.events(session, url, watched()):
+        if isinstance(event, Gap):
+            listeners.gap()
+        elif isinstance(event, AccountChanged):
+            if event.account.owner == ACCOUNT_COMPRESSION:
+                listeners.account(event.account.address, event.account.data)
+            else:
+                listeners.epochs()
+
+
+async def while_offered(follow: Callable[[], Awaitable[None]], *, again_s: float = REFUSED_AGAIN_S) -> None:
+    """Follow subscriptions for ever; a node that refuses them is asked again after a while, and polled meanwhile."""
+    while True:
+        try:
+            await follow()
+        except RequestRefused as error:
+            _log.warning("subscription_refused", error=error.detail, again_in_s=again_s, hint="polled meanwhile")
+        await asyncio.sleep(again_s)

@@ -1,0 +1,101 @@
+"""What a V1 tree on the chain says about a proof, before a fee is paid for it.
+
+A tree keeps its last roots and its last changes. A proof of any of these roots is brought up to date by the program,
+low elements of addresses included, so that all elements may be sent with proofs of one root. For that the program calls
+itself once per element that was inserted just below, which it can some fifty times: addresses in random order need a
+handful of calls, fifty in ascending order are refused (measured).
+"""
+
+import enum
+from dataclasses import dataclass, replace
+
+from solders.pubkey import Pubkey
+
+from forester.chain.concurrent_accounts import TREE_HEAD_BYTES, ConcurrentTree, decode_tree, root_offset
+from forester.chain.rpc_client import RpcClient
+from forester.errors import AccountMissing
+from forester.pipeline_v1.indexer_proofs import Proof
+from shared.field import FIELD_BYTES
+from shared.merkle_tree import root_of
+from shared.poseidon import hash3
+
+SPARE_CHANGES = 200
+"""A proof that is nearly as old as the changelog is not sent: more changes land meanwhile."""
+
+
+class Fit(enum.Enum):
+    """How a proof lies to the tree."""
+
+    FITS = "fits"
+    TOO_OLD = "too old"
+    AHEAD = "ahead of the node"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class TreeView:
+    """The head of a tree, and some roots of its history by their sequence number."""
+
+    tree: ConcurrentTree
+    roots: dict[int, bytes]
+
+    def behind(self, proof: Proof) -> int:
+        """Changes of the tree since a proof was made."""
+        return self.tree.sequence_number - proof.sequence
+
+    def fit(self, proof: Proof) -> Fit:
+        """Whether the program takes a proof; it costs 27 hashes to tell that one is right."""
+        fit = age_of(self.tree, proof)
+        if fit is not Fit.FITS:
+            return fit
+        return Fit.FITS if self.roots.get(proof.sequence) == proof.root and leads_to_root(proof) else Fit.WRONG
+
+    def changelog_index(self, proof: Proof) -> int:
+        """The entry of the changelog that a proof was made after; in the indexed changelog it has the same place."""
+        return (self.tree.changelog_index - self.behind(proof)) % self.tree.changelog_capacity
+
+
+def age_of(tree: ConcurrentTree, proof: Proof) -> Fit:
+    """Whether a tree still has, and has already, the root of a proof."""
+    behind = tree.sequence_number - proof.sequence
+    if behind < 0:
+        return Fit.AHEAD
+    most = min(tree.changelog_capacity, tree.root_history_capacity) - SPARE_CHANGES
+    return Fit.FITS if behind <= most else Fit.TOO_OLD
+
+
+def leads_to_root(proof: Proof) -> bool:
+    """Whether the leaf and its siblings hash to the root of a proof."""
+    if proof.leaf_index >> len(proof.siblings):
+        return False
+    try:
+        return root_of(_leaf(proof), proof.leaf_index, proof.siblings) == proof.root
+    except ValueError:  # something is not a field element
+        return False
+
+
+def _leaf(proof: Proof) -> bytes:
+    low = proof.low
+    if low is None:
+        return proof.cell.value
+    return hash3(low.value, low.next_index.to_bytes(FIELD_BYTES, "big"), low.next_value)
+
+
+async def read_view(rpc: RpcClient, address: Pubkey, proofs: list[Proof]) -> TreeView:
+    """Read the head of a tree and the roots of some proofs: 32 bytes for each sequence number.
+
+    Raises EndpointError, AccountMissing and MalformedAccount.
+    """
+    tree = decode_tree(await _slice(rpc, address, 0, TREE_HEAD_BYTES))
+    roots = {}
+    for sequence in sorted({proof.sequence for proof in proofs if age_of(tree, proof) is Fit.FITS}):
+        place = (tree.root_index - (tree.sequence_number - sequence)) % tree.root_history_capacity
+        roots[sequence] = await _slice(rpc, address, root_offset(replace(tree, root_index=place)), 32)
+    return TreeView(tree, roots)
+
+
+async def _slice(rpc: RpcClient, address: Pubkey, start: int, length: int) -> bytes:
+    found = await rpc.account(address, start=start, length=length)
+    if found is None:
+        raise AccountMissing(f"a V1 tree does not exist at {address}; is this the right cluster?")
+    return found.data

@@ -1,0 +1,197 @@
+"""The proofs of one tree: those that are kept, and those under way; what of them leads on from a root.
+
+Proofs under way belong to the line, not to who asked for them: they go on when a window ends or a round is cancelled,
+and are in the journal as soon as they are there.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from forester.errors import ForesterError
+from forester.journal.proofs import ProofStore, StoredProof
+from forester.pipeline_v2.proof_cache import select_proofs, stored_proof
+from forester.pipeline_v2.proof_requests import ProofPermits, ProofRequests
+from forester.pipeline_v2.proof_times import ProofTimes
+from forester.pipeline_v2.staging import StagedBatch
+from forester.prover_client.client import FinishedProof, ProverClient
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+Link = tuple[int, str, bytes, bytes]
+"""Sequence number, circuit, old and new root: what a proof proves."""
+
+
+def link_of(proof: StoredProof) -> Link:
+    """What a proof proves."""
+    return proof.sequence, proof.circuit, proof.old_root, proof.new_root
+
+
+def link_of_batch(batch: StagedBatch) -> Link:
+    """What the proof of a batch will prove."""
+    return batch.sequence, batch.kind.value, batch.old_root, batch.new_root
+
+
+class ProofScheduler:
+    """The line of one tree. ``window`` bounds its proofs under way, ``permits`` those of all trees together.
+
+    ``made`` is told the circuit of each proof that the prover made.
+    """
+
+    def __init__(
+        self,
+        tree: bytes,
+        name: str,
+        store: ProofStore,
+        prover: ProverClient,
+        permits: ProofPermits,
+        *,
+        window: int,
+        made: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tree = tree
+        self._name = name
+        self._store = store
+        self._prover = prover
+        self._made = made
+        self._clock = clock
+        self._requests = ProofRequests(self._prove, self._keep, permits=permits, window=window)
+        self._kept: dict[Link, StoredProof] | None = None
+        self._under_way: dict[Link, StoredProof] = {}
+        self._asked_at: dict[Link, tuple[float, int]] = {}
+        self._times = ProofTimes(clock)
+        self._failure: ForesterError | None = None
+        self._bug: Exception | None = None
+        self._changed = asyncio.Event()
+        self._collector: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Read what the journal has kept, once; raises JournalError."""
+        if self._kept is None:
+            self._kept = {link_of(proof): proof for proof in await self._store.of_tree(self._tree)}
+
+    async def forget_before(self, sequence: int) -> None:
+        """Drop what the chain has left behind."""
+        obsolete = [link for link in self._known if link[0] < sequence]
+        if obsolete:
+            await self._store.forget_before(self._tree, sequence)
+            for link in obsolete:
+                del self._known[link]
+
+    async def forget(self, proof: StoredProof) -> None:
+        """Drop a proof that is of no use."""
+        self._known.pop(link_of(proof), None)
+        await self._store.forget([proof])
+
+    def ahead(self, root: bytes, sequence: int) -> tuple[StoredProof, ...]:
+        """What leads on from a root, one after another; the ``proof`` of those under way is empty."""
+        return select_proofs([*self._known.values(), *self._under_way.values()], root, sequence).chain
+
+    def ready(self, root: bytes, sequence: int) -> tuple[StoredProof, ...]:
+        """The proofs that can be sent now, one after another."""
+        ahead = self.ahead(root, sequence)
+        waiting = next((place for place, proof in enumerate(ahead) if not proof.proof), len(ahead))
+        return ahead[:waiting]
+
+    def has(self, batch: StagedBatch) -> bool:
+        """Whether the proof of a batch exists or is under way."""
+        return link_of_batch(batch) in self._known or link_of_batch(batch) in self._under_way
+
+    @property
+    def under_way(self) -> int:
+        """Number of proofs that are asked for and not there."""
+        return len(self._under_way)
+
+    @property
+    def usual_seconds(self) -> float:
+        """How long a proof takes that is asked for now, from request to result."""
+        return self._times.usual(self.under_way)
+
+    def take_failure(self) -> ForesterError | None:
+        """Why the last proof that failed did so, told once; raises what was not foreseen."""
+        bug, self._bug = self._bug, None
+        if bug is not None:
+            raise bug
+        failure, self._failure = self._failure, None
+        return failure
+
+    async def request(self, batch: StagedBatch) -> None:
+        """Ask for the proof of a batch; waits while too many are under way."""
+        self._asked_at[link_of_batch(batch)] = self._clock(), self.under_way
+        self._under_way[link_of_batch(batch)] = _placeholder(self._tree, batch)
+        try:
+            await self._requests.submit(batch)
+        except BaseException:
+            del self._under_way[link_of_batch(batch)], self._asked_at[link_of_batch(batch)]
+            raise
+        if self._collector is None or self._collector.done():
+            self._collector = asyncio.create_task(self._collect(), name=f"proofs of {self._name}")
+
+    async def changed(self, within_s: float) -> None:
+        """Wait until a proof is there or has failed, ``within_s`` seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self, within_s: float) -> None:
+        """Let proofs under way finish for so long, then give up the requests; what finished is kept."""
+        if self._under_way:
+            unfinished = await self._requests.drain(within_s)
+            _log.info("v2_proofs_drained", tree=self._name, unfinished=unfinished)
+        if self._collector is not None:
+            self._collector.cancel()
+            await asyncio.wait([self._collector])
+        await self._requests.abandon()
+        self._under_way.clear()
+        self._asked_at.clear()
+
+    @property
+    def _known(self) -> dict[Link, StoredProof]:
+        if self._kept is None:
+            raise RuntimeError("the journal was not read: call load first")
+        return self._kept
+
+    async def _collect(self) -> None:
+        try:
+            while self._requests.pending:
+                result = await self._requests.take()
+                link = link_of_batch(result.batch)
+                self._under_way.pop(link, None)
+                asked, before = self._asked_at.pop(link, (self._clock(), 0))
+                if result.proof is not None:
+                    self._times.add(before, self._clock() - asked - result.proof.outage_s)
+                    self._known[link] = stored_proof(self._tree, result.batch, result.proof)
+                else:
+                    self._failure = result.failure
+                self._changed.set()
+        except Exception as bug:  # noqa: BLE001 - raised where it is noticed
+            # Nobody would take what else is under way: it is not waited for.
+            self._under_way.clear()
+            self._asked_at.clear()
+            self._bug = bug
+        finally:
+            self._changed.set()
+
+    async def _prove(self, batch: StagedBatch) -> FinishedProof:
+        began = time.monotonic()
+        finished = await self._prover.prove(batch.request, tree_id=self._name, batch_index=batch.sequence)
+        self._made(batch.kind.value)
+        _log.info(
+            "v2_proved",
+            tree=self._name,
+            circuit=batch.kind.value,
+            sequence=batch.sequence,
+            seconds=round(time.monotonic() - began, 3),
+            prover_ms=finished.duration_ms,
+        )
+        return finished
+
+    async def _keep(self, batch: StagedBatch, finished: FinishedProof) -> None:
+        await self._store.add([stored_proof(self._tree, batch, finished)])
+
+
+def _placeholder(tree: bytes, batch: StagedBatch) -> StoredProof:
+    return StoredProof(tree, *link_of_batch(batch), start_index=batch.start_index, elements=batch.elements, proof=b"")

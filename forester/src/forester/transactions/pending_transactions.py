@@ -1,0 +1,181 @@
+"""Transactions whose fate is unknown: their work is not sent in another one while they may still land.
+
+What this process has signed is kept whole, and repeated rather than signed anew. What an earlier process has sent is
+known from the journal: its fate is waited for, and it is sent again as it is while the chain has not seen it. Without
+that, what a kill cut off between journal and node would hold its tree until its blockhash expires.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from solders.signature import Signature
+
+from forester.chain.rpc_client import RpcClient, SignatureStatuses
+from forester.errors import EndpointError, RequestRefused, TransactionRefused
+from forester.journal.database import JournalError
+from forester.journal.signatures import SentTransaction, SignatureStore
+from forester.transactions.block_heights import BlockHeights
+from forester.transactions.builder import Built
+from forester.transactions.confirm import LANDED
+from forester.transactions.expiry import ExpiredTransaction, ExpiryConfirmation
+from forester.transactions.own_signatures import OwnSignatures
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+_POLL_S = 1.0
+_BLOCKHASH_BLOCKS = 150
+"""Blocks for which a blockhash is good."""
+_FORGOTTEN_AFTER_S = 600.0
+"""A blockhash is good for about a minute; block heights are a node's word, this is not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signed:
+    """A transaction of this process; ``work`` is the digest of what it does, ``since`` when it was signed.
+
+    ``preamble`` is the number of its instructions before the work.
+    """
+
+    built: Built
+    work: bytes
+    preamble: int
+    last_valid_block_height: int
+    fee_lamports: int
+    since: float
+
+
+class PendingTransactions:
+    """The transactions without a known fate, in memory and in the journal, for ``kept_s`` seconds at most."""
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        store: SignatureStore,
+        own: OwnSignatures,
+        *,
+        kept_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rpc = rpc
+        self._store = store
+        self._own = own
+        self._kept_s = kept_s
+        self._clock = clock
+        self._began = clock()
+        self._signed: dict[bytes, Signed] = {}
+        self._inherited: list[SentTransaction] | None = None
+        self._heights = BlockHeights()
+        self._expiry = ExpiryConfirmation(rpc, clock=clock)
+        self._expired_at = 0
+
+    async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
+        """Note a transaction that will be sent; on disk when this returns (JournalError)."""
+        await self.inherited()
+        signature = str(signed.built.signature)
+        await self._expire(signed.last_valid_block_height - _BLOCKHASH_BLOCKS)
+        height, data = signed.last_valid_block_height, signed.built.data
+        await self._store.add(SentTransaction(signature, purpose, subject, height, data))
+        now = self._clock()
+        self._signed = {work: old for work, old in self._signed.items() if now - old.since < self._kept_s}
+        self._signed[signed.work] = signed
+
+    async def _expire(self, height: int) -> None:
+        """Forget from time to time what was given up and cannot land any more: nobody asks for its fate."""
+        if height - self._expired_at < _BLOCKHASH_BLOCKS:
+            return
+        self._expired_at = height
+        # A blockhash is a few blocks old when it is used, and nodes differ by some.
+        await self._store.expire(height - _BLOCKHASH_BLOCKS, age_s=_FORGOTTEN_AFTER_S)
+
+    def of_work(self, work: bytes) -> Signed | None:
+        """The transaction that does some work already, None if there is none whose fate is unknown."""
+        signed = self._signed.get(work)
+        return signed if signed is not None and self._clock() - signed.since < self._kept_s else None
+
+    async def settle(self, signed: Signed) -> None:
+        """Forget a transaction: it has landed, or never will."""
+        if self._signed.get(signed.work) is signed:
+            del self._signed[signed.work]
+        try:
+            await self._store.settle(str(signed.built.signature))
+        except JournalError as error:
+            # It is asked for again after a restart, and settled then.
+            _log.warning("signature_settle_failed", signature=str(signed.built.signature), error=error.detail)
+
+    async def inherited(self) -> list[SentTransaction]:
+        """What an earlier process has sent and whose fate is unknown."""
+        if self._inherited is None:
+            inherited = await self._store.pending()
+            for item in inherited:
+                with contextlib.suppress(ValueError):
+                    self._own.add(Signature.from_string(item.signature))
+            if self._inherited is None:
+                self._inherited = inherited
+        return self._inherited
+
+    async def wait_for_inherited(self, purpose: str, subject: bytes) -> None:
+        """Return once nothing of an earlier process for the same purpose and subject may land any more."""
+        while self._clock() - self._began < self._kept_s:
+            waiting = [item for item in await self.inherited() if (item.purpose, item.subject) == (purpose, subject)]
+            if not waiting:
+                return
+            with contextlib.suppress(EndpointError):
+                await self._ask(waiting)
+                if not any(item in waiting for item in await self.inherited()):
+                    return
+            await asyncio.sleep(_POLL_S)
+
+    async def settle_all(self) -> int:
+        """Ask for the fate of everything that the journal holds; the number of those that stay unknown."""
+        await self.inherited()
+        return await self._ask(await self._store.pending())
+
+    async def _statuses(self, signatures: list[Signature]) -> SignatureStatuses:
+        """Statuses from the node's whole history, from what it has in memory if it keeps none."""
+        try:
+            return await self._rpc.signature_statuses(signatures, search_history=True)
+        except RequestRefused:
+            return await self._rpc.signature_statuses(signatures)
+
+    async def _ask(self, sent: list[SentTransaction]) -> int:
+        if not sent:
+            return 0
+        # The height first: without a status after that, an expired transaction has not landed before it.
+        self._heights.add(await self._rpc.block_height())
+        signatures = [Signature.from_string(item.signature) for item in sent]
+        statuses = await self._statuses(signatures)
+        known = await self._expired(sent, signatures, statuses)
+        mine = {str(signed.built.signature) for signed in self._signed.values()}
+        for item, status in zip(sent, statuses.found, strict=True):
+            if item.signature in known or (status is not None and status.confirmation_status in LANDED):
+                await self._store.settle(item.signature)
+                known.add(item.signature)
+            elif status is None and item.signed and item.signature not in mine:
+                await self._send_again(item)
+        self._inherited = [item for item in self._inherited or [] if item.signature not in known]
+        self._signed = {
+            work: signed for work, signed in self._signed.items() if str(signed.built.signature) not in known
+        }
+        return len(sent) - len(known)
+
+    async def _expired(
+        self, sent: list[SentTransaction], signatures: list[Signature], statuses: SignatureStatuses
+    ) -> set[str]:
+        """Return the signatures that have expired without a status, by all nodes."""
+        expired = [
+            ExpiredTransaction(signature, item.last_valid_block_height, item.signed)
+            for item, signature, status in zip(sent, signatures, statuses.found, strict=True)
+            if status is None and self._heights.expired(item.last_valid_block_height, statuses.slot)
+        ]
+        return {str(signature) for signature in await self._expiry.confirmed(expired)}
+
+    async def _send_again(self, item: SentTransaction) -> None:
+        """Send what an earlier process signed: it has the same signature, so it lands once or not at all."""
+        try:
+            # Not simulated: if it is refused, its fate is known.
+            await self._rpc.send_transaction(item.signed, skip_preflight=True)
+        except (EndpointError, TransactionRefused) as error:
+            _log.warning("rebroadcast_refused", signature=item.signature, error=error.detail)

@@ -1,0 +1,196 @@
+"""Checks of machine requirements, and of what slows a machine down. Facts come from /proc and /sys below a root."""
+
+import enum
+import errno
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from prover.cpu.cpu_count import cpu_quota
+from prover.errors import SettingsInvalid
+from prover.http.app import split_address
+from prover.kernel.device import cuda_version
+from prover.kernel.engine import Engine
+from prover.keys.files.memory_budget import gibibytes
+from prover.observability.memory import memory_limit_bytes
+from prover.observability.metrics import Metrics
+from prover.proving.device_selection import open_devices
+from prover.proving.gpu.gpu import Gpu
+from prover.settings import DeviceSettings
+
+LEAST_MEMORY_BYTES = 32 * 10**9
+LEAST_CORES = 16
+LEAST_DISK_BYTES = 100 * 10**9
+"""Recommended minimums of a host that proves every published circuit."""
+
+_LEAST_OPEN_FILES = 8192 + 256
+"""Connections that the API accepts, and what the process opens besides."""
+_ROOT = Path("/")
+_ON_PROCESSOR = DeviceSettings()
+_VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
+_BACKENDS = {
+    "ifma": "AVX-512 IFMA, the fastest arithmetic",
+    "avx512": "AVX-512 without IFMA; with it (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
+    "avx2": "AVX2 and FMA; with AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) proofs would be faster",
+    "adx": "ADX and BMI2; AVX-512 IFMA (Intel Ice Lake, AMD Zen 4, and later) would be faster",
+    "portable": "portable C, several times slower than on x86-64 with ADX and BMI2",
+}
+
+
+class Status(enum.StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    INFO = "info"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    detail: str
+    hint: str = ""
+
+
+def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_PROCESSOR) -> Iterator[Check]:
+    """Check CPUs, memory, disk, limits and GPUs of this machine."""
+    yield check_cores(root)
+    yield check_arithmetic()
+    yield check_memory(memory_limit_bytes(root))
+    yield check_disk(keys_dir)
+    yield check_rotation(keys_dir, root)
+    yield check_open_files()
+    yield check_gpu(root, devices)
+
+
+def check_cores(root: Path = _ROOT) -> Check:
+    """Compare the CPUs that this process may use with the recommended minimum."""
+    cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota(root)
+    usable = min(cores, quota) if quota is not None else cores
+    limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
+    detail = f"{cores} CPUs{limited}; {LEAST_CORES} are recommended"
+    if limited:
+        return Check("processors", Status.WARNING, detail, "raise the CPU quota; a throttled prover is slow")
+    if usable < LEAST_CORES:
+        return Check("processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production")
+    return Check("processors", Status.OK, detail)
+
+
+def check_arithmetic() -> Check:
+    """Tell which arithmetic the processor allows."""
+    with Engine(1) as engine:
+        backend = engine.backend
+    detail = _BACKENDS.get(backend, backend)
+    if backend == "portable":
+        return Check("arithmetic", Status.WARNING, detail, "use a CPU with AVX-512 IFMA, or AVX2 and ADX")
+    return Check("arithmetic", Status.OK, detail)
+
+
+def check_memory(total_bytes: int) -> Check:
+    """Compare memory with the recommended minimum."""
+    detail = f"{gibibytes(total_bytes)}; 32 GB are recommended, and 64 GB in production"
+    if total_bytes < LEAST_MEMORY_BYTES:
+        return Check(
+            "memory", Status.WARNING, detail, "production batches need more: use smaller batches or add memory"
+        )
+    return Check("memory", Status.OK, detail)
+
+
+def check_disk(keys_dir: Path) -> Check:
+    """Compare the disk of the keys with the recommended minimum."""
+    usage = shutil.disk_usage(existing_parent(keys_dir))
+    detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; 100 GB are recommended"
+    if usage.total < LEAST_DISK_BYTES:
+        return Check(
+            "disk", Status.WARNING, detail, "all production keys together need more; choose another --keys-dir"
+        )
+    return Check("disk", Status.OK, detail)
+
+
+def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Check:
+    """Check whether the keys are on a rotating disk."""
+    device = existing_parent(keys_dir).stat().st_dev
+    block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    for folder in (block, block.parent):  # a partition has no queue of its own
+        try:
+            rotates = (folder / "queue/rotational").read_text().strip() == "1"
+        except OSError:
+            continue
+        if rotates and not folder.name.startswith(_VIRTUAL_DISKS):
+            detail = f"{folder.name} is a rotating disk"
+            return Check("disk kind", Status.WARNING, detail, "keys load slowly from it; put --keys-dir on an SSD")
+        return Check("disk kind", Status.OK, f"{folder.name} is {'virtual' if rotates else 'no rotating disk'}")
+    return Check("disk kind", Status.INFO, "unknown")
+
+
+def check_open_files() -> Check:
+    """Compare the limit of open files with the connections that the API accepts."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    detail = f"{soft} open files allowed"
+    if soft != resource.RLIM_INFINITY and soft < _LEAST_OPEN_FILES:
+        hint = f"to serve thousands of connections, run ulimit -n {_LEAST_OPEN_FILES}, or set LimitNOFILE= in systemd"
+        return Check("open files", Status.WARNING, detail, hint)
+    return Check("open files", Status.OK, detail)
+
+
+def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_PROCESSOR) -> Check:
+    """Tell which GPUs the driver knows and, where they are to make proofs, open them."""
+    models = []
+    for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
+        lines = path.read_text(errors="replace").splitlines()
+        models += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    known = ", ".join(models) or "none known to the driver"
+    if settings.policy == "cpu":
+        return Check("GPU", Status.INFO, f"{known}; proofs are made on the CPU (--device)")
+    try:
+        with closing(open_devices(settings, Metrics(CollectorRegistry()))) as devices:
+            choice, opened = devices.choice, [_described(gpu) for gpu in devices.gpus]
+    except SettingsInvalid as error:
+        return Check("GPU", Status.FAILURE, f"{known}; {error.detail}", "see prover/docs/how-to/gpu.md")
+    if not opened:
+        hint = "see prover/docs/how-to/gpu.md, or choose the CPU with --device cpu"
+        return Check("GPU", Status.WARNING, f"{known}; {choice.reason}", hint)
+    return Check("GPU", Status.OK, "; ".join(opened))
+
+
+def _described(gpu: Gpu) -> str:
+    info = gpu.info
+    return (
+        f"{gpu.name} is {info.name}, capability {info.capability[0]}.{info.capability[1]}, CUDA of the driver "
+        f"{cuda_version(info.driver_version)}, {gibibytes(info.memory_bytes)}, budget {gibibytes(info.budget_bytes)}"
+    )
+
+
+def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> Check:
+    """Try whether an address is free; raises SettingsInvalid for what is no address."""
+    host, port = split_address(address, option)
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            pass
+    except OSError as error:
+        detail = f"cannot listen on {address}: {error.strerror}"
+        if not must_be_free and error.errno == errno.EADDRINUSE:
+            return Check(name, Status.WARNING, detail, f"the prover will use a free port; choose one with {option}")
+        hint = f"stop the process that listens there, or choose another address with {option}"
+        return Check(name, Status.FAILURE, detail, hint)
+    return Check(name, Status.OK, f"{address} is free")
+
+
+def existing_parent(path: Path) -> Path:
+    """Return the nearest folder of a path that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path

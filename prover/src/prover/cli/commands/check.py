@@ -1,0 +1,89 @@
+"""``prover check``: machine requirements and settings, checked before a start."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from prover.cli.checks.keys import key_checks
+from prover.cli.checks.machine import Check, Status, check_address, machine_checks
+from prover.cli.checks.queue import check_redis
+from prover.cli.options.files import output_option
+from prover.cli.options.flag_words import FlagWords
+from prover.cli.options.start import start_options, start_settings
+from prover.cli.serving.server import fetch_of, required_circuits, selection_of
+from prover.http.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
+from prover.settings import Settings, unknown_variables
+
+
+@click.command(
+    cls=FlagWords,
+    examples=(
+        "prover check",
+        "prover check --run-mode forester --keys-dir /var/lib/prover/keys",
+        "prover check --preload-keys rpc --key-memory-gb 8",
+        "prover check --device cuda",
+        "prover check --output json | jq '.checks[] | select(.status == \"failure\")'",
+    ),
+    epilog="Exit codes: 0 no failure (there may be warnings), 1 a failure, 2 usage, 78 configuration.",
+)
+@start_options
+@output_option
+def check(output: str, **options: Any) -> None:
+    """Check machine requirements, limits, GPUs, keys, addresses and Redis; each problem comes with a hint.
+
+    Takes the options and variables of `prover start`: pass those that you will start it with. Nothing is downloaded or
+    served. GPUs are opened if --device asks for them.
+
+    Less than the recommended machine (16 CPUs, 32 GB of memory, 100 GB of disk) is a warning. Too little for the
+    selected keys is a failure. Without --run-mode and --circuit the selected keys are the installed and the preloaded
+    ones.
+    """
+    settings = start_settings(options, os.environ)
+    selection = selection_of(settings.keys)
+    required = required_circuits(settings.keys, selection)
+    fetch_of(settings.keys)  # raises for a server that cannot be one
+    access = [*_api_key_checks(settings), *_address_checks(settings)]
+    checks = [
+        *machine_checks(settings.keys.directory, devices=settings),
+        *key_checks(settings.keys, settings.proving, selection, required),
+        *access,
+        *(Check("variables", Status.WARNING, sentence, "correct or remove it") for sentence in unknown_variables()),
+    ]
+    if settings.queue.url:
+        checks.append(check_redis(settings.queue.url.get_secret_value()))
+    _show(checks, output)
+    if any(item.status is Status.FAILURE for item in checks):
+        sys.exit(1)
+
+
+def _api_key_checks(settings: Settings) -> list[Check]:
+    """Name API keys that can be guessed; raises SettingsInvalid for keys that cannot be read."""
+    names = ApiKeys(settings.http).short_names()
+    return [Check("API keys", Status.WARNING, f"{', '.join(names)}: {SHORT_DETAIL}", SHORT_REMEDY)] if names else []
+
+
+def _address_checks(settings: Settings) -> list[Check]:
+    """Say whether the addresses are free; raises SettingsInvalid for what is none."""
+    http, checks = settings.http, []
+    if settings.queue.http:
+        checks.append(check_address("API address", http.address, "--prover-address"))
+    chosen = "metrics_address" in http.model_fields_set
+    return [*checks, check_address("metrics address", http.metrics_address, "--metrics-address", must_be_free=chosen)]
+
+
+def _show(checks: list[Check], output: str) -> None:
+    failures = sum(item.status is Status.FAILURE for item in checks)
+    warnings = sum(item.status is Status.WARNING for item in checks)
+    if output == "json":
+        click.echo(json.dumps({"ok": not failures, "checks": [asdict(item) for item in checks]}, indent=2))
+        return
+    width = max(len(item.name) for item in checks)
+    for item in checks:
+        click.echo(f"{item.status:<8} {item.name:<{width}}  {item.detail}")
+        if item.hint:
+            click.echo(f"{'':<8} {'':<{width}}  → {item.hint}")
+    click.echo(f"{failures} failures, {warnings} warnings")

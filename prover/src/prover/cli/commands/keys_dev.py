@@ -1,0 +1,115 @@
+"""``prover keys dev``: the keys of a run mode, made here."""
+
+from pathlib import Path
+
+import click
+
+from prover.cli.command import Command
+from prover.cli.compiling import compiled_system
+from prover.cli.meter import meter
+from prover.cli.options.files import threads_option
+from prover.cli.work import load_key, progress, run_cancellable
+from prover.errors import KeyUnavailable, SettingsInvalid
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine
+from prover.kernel.setup import SetupProgress
+from prover.keys.catalogue.run_modes import RunMode, circuits_of
+from prover.keys.files.atomic_file import explained
+from prover.keys.files.key_description import circuit_of
+from prover.keys.files.provenance import MANIFEST, KeyRecord, read_manifest, record_of, write_manifest
+from prover.keys.setup.trusted_setup import Outputs, make_key
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "prover keys dev --mode local-rpc --keys-dir keys-cache/development",
+        "prover start --keys-dir keys-cache/development",
+    ),
+)
+@click.option(
+    "--mode",
+    "--run-mode",
+    "mode",
+    type=click.Choice([mode.value for mode in RunMode]),
+    default=RunMode.LOCAL_RPC.value,
+    show_default=True,
+    help="Run mode whose keys to make; forester and full include batches of 500, several GB each.",
+)
+@click.option(
+    "--keys-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("proving-keys"),
+    show_default=True,
+    metavar="DIR",
+    help="Directory of the keys; created if missing.",
+)
+@threads_option
+def dev(mode: str, keys_dir: Path, threads: int) -> None:
+    """Make the keys of a run mode, for development and tests only.
+
+    Writes each key with its verifying key as text (.vkey). manifest.json lists name, size, SHA-256 and circuit of all.
+    Valid keys stay, and a stopped run resumes with the first missing key. Keys from elsewhere are checked, but neither
+    changed nor listed.
+    """
+    with explained(keys_dir):
+        keys_dir.mkdir(parents=True, exist_ok=True)
+    manifest = read_manifest(keys_dir)
+    circuits = circuits_of(RunMode(mode))
+    made = 0
+    with Engine(threads) as engine:
+        for number, circuit in enumerate(circuits, start=1):
+            path = keys_dir / circuit.key_file
+            record = _record_in_place(path, circuit)
+            if record is None and path.exists() and path.name not in manifest:
+                _require_usable(engine, path, circuit)
+                continue
+            if record is None:
+                record = _make(engine, path, circuit)
+                made += 1
+                _log.info("key_created", circuit=circuit.name, number=number, of=len(circuits))
+            if manifest.get(path.name) != record:
+                manifest[path.name] = record
+                run_cancellable(lambda _: write_manifest(keys_dir, manifest))
+    click.echo(f"{made} keys made, {len(circuits) - made} already present; {keys_dir / MANIFEST}")
+
+
+def _record_in_place(path: Path, circuit: CircuitId) -> KeyRecord | None:
+    """Return the record of a key that was made here and is unchanged."""
+    with progress(f"checking {path.name}"):
+        record = run_cancellable(lambda cancel: record_of(path, cancel.check))
+    return record if record is not None and record.circuit == circuit.name else None
+
+
+def _require_usable(engine: Engine, path: Path, circuit: CircuitId) -> None:
+    """Raise SettingsInvalid unless a key from elsewhere is of the circuit that its name claims."""
+    remedy = "it was not made here; remove it or choose another --keys-dir"
+    try:
+        held = run_cancellable(lambda cancel: _circuit_in(engine, path, cancel))
+    except KeyUnavailable as error:
+        raise SettingsInvalid(f"{error.detail}; {remedy}") from error
+    if held != circuit:
+        raise SettingsInvalid(f"{path} holds {held or 'an unknown circuit'}, not {circuit}; {remedy}")
+
+
+def _circuit_in(engine: Engine, path: Path, cancel: CancelFlag) -> CircuitId | None:
+    with load_key(engine, path, cancel) as key:
+        return circuit_of(key.info)
+
+
+def _make(engine: Engine, path: Path, circuit: CircuitId) -> KeyRecord:
+    counter = SetupProgress()
+
+    def work(cancel: CancelFlag) -> KeyRecord:
+        with (
+            compiled_system(circuit, path.parent, cancel) as system,
+            meter(f"setup of {circuit.name}", lambda: counter.permille),
+        ):
+            outputs = Outputs(path, path.with_suffix(".vkey"), force=True)
+            return make_key(engine, circuit, system.for_setup, outputs, progress=counter, cancel=cancel)
+
+    return run_cancellable(work)

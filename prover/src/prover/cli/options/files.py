@@ -1,0 +1,94 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from prover.errors import SettingsInvalid
+from prover.keys.catalogue.circuits import CIRCUIT_GROUPS, PUBLISHED_CIRCUITS
+from prover.keys.files.atomic_file import require_free
+from shared.circuit_id import KEY_SUFFIX, CircuitId
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+
+_EARLIER_GROUPS = {"append-with-proofs": "append", "append-with-proofs-test": "append-test"}
+"""Groups of circuits as the reference called them up to 0.27."""
+
+
+def key_option(what: str, *, required: bool = True) -> Callable[[Function], Function]:
+    """Add the option of a key file, in the spellings of the reference and ours."""
+    spellings = ("-k", "--keys-file", "--key", "key")
+    return click.option(*spellings, type=EXISTING_FILE, required=required, metavar="FILE", help=what)
+
+
+def _circuit_names(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Split names at commas and check them. Names of keys need not be of published ones."""
+    names = tuple(name.strip() for word in value for name in word.split(",") if name.strip())
+    for name in names:
+        if _group(name) is None and _single(name) is None:
+            groups = ", ".join(CIRCUIT_GROUPS)
+            raise click.BadParameter(f"unknown circuit {name!r}; choose from {groups}, or name a key")
+    return names
+
+
+def expected_circuit_option(what: str) -> Callable[[Function], Function]:
+    """Add ``--circuit`` for commands that know their circuit without it: it is compared with that one."""
+    return click.option(
+        "--circuit", "circuits", multiple=True, metavar="NAME", callback=_circuit_names, help=f"{what} Repeatable."
+    )
+
+
+def is_named(circuit: CircuitId, name: str) -> bool:
+    """Whether a name of ``--circuit`` is that of a circuit or of its group.
+
+    Circuits of sizes that nobody published are in each group of their kind.
+    """
+    group = _group(name)
+    if group is None:
+        return _single(name) == circuit
+    return circuit in group or (circuit not in PUBLISHED_CIRCUITS and any(one.kind is circuit.kind for one in group))
+
+
+def _group(name: str) -> frozenset[CircuitId] | None:
+    return CIRCUIT_GROUPS.get(_EARLIER_GROUPS.get(name, name))
+
+
+def _single(name: str) -> CircuitId | None:
+    return CircuitId.from_key_file(name.removesuffix(KEY_SUFFIX) + KEY_SUFFIX)
+
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(0, 1024),
+    default=0,
+    envvar="PROVER_PROVING__THREADS",
+    show_envvar=True,
+    help="Kernel threads; 0 means one per available CPU.",
+)
+
+output_option = click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+force_option = click.option("--force", is_flag=True, help="Replace existing output files.")
+
+
+def require_free_outputs(force: bool, **outputs: Path | None) -> None:
+    """Raise SettingsInvalid that names the option, unless the files of all given options can be written."""
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        try:
+            require_free(path, force=force)
+        except SettingsInvalid as error:
+            raise SettingsInvalid(f"--{name.replace('_', '-')}: {error.detail}") from error

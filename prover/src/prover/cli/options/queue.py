@@ -1,0 +1,66 @@
+"""Options of ``prover start`` about the job queue, and the reference's variables for them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from prover.cli.options.http import Overrides, positive_variable
+from prover.errors import SettingsInvalid
+
+_OPTIONS = (
+    click.option(
+        "--redis-url",
+        metavar="URL",
+        envvar=["PROVER_QUEUE__URL", "REDIS_URL"],
+        show_envvar=True,
+        help="Redis of the job queue: redis://, rediss://, unix:// or redis+sentinel://.",
+    ),
+    click.option("--queue-only", is_flag=True, help="Prove jobs of the queue only: no API, but metrics and probes."),
+    click.option("--no-workers", is_flag=True, help="Serve the API and queue jobs for other instances to prove."),
+    click.option("--server-only", is_flag=True, help="Serve the API without a queue, even if a Redis URL is set."),
+    click.option(
+        "--queue-slots",
+        type=click.IntRange(0, 100),
+        envvar="PROVER_QUEUE__SLOTS",
+        show_envvar=True,
+        show_default="by memory, as the reference; at least 1",
+        help="Maximum jobs proved at once of each queue: update, append, address-append.",
+    ),
+)
+
+
+def queue_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of this module to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def queue_overrides(options: Mapping[str, Any], environment: Mapping[str, str]) -> Overrides:
+    """Return what the options and the reference's variables say; raises SettingsInvalid where they contradict.
+
+    QUEUE_MODE and SERVER_MODE count where no option says which parts run.
+    """
+    url = options["redis_url"] or environment.get("REDIS_URL", "")
+    found: dict[str, Any] = {"url": url} if url else {}
+    if options["queue_slots"] is not None:
+        found["slots"] = options["queue_slots"]
+    elif concurrency := positive_variable(environment, "PROVER_MAX_CONCURRENCY"):
+        found["slots"] = min(concurrency, 100)
+    chosen = [name for name in ("queue_only", "no_workers", "server_only") if options[name]]
+    if len(chosen) > 1:
+        words = " and ".join(f"--{name.replace('_', '-')}" for name in chosen)
+        raise SettingsInvalid(f"{words} exclude each other; use only one of them")
+    if options["server_only"]:
+        return {"queue": {**found, "url": "", "http": True}}
+    by_mode = not chosen and environment.get("QUEUE_MODE") == "true"
+    if options["queue_only"] or by_mode:
+        if not url:
+            asked = "--queue-only" if options["queue_only"] else "QUEUE_MODE"
+            raise SettingsInvalid(f"{asked} needs a queue; pass --redis-url or set REDIS_URL")
+        found["workers"] = True
+        found["http"] = by_mode and environment.get("SERVER_MODE") == "true"
+    if options["no_workers"]:
+        found["workers"] = False
+    return {"queue": found}

@@ -1,0 +1,191 @@
+"""What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prover.cpu.cpu_locks import ProcessorLocks
+from prover.errors import SettingsInvalid
+from prover.http.app import serve, start_metrics_server
+from prover.http.metrics_server import MetricsServer
+from prover.http.state import ServerState
+from prover.kernel.engine import Engine, kernel_version
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first
+from prover.keys.catalogue.published_digests import read_pinned_manifest
+from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
+from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.files.memory_budget import key_budget_bytes
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.prepared.prepared_keys import Digests
+from prover.keys.store.key_store import Fetch, KeyStore
+from prover.keys.store.preload import Preloader
+from prover.keys.verify import accepted_digests
+from prover.observability.metrics import Metrics
+from prover.proving.device_selection import open_devices
+from prover.settings import KeySettings, Settings
+from prover.versions import INTERFACE_VERSION, own_version
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+from shared.metrics import new_registry
+from shared.shutdown import Shutdown, StopReason
+
+if TYPE_CHECKING:
+    from prover.cli.serving.queue_part import QueuePart
+
+_log = get_logger(__name__)
+
+_NO_KEYS_REMEDY = (
+    "every proof is answered 503 until there are keys: run `prover download`, start with --auto-download, "
+    "or put keys into that folder (--keys-dir)"
+)
+
+
+async def run_server(settings: Settings) -> int:
+    """Serve until a signal asks to stop; returns the exit code. Raises SettingsInvalid."""
+    selection, fetch, accepted = selection_of(settings.keys), fetch_of(settings.keys), digests_of(settings.keys)
+    required = required_circuits(settings.keys, selection)
+    registry = new_registry()
+    metrics = Metrics(registry)
+    shutdown = Shutdown()
+    shutdown.install()
+    with (
+        Engine(settings.proving.threads, locks=_open_locks(settings), on_active=metrics.active_threads.set) as engine,
+        closing(open_devices(settings, metrics)) as devices,
+    ):
+        budget_bytes = key_budget_bytes(settings.keys.memory_gib, settings.keys.total_memory_gib)
+        prepared_keys = PreparedKeys(settings.keys.prepared_folder) if settings.keys.prepare else None
+        keys = KeyStore(settings.keys.directory, engine, metrics, budget_bytes, fetch, prepared_keys, accepted)
+        preloader = Preloader(keys, required, fetch, on_loaded=devices.preload)
+        queue = _open_queue(settings, metrics)
+        store = queue.store if queue else None
+        state = ServerState.build(settings, keys, metrics, selection, preloader.missing_required, store, devices)
+        _log.info(
+            "starting",
+            kernel=kernel_version(),
+            backend=engine.backend,
+            device=devices.choice.taken,
+            threads=engine.threads,
+            concurrency=settings.proving.permits,
+            keys_dir=str(settings.keys.directory),
+            key_budget_bytes=budget_bytes,
+            circuits=len(selection.published()),
+            preload=len(required),
+            auto_download=settings.keys.auto_download,
+        )
+        if not keys.installed() and fetch is None:
+            _log.warning("keys_missing", keys_dir=str(keys.directory.absolute()), remedy=_NO_KEYS_REMEDY)
+        metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
+        metrics_server = start_metrics_server(state, registry)
+        preloader.start()
+        _spare_the_collector()
+        try:
+            await _serve_all(state, queue, metrics_server, shutdown)
+        finally:
+            preloader.close()
+            if queue is not None:
+                await queue.close()
+            keys.close()
+            state.close()
+            metrics_server.close()
+    _log.info("stopped")
+    return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
+
+
+def _open_locks(settings: Settings) -> ProcessorLocks | None:
+    """Find out who else proves on these processors, unless that is switched off or impossible."""
+    if not settings.proving.share_processors:
+        return None
+    try:
+        return ProcessorLocks(settings.proving.share_directory)
+    except OSError as error:
+        _log.warning("cpu_sharing_disabled", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
+        return None
+
+
+def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
+    """None without a queue, and then without what the Redis client costs: a fifth of the start's time, and memory."""
+    if not settings.queue.url:
+        return None
+    from prover.cli.serving.queue_part import QueuePart
+
+    return QueuePart.open(settings.queue.url.get_secret_value(), settings, metrics)
+
+
+def _spare_the_collector() -> None:
+    """Keep what the start made out of collections: each full one took 50 ms, in which nobody was answered."""
+    gc.collect()
+    gc.freeze()
+
+
+async def _serve_all(
+    state: ServerState, queue: QueuePart | None, metrics_server: MetricsServer, shutdown: Shutdown
+) -> None:
+    if queue is None:
+        await serve(state, metrics_server, shutdown)
+        return
+    from prover.cli.serving.queue_part import serve_queue_only, together
+
+    queue.start(state)
+    serving = serve if state.settings.queue.http else serve_queue_only
+    await together(
+        asyncio.ensure_future(serving(state, metrics_server, shutdown)),
+        asyncio.ensure_future(queue.drain_on(shutdown)),
+    )
+
+
+def selection_of(settings: KeySettings) -> CircuitSelection:
+    """Return what this instance proves; raises SettingsInvalid."""
+    mode = RunMode(settings.run_mode) if settings.run_mode else None
+    try:
+        return CircuitSelection.of(mode, _names(settings.circuits), KeySet(settings.key_set))
+    except UnknownCircuit as error:
+        raise SettingsInvalid(f"PROVER_KEYS__CIRCUITS: {error}") from error
+
+
+def required_circuits(settings: KeySettings, selection: CircuitSelection) -> list[CircuitId]:
+    """Return what is preloaded, the small keys first; raises SettingsInvalid."""
+    try:
+        wanted = set(circuits_named(_names(settings.preload_circuits)))
+    except UnknownCircuit as error:
+        raise SettingsInvalid(f"PROVER_KEYS__PRELOAD_CIRCUITS: {error}") from error
+    if settings.preload == "all":
+        wanted |= PUBLISHED_CIRCUITS
+    elif settings.preload != "none":
+        wanted |= set(circuits_of(RunMode(settings.preload), KeySet(settings.key_set)))
+    excluded = [circuit for circuit in wanted if not selection.includes(circuit)]
+    if excluded:
+        _log.warning("preload_excluded", keys=len(excluded), detail="--run-mode and --circuit exclude them")
+    return smallest_first(wanted.difference(excluded))
+
+
+def fetch_of(settings: KeySettings) -> Fetch | None:
+    """Return how missing keys are downloaded, None if they are not. Raises SettingsInvalid."""
+    if not settings.auto_download:
+        return None
+    from prover.cli.download_display import LogLines
+    from prover.keys.download.download import DownloadSource, download_keys
+
+    source = DownloadSource(
+        settings.download_url,
+        attempts=settings.download_max_retries,
+        parallel=settings.download_parallel,
+        manifest=settings.manifest,
+    )
+    source.base()
+    return lambda circuits, cancel: download_keys(settings.directory, circuits, source, cancel, LogLines())
+
+
+def digests_of(settings: KeySettings) -> Callable[[Path], Digests]:
+    """Return what key files may be. Raises SettingsInvalid for a manifest that cannot be read."""
+    if settings.manifest is not None:
+        read_pinned_manifest(settings.manifest)
+    return accepted_digests(settings.directory, settings.manifest)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

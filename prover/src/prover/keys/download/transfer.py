@@ -1,0 +1,211 @@
+"""One attempt to bring a file over HTTP: continued where the last one ended, checked against what it must be."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from urllib.request import getproxies
+
+import aiohttp
+from yarl import URL
+
+from prover.keys.catalogue.published_digests import ExpectedFile
+from prover.keys.download.partial_file import PartialFile
+from prover.keys.files.memory_budget import gibibytes
+
+_LARGEST_BYTES = 2**36
+"""Of a file whose size nobody tells."""
+_TRANSIENT = frozenset({408, 425, 429})
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-[0-9]+/(?:([0-9]+)|\*)", re.ASCII)
+_MOST_PATIENCE_S = 300.0
+
+
+class TransferFailed(Exception):
+    """An attempt failed for good; ``remedy`` says what the operator can do."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
+
+
+class TransferInterrupted(Exception):
+    """An attempt failed in a way that another one may not; ``wait_s`` is the server's wish."""
+
+    def __init__(self, reason: str, wait_s: float = 0) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+class WrongContent(TransferInterrupted):
+    """The bytes that came are not those that were published."""
+
+
+Room = Callable[[], int]
+Advance = Callable[[int, int | None], None]
+"""Told the bytes there are and the total, where that is known."""
+
+
+async def transfer(
+    session: aiohttp.ClientSession,
+    url: str,
+    expected: ExpectedFile,
+    partial: PartialFile,
+    room: Room,
+    advance: Advance,
+) -> None:
+    """Fill a partial file until it is complete.
+
+    ``room`` tells how many bytes the disk takes. Raises TransferFailed or TransferInterrupted; what came is kept for
+    the next attempt unless it is wrong.
+    """
+    if not partial.is_complete:
+        with explained_network():
+            await _request(session, url, expected, partial, room, advance)
+    if not partial.is_complete:
+        got, size = partial.sha256, partial.size
+        partial.restart()
+        raise WrongContent(f"checksum mismatch: SHA-256 of the {size} bytes is {got}, expected {expected.sha256}")
+
+
+def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
+    """Raise TransferFailed or TransferInterrupted unless the status is an accepted one."""
+    status = response.status
+    if status in accepted:
+        return
+    answer = f"the server answers {status} {response.reason or ''}".rstrip()
+    if status in _TRANSIENT or status >= 500:
+        raise TransferInterrupted(answer, _retry_after_s(response))
+    if status in (404, 410):
+        raise TransferFailed(answer, "check --download-url, and whether the key is published there")
+    if status in (401, 403, 407):
+        raise TransferFailed(answer, "check --download-url, the credentials and the proxy")
+    raise TransferFailed(answer, "check --download-url")
+
+
+def keeps_encryption() -> aiohttp.TraceConfig:
+    """Return a hook of a session that raises TransferFailed for a redirect from https to anything else."""
+
+    async def refuse(_: object, __: object, redirect: aiohttp.TraceRequestRedirectParams) -> None:
+        response = redirect.response
+        target = response.headers.get("Location", response.headers.get("URI", ""))
+        try:
+            is_kept = response.url.scheme != "https" or response.url.join(URL(target)).scheme == "https"
+        except ValueError:
+            is_kept = False
+        if not is_kept:
+            response.close()
+            raise TransferFailed(
+                "the server redirects from https to an unencrypted address",
+                "check --download-url; give the unencrypted address itself if you trust the network",
+            )
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(refuse)
+    return tracing
+
+
+def require_proxies() -> None:
+    """Raise TransferFailed for the address of a proxy that cannot be read; it may hold a password and is not shown."""
+    proxies = getproxies()
+    for scheme in ("http", "https"):
+        try:
+            URL(proxies.get(scheme, ""))
+        except ValueError:
+            variable = f"{scheme.upper()}_PROXY"
+            raise TransferFailed(f"{variable} is no address of a proxy", "write http://host:port") from None
+
+
+@contextmanager
+def explained_network() -> Iterator[None]:
+    """Turn failures of the network inside the block into TransferInterrupted."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise TransferInterrupted("the server is silent") from error
+    except aiohttp.ClientPayloadError as error:
+        raise TransferInterrupted("the connection ended before the file did") from error
+    except aiohttp.ClientError as error:
+        raise TransferInterrupted(f"the connection failed: {error}") from error
+
+
+async def _request(
+    session: aiohttp.ClientSession,
+    url: str,
+    expected: ExpectedFile,
+    partial: PartialFile,
+    room: Room,
+    advance: Advance,
+) -> None:
+    headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
+    async with session.get(url, headers=headers) as response:
+        if response.status == 416:
+            with _explained_disk():
+                partial.restart()
+            raise TransferInterrupted("the server has fewer bytes than are here already; starting anew")
+        require_status(response, 200, 206)
+        with _explained_disk():
+            total = _continue_or_restart(response, partial)
+        if total is not None and expected.size is not None and total != expected.size:
+            raise WrongContent(f"the server offers {total} bytes, and {expected.size} were published")
+        total = expected.size if total is None else total
+        _require_room(total, partial, room)
+        advance(partial.size, total)
+        async for piece in response.content.iter_any():
+            if partial.size + len(piece) > (_LARGEST_BYTES if total is None else total):
+                with _explained_disk():
+                    partial.restart()
+                raise WrongContent("the server sends more bytes than were published")
+            with _explained_disk():
+                partial.write(piece)
+            advance(partial.size, total)
+    if total is not None and partial.size < total:
+        raise TransferInterrupted(f"the connection ended after {partial.size} of {total} bytes")
+
+
+def _continue_or_restart(response: aiohttp.ClientResponse, partial: PartialFile) -> int | None:
+    """Return the size of the whole file; what is there is thrown away where the server does not continue it."""
+    match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    if response.status == 206 and match is not None and int(match[1]) == partial.size:
+        return int(match[2]) if match[2] else None
+    partial.restart()
+    if response.status == 206:
+        raise TransferInterrupted("the server continues at another place than asked; starting anew")
+    return response.content_length
+
+
+def _require_room(total: int | None, partial: PartialFile, room: Room) -> None:
+    need = (total or 0) - partial.size
+    with _explained_disk():
+        free = room()
+    if need > free:
+        raise no_room(need, free)
+
+
+def no_room(need: int, free: int) -> TransferFailed:
+    """Return the failure of a disk that is too small for ``need`` more bytes."""
+    return TransferFailed(
+        f"not enough disk space: {gibibytes(need)} more are needed, and {gibibytes(free)} are free",
+        "free some space or choose another --keys-dir",
+    )
+
+
+@contextmanager
+def _explained_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TransferFailed(
+            f"the file cannot be written: {error.strerror}", "check disk space and permissions of the keys directory"
+        ) from error
+
+
+def _retry_after_s(response: aiohttp.ClientResponse) -> float:
+    """Return what the server asks to wait, as seconds or a date; 0 if it says nothing usable."""
+    value = response.headers.get("Retry-After", "")
+    if value.isascii() and value.isdigit():
+        return min(float(value), _MOST_PATIENCE_S)
+    try:
+        return max(0.0, min(parsedate_to_datetime(value).timestamp() - time.time(), _MOST_PATIENCE_S))
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,115 @@
+"""Files that appear whole or not at all.
+
+The bytes go to a hidden file beside the target, reach the disk, and take the target's name in one step. Whatever ends
+the block early, an exception of a signal handler included, leaves the target as it was and nothing beside it.
+"""
+
+import contextlib
+import errno
+import mmap
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from prover.errors import DiskFull, SettingsInvalid
+from prover.keys.files.file_lock import try_lock
+
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+def require_free(path: Path, *, force: bool) -> None:
+    """Raise SettingsInvalid unless a file may be written at ``path``; ``force`` allows to replace one."""
+    with explained(path):
+        if not path.parent.is_dir():
+            raise SettingsInvalid(f"cannot write {path}: directory {path.parent} does not exist; create it first")
+        if path.is_dir() or (path.exists() and not path.is_file()):
+            raise SettingsInvalid(f"cannot write {path}: it is not a regular file")
+        if not force and (path.exists() or path.is_symlink()):
+            raise SettingsInvalid(f"{path} exists already; give --force to replace it, or another name")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise SettingsInvalid(f"cannot write {path}: permission denied in {path.parent}; choose a writable folder")
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
+    """Give a file to fill, which becomes ``path`` when the block ends well.
+
+    Raises SettingsInvalid when ``path`` exists without ``force``, or cannot be written.
+    """
+    require_free(path, force=force)
+    with explained(path):
+        hidden, descriptor = _new_locked(path)
+    try:
+        with os.fdopen(descriptor, "r+b") as file:
+            yield file
+            with explained(path):
+                file.flush()
+                os.fsync(file.fileno())
+                _publish(hidden, path, force=force)
+        with explained(path):
+            sync_folder(path.parent)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _new_locked(path: Path) -> tuple[Path, int]:
+    """Make a hidden file beside a target and lock it until it is closed: who clears up leaves alone what is locked."""
+    while True:
+        hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+        descriptor = os.open(hidden, _NEW_FILE, 0o666)
+        try_lock(descriptor)
+        if os.fstat(descriptor).st_nlink:
+            return hidden, descriptor
+        os.close(descriptor)  # somebody cleared up between the two steps
+
+
+@contextlib.contextmanager
+def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
+    """Give ``size`` writable bytes of an empty file; raises OSError when the disk has no room for them.
+
+    The room is reserved, since a write through a map to a full disk would end the process.
+    """
+    os.posix_fallocate(file.fileno(), 0, size)
+    with mmap.mmap(file.fileno(), size) as view:
+        yield view
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn failures of the file system inside the block into SettingsInvalid, DiskFull too, that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"cannot write {path}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{reason}; free some space or choose another disk") from error
+        raise SettingsInvalid(reason) from error
+
+
+def _publish(hidden: Path, path: Path, *, force: bool) -> None:
+    if not force:
+        try:
+            os.link(hidden, path)  # unlike a rename, this never replaces a file that came meanwhile
+        except FileExistsError as error:
+            raise SettingsInvalid(f"{path} exists already; give --force to replace it, or another name") from error
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+        else:
+            return
+    hidden.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last; raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems cannot
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,139 @@
+"""Where keys come from: a record beside a key, or the manifest of a whole folder of keys.
+
+Key files have no room for such words, and a reader of gnark's format would stumble over them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from prover.errors import SettingsInvalid
+from prover.kernel.engine import Readable
+from prover.keys.files.atomic_file import atomic_file, require_free
+
+MANIFEST = "manifest.json"
+RECORD_SUFFIX = ".json"
+_DIGEST_STEP = 2**24
+
+
+@dataclass(frozen=True)
+class KeyRecord:
+    """A key made here. ``size`` in bytes, ``sha256`` in hex, both of the key file.
+
+    ``development``: its secrets existed in one process. ``seeded``: they follow from a seed that others may know.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    circuit: str
+    development: bool
+    seeded: bool
+
+    def to_json(self) -> str:
+        """The record as a file holds it."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_value(cls, value: Any) -> Self:
+        """Read a decoded record; raises ValueError."""
+        types = {"name": str, "size": int, "sha256": str, "circuit": str, "development": bool, "seeded": bool}
+        if not isinstance(value, dict) or set(value) != set(types):
+            raise ValueError("not a record of a key")
+        if any(type(value[field]) is not expected for field, expected in types.items()):
+            raise ValueError("not a record of a key")
+        return cls(**value)
+
+    def describes(self, path: Path, checkpoint: Callable[[], None] | None = None) -> bool:
+        """Tell whether a file has the size and the digest of this record."""
+        try:
+            if path.stat().st_size != self.size:
+                return False
+            return sha256_of_file(path, checkpoint) == self.sha256
+        except OSError:
+            return False
+
+
+def record_path(key: Path) -> Path:
+    """Where the record of a key lies."""
+    return key.with_name(key.name + RECORD_SUFFIX)
+
+
+def sha256_of(pieces: Iterable[Readable], checkpoint: Callable[[], None] | None = None) -> str:
+    """The digest of bytes in pieces; ``checkpoint`` is called before each and may raise to stop the work."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        if checkpoint is not None:
+            checkpoint()
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def sha256_of_file(path: Path, checkpoint: Callable[[], None] | None = None) -> str:
+    """The digest of a file; raises OSError."""
+    with path.open("rb") as file:
+        return sha256_of(iter(lambda: file.read(_DIGEST_STEP), b""), checkpoint)
+
+
+def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRecord | None:
+    """The record that describes a key file, its own or one of the manifest beside it; None if there is none."""
+    own = _read_record(record_path(key))
+    listed = read_manifest(key.parent, lenient=True).get(key.name)
+    return next((record for record in (own, listed) if record is not None and record.describes(key, checkpoint)), None)
+
+
+def recorded_digest(key: Path) -> bytes | None:
+    """The digest in the record beside a key, whether or not it describes the file; None if there is none."""
+    record = _read_record(record_path(key))
+    try:
+        return None if record is None else bytes.fromhex(record.sha256)
+    except ValueError:
+        return None
+
+
+def require_free_record(key: Path, *, force: bool) -> None:
+    """Raise SettingsInvalid unless the record of a key may be written: a record may be replaced, other files not."""
+    path = record_path(key)
+    require_free(path, force=force or _read_record(path) is not None)
+
+
+def forget_record(key: Path) -> None:
+    """Remove the record of a key that was replaced by one of unknown origin."""
+    if _read_record(record_path(key)) is not None:
+        record_path(key).unlink(missing_ok=True)
+
+
+def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord]:
+    """Records of the manifest of a folder by file name, empty if there is none.
+
+    Raises SettingsInvalid for a file that is no manifest, unless ``lenient``.
+    """
+    path = folder / MANIFEST
+    try:
+        value = json.loads(path.read_bytes())
+        records = [KeyRecord.from_value(entry) for entry in value["keys"]]
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        if lenient:
+            return {}
+        raise SettingsInvalid(f"{path} is not a manifest of keys; move it away or choose another folder") from error
+    return {record.name: record for record in records}
+
+
+def write_manifest(folder: Path, records: Mapping[str, KeyRecord]) -> None:
+    """Write the manifest of a folder, whole or not at all."""
+    keys = [asdict(record) for _, record in sorted(records.items())]
+    value = {"development": True, "note": "made locally: whoever made them could forge proofs", "keys": keys}
+    with atomic_file(folder / MANIFEST, force=True) as file:
+        file.write((json.dumps(value, indent=2) + "\n").encode())
+
+
+def _read_record(path: Path) -> KeyRecord | None:
+    try:
+        return KeyRecord.from_value(json.loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,173 @@
+"""Verifying keys alone: a few hundred bytes of a key file, or a file of their own, without loading the proving key."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+from prover.errors import KeyMissing, KeyUnavailable, MalformedKey
+from prover.kernel.engine import Engine, VerifyingKey
+from prover.keys.files.key_description import (
+    PRELUDE_BYTES,
+    WORD_BYTES,
+    header_of,
+    is_earlier_proving_key,
+    looks_like_proving_key,
+)
+from prover.keys.files.key_folder import Fingerprint, find_key, fingerprint_of
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+SUFFIX: Final = ".vkey"
+"""Of a verifying key that is a file of its own, as ``prover setup`` and ``prover export-vk`` write it."""
+
+_LONGEST_FILE_BYTES: Final = 2**20
+_MOST_PUBLIC_INPUTS: Final = 4096
+_COUNT_BYTES: Final = 4
+_G1_BYTES: Final = 32
+_G2_BYTES: Final = 64
+_MAP_BYTES: Final = 3 * 8
+_FIXED_BYTES: Final = 3 * _G1_BYTES + 3 * _G2_BYTES
+_LATER_COUNTS_BYTES: Final = 2 * _COUNT_BYTES
+"""Two counts of commitments, which are 0, end a verifying key of generation 0.14."""
+_COMPRESSED: Final = 0xC0
+"""A compressed point has one of these bits."""
+
+
+class VerifyingKeys:
+    """The verifying keys of a folder, each read once until its file changes. Several threads may call all methods."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
+        self._directory = directory
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._known: dict[CircuitId, tuple[Fingerprint, VerifyingKey | None]] = {}
+
+    def find(self, circuit: CircuitId) -> VerifyingKey | None:
+        """Return the verifying key of a circuit, of its key file or else of a ``.vkey`` file; None if there is none.
+
+        A file that holds no usable one is logged once and counts as none.
+        """
+        try:
+            path = self._path_of(circuit)
+            fingerprint = fingerprint_of(path)
+        except KeyUnavailable:
+            return None
+        with self._lock:
+            known = self._known.get(circuit)
+            if known is None or known[0] != fingerprint:
+                known = self._known[circuit] = fingerprint, self._read(circuit, path)
+            return known[1]
+
+    def has(self, circuit: CircuitId) -> bool:
+        """Whether there is a file with the verifying key of a circuit."""
+        try:
+            self._path_of(circuit)
+        except KeyMissing:
+            return False
+        return True
+
+    def _path_of(self, circuit: CircuitId) -> Path:
+        """Return the file to read; raises KeyMissing."""
+        try:
+            return find_key(self._directory, circuit)
+        except KeyMissing:
+            for name in circuit.key_files:
+                path = (self._directory / name).with_suffix(SUFFIX)
+                if path.is_file():
+                    return path
+            raise
+
+    def _read(self, circuit: CircuitId, path: Path) -> VerifyingKey | None:
+        try:
+            if path.suffix == SUFFIX:
+                return load_verifying_key(self._engine, path)
+            return self._engine.load_verifying_key(verifying_key_bytes(path, circuit))
+        except (KeyUnavailable, OSError) as error:
+            _log.warning("verifying_key_unusable", path=str(path), circuit=circuit.name, error=str(error))
+            return None
+
+
+def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
+    """Load a verifying key that is a file of its own, binary or as text; raises MalformedKey and OSError."""
+    if path.stat().st_size > _LONGEST_FILE_BYTES:
+        raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
+    data = path.read_bytes()
+    return engine.load_verifying_key(_from_text(data, path) if data.startswith(b"[") else data)
+
+
+def verifying_key_bytes(path: Path, circuit: CircuitId) -> bytes:
+    """Return the verifying key inside the key file of a circuit; reads only that and the counts before it.
+
+    Raises MalformedKey for a file that is not laid out as key files are, and OSError.
+    """
+    with path.open("rb") as file:
+        return _KeyFile(file.fileno(), path, circuit).verifying_key()
+
+
+class _KeyFile:
+    """A key file whose parts are skipped by their counts. All its points are compressed, as gnark writes them."""
+
+    def __init__(self, descriptor: int, path: Path, circuit: CircuitId) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._words = header_of(circuit)
+        self._at = 0
+
+    def verifying_key(self) -> bytes:
+        wrapper = b"".join(word.to_bytes(WORD_BYTES, "big") for word in self._words)
+        head = self._take(len(wrapper) + PRELUDE_BYTES)
+        if not (head.startswith(wrapper) and looks_like_proving_key(head)):
+            raise self._malformed("it is not the key of the circuit that its name says")
+        earlier = is_earlier_proving_key(head[len(wrapper) :])
+        self._at -= earlier
+        alpha_beta_delta = self._take(3 * _G1_BYTES)
+        for _ in range(4):  # A, B, Z, K
+            self._skip_points(_G1_BYTES)
+        self._skip(2 * _G2_BYTES)
+        self._skip_points(_G2_BYTES)
+        wires = int.from_bytes(self._take(_MAP_BYTES)[:8], "big")
+        self._skip(2 * wires + (0 if earlier else _COUNT_BYTES))
+        start = self._at
+        fixed = self._take(_FIXED_BYTES)
+        points = self._count()
+        if fixed[: 2 * _G1_BYTES] != alpha_beta_delta[: 2 * _G1_BYTES] or not 0 < points <= _MOST_PUBLIC_INPUTS:
+            raise self._malformed("no verifying key follows its proving key")
+        size = _FIXED_BYTES + _COUNT_BYTES + points * _G1_BYTES + (0 if earlier else _LATER_COUNTS_BYTES)
+        self._at = start
+        return self._take(size)
+
+    def _skip_points(self, size: int) -> None:
+        count = self._count()
+        if count:
+            first = self._take(1)[0]
+            self._at -= 1
+            if not first & _COMPRESSED:
+                raise self._malformed("its points are not compressed")
+        self._skip(count * size)
+
+    def _count(self) -> int:
+        return int.from_bytes(self._take(_COUNT_BYTES), "big")
+
+    def _skip(self, size: int) -> None:
+        self._at += size
+
+    def _take(self, size: int) -> bytes:
+        data = os.pread(self._descriptor, size, self._at) if self._at < 2**62 else b""
+        if len(data) != size:
+            raise self._malformed("it ends before its verifying key does")
+        self._at += size
+        return data
+
+    def _malformed(self, reason: str) -> MalformedKey:
+        return MalformedKey(f"key file {self._path.name} has no verifying key that can be read alone: {reason}")
+
+
+def _from_text(text: bytes, path: Path) -> bytes:
+    """Read the text format of `prover setup`: bytes in decimal, between brackets. "[" begins no binary key."""
+    try:
+        return bytes(map(int, text.strip().removeprefix(b"[").removesuffix(b"]").split()))
+    except ValueError:
+        raise MalformedKey(f"{path.name} starts like a verifying key as text, but is malformed") from None

@@ -1,0 +1,342 @@
+"""Loaded proving keys: found by circuit, loaded once however many ask, within a budget of memory.
+
+A key is loaded in a thread of its own; whoever needs it waits, and may leave without disturbing the load. Where
+memory is short, the key that nobody has used for longest leaves. One in use leaves only when another waited too long
+for its memory, and then with its last user. A file that turned out unusable is not read again until it changes.
+"""
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from prover.errors import (
+    Cancelled,
+    KeyDownloadFailed,
+    KeyLoading,
+    KeyMissing,
+    KeyUnavailable,
+    MalformedKey,
+    MemoryBudgetExceeded,
+    MisnamedKey,
+    ProverError,
+    ShuttingDown,
+    UnsupportedKey,
+)
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import Engine, LoadedKey
+from prover.keys.files.key_folder import (
+    Fingerprint,
+    check_name,
+    find_key,
+    fingerprint_of,
+    installed_keys,
+    resident_estimate,
+)
+from prover.keys.files.memory_budget import gibibytes
+from prover.keys.files.verifying_keys import VerifyingKeys
+from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared.preparation import PreparedKeys
+from prover.keys.prepared.prepared_keys import Digests
+from prover.keys.store.residency import Residency, Slot
+from prover.observability.metrics import Metrics
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+Fetch = Callable[[Sequence[CircuitId], CancelFlag], object]
+"""Brings the missing key files of circuits into the directory; raises KeyMissing or KeyDownloadFailed."""
+
+_FETCH_AGAIN_S = 30.0
+_ROOM_POLL_S = 0.5
+_PATIENCE_S = 2.0
+"""After this a key that waits for memory gets that of keys in use, once their users have left."""
+
+
+_Version = tuple[Fingerprint, prepared.Digests]
+"""A key file as it is, and what the lists say that it must be: a failure is one of both."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    version: _Version
+    error: KeyUnavailable
+
+
+class KeyStore:
+    """Keys of one directory. All methods may be called from several threads."""
+
+    def __init__(
+        self,
+        directory: Path,
+        engine: Engine,
+        metrics: Metrics,
+        budget_bytes: int | None = None,
+        fetch: Fetch | None = None,
+        prepared_keys: PreparedKeys | None = None,
+        accepted_digests: Callable[[Path], Digests] = lambda _: frozenset(),
+    ) -> None:
+        """Open a folder.
+
+        ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files; ``prepared_keys``,
+        which this store closes, has forms of keys that are mapped in place of loaded; ``accepted_digests`` tells what
+        a file may be.
+        """
+        self.verifying = VerifyingKeys(directory, engine)
+        """The verifying keys of the folder, which need no loaded key."""
+        self._directory = directory
+        self._engine = engine
+        self._metrics = metrics
+        self._residency = Residency(budget_bytes)
+        self._fetch = fetch
+        self._prepared = prepared_keys
+        self._accepted_digests = accepted_digests
+        self._changed = threading.Condition()
+        self._failures: dict[CircuitId, _Failure] = {}
+        self._fetch_failures: dict[CircuitId, tuple[float, KeyUnavailable]] = {}
+        self._stopping = CancelFlag()
+        metrics.key_budget_bytes.set(budget_bytes or 0)
+
+    @property
+    def directory(self) -> Path:
+        """Folder with the key files."""
+        return self._directory
+
+    def find(self, circuit: CircuitId) -> Path:
+        """Return the key file of a circuit, under its current or an earlier name; raises KeyMissing."""
+        return find_key(self._directory, circuit)
+
+    def installed(self) -> Mapping[CircuitId, Path]:
+        """Return the key files of the directory by the circuit that their names claim."""
+        return installed_keys(self._directory)
+
+    def is_loaded(self, circuit: CircuitId) -> bool:
+        """Whether a key is in memory now."""
+        with self._changed:
+            slot = self._residency.find(circuit)
+            return slot is not None and slot.key.done()
+
+    @contextmanager
+    def lease(self, circuit: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
+        """Give the key of a circuit for the block, loading it if need be; it stays in memory as long.
+
+        Raises KeyMissing, KeyDownloadFailed, MalformedKey, UnsupportedKey, MisnamedKey, OutOfMemory, ShuttingDown,
+        and Cancelled when ``cancel`` is raised while waiting (the load goes on).
+        """
+        slot = self._enter(circuit)
+        try:
+            _wait(slot.key, cancel)
+            cancel.check()
+            yield slot.key.result()
+        finally:
+            self._leave(slot)
+
+    def get(self, circuit: CircuitId, cancel: CancelFlag) -> LoadedKey:
+        """Return the key of a circuit, loading it if need be; it stays in memory until the store is closed.
+
+        Raises like ``lease``.
+        """
+        slot = self._enter(circuit, pin=True)
+        try:
+            _wait(slot.key, cancel)
+            cancel.check()
+            return slot.key.result()
+        finally:
+            self._leave(slot)
+
+    def close(self) -> None:
+        """Destroy all keys once the proofs that use them have returned; running loads are cancelled."""
+        self._stopping.raise_flag()
+        if self._prepared is not None:
+            self._prepared.close()
+        with self._changed:
+            slots = self._residency.clear()
+            self._changed.notify_all()
+        for slot in slots:
+            if slot.key.done() and slot.key.exception() is None:
+                slot.key.result().close()
+        self._account()
+
+    def _enter(self, circuit: CircuitId, *, pin: bool = False) -> Slot:
+        with self._changed:
+            if self._stopping.is_raised:
+                raise ShuttingDown
+            slot = self._residency.find(circuit)
+        if slot is None and self._fetch is None:
+            self._require_usable(circuit, self.find(circuit))  # no thread for what is known to fail
+        with self._changed:
+            if self._stopping.is_raised:
+                raise ShuttingDown
+            slot = self._residency.find(circuit)
+            leads = slot is None
+            if slot is None:
+                slot = self._residency.add(circuit)
+            slot.users += 1
+            slot.pinned |= pin
+        if leads:
+            run = contextvars.copy_context().run  # its log lines have the fields of the request that began it
+            threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
+        return slot
+
+    def _leave(self, slot: Slot) -> None:
+        with self._changed:
+            if self._residency.leave(slot):
+                slot.key.result().close()
+            self._changed.notify_all()
+
+    def _load_into(self, slot: Slot) -> None:
+        try:
+            key = self._load(slot)
+        except BaseException as error:
+            with self._changed:
+                self._residency.drop(slot)
+                self._changed.notify_all()
+            slot.key.set_exception(error)
+            self._account()
+            if not isinstance(error, ProverError):
+                raise
+            return
+        with self._changed:
+            orphaned = not self._residency.holds(slot)
+            slot.bytes = key.info.resident_bytes
+            slot.key.set_result(key)
+            if not orphaned:
+                self._make_room(slot)
+        if orphaned:  # the store was closed meanwhile
+            key.close()
+        self._account()
+
+    def _load(self, slot: Slot) -> LoadedKey:
+        circuit = slot.circuit
+        path = self._obtain(slot)
+        self._require_usable(circuit, path)
+        version = self._version_of(path)
+        accepted = version[1]
+        started = time.perf_counter()
+        try:
+            # What is mapped needs no room: its pages belong to the file and go when memory is short.
+            key = None
+            if self._prepared is not None:
+                key = self._prepared.map(self._engine, path, self._stopping, accepted)
+            if key is None:
+                self._reserve(slot, path)
+                started = time.perf_counter()
+                load = load_key_file if self._prepared is None else self._prepared.load_source
+                key = load(self._engine, path, self._stopping, accepted)
+            try:
+                check_name(key, circuit, path)
+            except BaseException:
+                key.close()
+                raise
+        except (MalformedKey, UnsupportedKey, MisnamedKey) as error:
+            if isinstance(error, MalformedKey):
+                error.detail += "; remove the file and run `prover download`"
+                error.args = (error.detail,)
+            self._failures[circuit] = _Failure(version, error)
+            _log.error("key_unusable", circuit=circuit.name, file=str(path), error=error.detail)
+            raise
+        seconds = time.perf_counter() - started
+        self._metrics.key_load_seconds.labels(circuit.kind.value).observe(seconds)
+        _log.info(
+            "key_loaded",
+            circuit=circuit.name,
+            file=str(path),
+            load_s=round(seconds, 3),
+            resident_bytes=key.resident_bytes,
+            mapped_bytes=key.mapped_bytes,
+        )
+        if self._prepared is not None:
+            self._prepared.prepare_later(self._engine, key, path)
+        return key
+
+    def _obtain(self, slot: Slot) -> Path:
+        """Return the key file, downloading it where that is asked for and none is there."""
+        circuit = slot.circuit
+        try:
+            return self.find(circuit)
+        except KeyMissing:
+            if self._fetch is None:
+                raise
+        until, failure = self._fetch_failures.get(circuit, (0.0, None))
+        if failure is not None and time.monotonic() < until:
+            raise failure.with_traceback(None)
+        try:
+            self._fetch([circuit], self._stopping)
+        except (KeyMissing, KeyDownloadFailed) as error:
+            self._fetch_failures[circuit] = (time.monotonic() + _FETCH_AGAIN_S, error)
+            _log.error("key_download_failed", circuit=circuit.name, error=error.detail)
+            raise
+        return self.find(circuit)
+
+    def _version_of(self, path: Path) -> _Version:
+        return fingerprint_of(path), self._accepted_digests(path)
+
+    def _require_usable(self, circuit: CircuitId, path: Path) -> None:
+        """Raise what was wrong with a file if it is known to be unusable, and the lists say the same of it."""
+        failure = self._failures.get(circuit)
+        if failure is not None and failure.version == self._version_of(path):
+            raise failure.error.with_traceback(None)
+
+    def _reserve(self, slot: Slot, path: Path) -> None:
+        """Wait until the key fits into the budget beside those in use; others are evicted for it."""
+        patience_ends = time.monotonic() + _PATIENCE_S
+        need, budget = resident_estimate(path, slot.circuit), self._residency.budget_bytes
+        with self._changed:
+            slot.bytes = need
+            while not self._make_room(slot):
+                fixed = self._residency.pinned_bytes(besides=slot)
+                if budget is not None and fixed + need > budget:
+                    raise MemoryBudgetExceeded(
+                        f"the proving key of {slot.circuit} needs about {gibibytes(need)} of memory, and keys may take "
+                        f"{gibibytes(budget)}, of which {gibibytes(fixed)} are kept for preloaded ones: "
+                        "add memory, raise --key-memory-gb, preload fewer keys, or use smaller batches"
+                    )
+                if self._stopping.is_raised:
+                    raise Cancelled
+                if not slot.users:
+                    raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
+                if time.monotonic() > patience_ends:
+                    self._note_evicted(self._residency.retire_busy(), slot)
+                slot.bytes = 0  # waits without keeping others from loading
+                self._changed.wait(_ROOM_POLL_S)
+                slot.bytes = need
+
+    def _make_room(self, slot: Slot) -> bool:
+        """Evict keys that nobody uses until all fit; the lock is held. Tells whether they do."""
+        victims = self._residency.evict_idle(slot)
+        for victim in victims:
+            victim.key.result().close()
+        self._note_evicted(victims, slot)
+        return not self._residency.excess_bytes()
+
+    def _note_evicted(self, victims: list[Slot], slot: Slot) -> None:
+        for victim in victims:
+            self._metrics.key_evictions.labels(victim.circuit.kind.value).inc()
+            name, newcomer = victim.circuit.name, slot.circuit.name
+            _log.info("key_evicted", circuit=name, resident_bytes=victim.bytes, room_for=newcomer)
+
+    def _account(self) -> None:
+        with self._changed:
+            self._metrics.keys_loaded.set(len(self._residency.loaded()))
+            self._metrics.key_bytes.set(self._residency.loaded_bytes())
+
+
+def load_key_file(
+    engine: Engine, path: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
+) -> LoadedKey:
+    """Load a key file itself; errors name the file."""
+    return prepared.load_source(engine, path, cancel, accepted)
+
+
+def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:
+    """Wait until the load ends or the flag is raised."""
+    done = threading.Event()
+    wake: Callable[[object], None] = lambda _: done.set()  # noqa: E731
+    key.add_done_callback(wake)
+    with cancel.watch(done.set):
+        done.wait()

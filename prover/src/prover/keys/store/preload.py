@@ -1,0 +1,102 @@
+"""Keys that a server wants in memory before requests come: loaded in the background, reported until they are there."""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from prover.errors import Cancelled, ProverError, ShuttingDown
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.engine import LoadedKey
+from prover.keys.store.key_store import Fetch, KeyStore
+from shared.circuit_id import CircuitId
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+_RETRY_S = 30.0
+_MOST_NAMED = 8
+
+
+class Preloader:
+    """Loads the required keys of a store one after the other and keeps them there.
+
+    One that cannot be loaded is logged and tried again every ``retry_s`` seconds, while the others go on.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        required: Iterable[CircuitId],
+        fetch: Fetch | None = None,
+        retry_s: float = _RETRY_S,
+        on_loaded: Callable[[LoadedKey], None] = lambda _: None,
+    ) -> None:
+        """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once.
+
+        ``on_loaded`` is called with every key that is in memory; one for which it raises does not count as loaded.
+        """
+        self._keys = keys
+        self._fetch = fetch
+        self._required = tuple(required)
+        self._retry_s = retry_s
+        self._on_loaded = on_loaded
+        self._failures: dict[CircuitId, str] = {}
+        self._loaded: set[CircuitId] = set()
+        self._stopping = CancelFlag()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="preload")
+
+    @property
+    def required(self) -> int:
+        """How many keys are required."""
+        return len(self._required)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop before the next key; the one being loaded ends with the store."""
+        self._stopping.raise_flag()
+        self._stopped.set()
+
+    def missing_required(self) -> list[str]:
+        """Say of the required keys that are not in memory what they wait for; empty when all are there."""
+        missing = [circuit for circuit in self._required if circuit not in self._loaded]
+        named = [self._failures.get(circuit, f"{circuit}: not loaded yet") for circuit in missing[:_MOST_NAMED]]
+        more = len(missing) - len(named)
+        return [*named, f"{more} more keys"] if more else named
+
+    def _run(self) -> None:
+        if self._fetch is not None and self._required:
+            try:
+                self._fetch(self._required, self._stopping)
+            except Cancelled:
+                return
+            except ProverError as error:  # what came is loaded; the rest is tried again one by one
+                _log.error("keys_download_failed", error=error.detail)
+        while True:
+            for circuit in self._required:
+                if circuit not in self._loaded and not self._load(circuit):
+                    return
+            if len(self._loaded) == len(self._required):
+                _log.info("keys_preloaded", keys=len(self._loaded))
+                return
+            if self._stopped.wait(self._retry_s):
+                return
+
+    def _load(self, circuit: CircuitId) -> bool:
+        """Load one key; tells whether to go on."""
+        try:
+            key = self._keys.get(circuit, self._stopping)
+            self._on_loaded(key)
+            key.release_pages()  # its load compared checksums of all of them; those of keys in use come back
+        except (Cancelled, ShuttingDown):
+            return False
+        except ProverError as error:
+            known = self._failures.get(circuit)
+            self._failures[circuit] = f"{circuit}: {error.detail}"
+            if known != self._failures[circuit]:
+                _log.error("key_not_preloaded", circuit=circuit.name, error=error.detail)
+        else:
+            self._loaded.add(circuit)
+        return True

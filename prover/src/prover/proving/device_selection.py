@@ -1,0 +1,96 @@
+"""What makes the proofs of a process: ``cpu``, ``cuda`` or nothing, ``auto`` as it comes."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from prover.errors import DeviceOutOfMemory, DeviceUnavailable, ProverError, SettingsInvalid
+from prover.kernel.device import Device, device_count, find_library
+from prover.observability.metrics import Metrics
+from prover.proving.devices import Choice, Devices
+from prover.proving.gpu.gpu import Gpu
+from prover.settings import DeviceSettings
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+GIB = 2**30
+_ON_PROCESSOR = "proofs are made on the processor"
+_REMEDIES = {
+    "no_library": "",  # the error says it
+    "no_gpu": "; install or update the driver until nvidia-smi lists a GPU, or use --device auto or cpu",
+    "not_usable": "; choose other GPUs (--cuda-devices), or use --device auto or cpu",
+}
+"""What to do about each cause of a refusal."""
+
+
+def open_devices(settings: DeviceSettings, metrics: Metrics) -> Devices:
+    """Open the GPUs that the settings ask for and say what was chosen; the caller closes them.
+
+    Under ``cuda`` every GPU that is meant must open; under ``auto`` those that do are used, and without any the
+    processor. Raises SettingsInvalid when ``cuda`` cannot be had.
+    """
+    if settings.policy == "cpu":
+        return Devices.processor(metrics)
+    devices = _chosen(settings, metrics)
+    choice = devices.choice
+    note = _log.warning if choice.asked == "auto" and choice.taken == "cpu" else _log.info
+    names = [gpu.name for gpu in devices.gpus]
+    note("device", asked=choice.asked, chosen=choice.taken, gpus=names, reason=choice.reason)
+    return devices
+
+
+def _chosen(settings: DeviceSettings, metrics: Metrics) -> Devices:
+    cause = "no_library"
+    try:
+        library = find_library(settings.cuda_library)
+        cause = "no_gpu"
+        indices = settings.indices or range(count_gpus(library))
+        cause = "not_usable"
+        gpus = _opened(settings, library, indices, metrics)
+    except (DeviceUnavailable, DeviceOutOfMemory) as error:
+        if settings.policy == "cuda":
+            raise refusal(settings, error, cause) from error
+        return Devices(Choice("auto", "cpu", cause, f"{_ON_PROCESSOR}: {error.detail}"), (), metrics)
+    cause = "found" if settings.policy == "auto" else "asked"
+    models = ", ".join(f"{gpu.name} {gpu.info.name}" for gpu in gpus)
+    return Devices(Choice(settings.policy, "cuda", cause, f"proofs are made on {models}"), gpus, metrics)
+
+
+def refusal(settings: DeviceSettings, error: ProverError, cause: str) -> SettingsInvalid:
+    """Say why ``cuda`` cannot be had and what to do about it; ``cause`` is no_library, no_gpu or not_usable."""
+    named = f", --cuda-devices {settings.cuda_devices} (PROVER_CUDA_DEVICES)" if settings.cuda_devices else ""
+    return SettingsInvalid(f"--device {settings.device} (PROVER_DEVICE){named}: {error.detail}{_REMEDIES[cause]}")
+
+
+def count_gpus(library: Path) -> int:
+    """Count the GPUs; raises DeviceUnavailable where there is none."""
+    count = device_count(library)
+    if not count:
+        raise DeviceUnavailable("the CUDA driver knows no GPU, or CUDA_VISIBLE_DEVICES hides them")
+    return count
+
+
+def _opened(settings: DeviceSettings, library: Path, indices: Sequence[int], metrics: Metrics) -> list[Gpu]:
+    """Open GPUs, all of them or, under ``auto``, those that can be; raises for the first if none can."""
+    gpus: list[Gpu] = []
+    failures = []
+    budget_bytes = int(settings.cuda_memory_gib * GIB)
+    with ExitStack() as opened:
+        for index in indices:
+            try:
+                open_device = partial(Device, library, index, budget_bytes)
+                gpu = Gpu(index, open_device, metrics, most_proofs=settings.cuda_batch)
+            except (DeviceUnavailable, DeviceOutOfMemory) as error:
+                if settings.policy == "cuda":
+                    raise
+                _log.warning("gpu_unavailable", device=f"cuda:{index}", error=error.detail)
+                failures.append(error)
+            else:
+                opened.callback(gpu.close)
+                gpus.append(gpu)
+        if not gpus:
+            raise failures[0]
+        opened.pop_all()
+    return gpus

@@ -1,0 +1,343 @@
+"""One GPU of a prover: filled with keys within its budget, given up after a fault, opened again after a pause.
+
+Keys are copied on first use and stay; where the budget is short, the one that nobody has used for longest leaves. A
+copy leaves with the key that it was made of, too.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from weakref import WeakSet
+
+from prover.errors import (
+    DeviceBudgetExceeded,
+    DeviceLost,
+    DeviceOutOfMemory,
+    DevicePaused,
+    KernelMisused,
+    ProverError,
+    ShuttingDown,
+)
+from prover.kernel.cancellation import CancelFlag
+from prover.kernel.device import Device, DeviceInfo, DeviceKey, cuda_version
+from prover.kernel.engine import LoadedKey
+from prover.keys.files.memory_budget import gibibytes
+from prover.observability.metrics import Metrics
+from prover.proving.gpu.driver_calls import GpuCalls
+from prover.proving.gpu.gpu_keys import GpuKeys, GpuSlot
+from prover.proving.gpu.launches import Launches
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+FIRST_PAUSE_S = 1.0
+MOST_PROOFS = 64
+"""In one call, unless a setting says otherwise."""
+_LONGEST_PAUSE_S = 60.0
+_MOST_FAULTS = 16
+"""That are counted: the pause is at its longest by then."""
+_ROOM_POLL_S = 0.25
+_PATIENCE_S = 2.0
+"""After this a key that waits for memory gets that of keys in use, once their users have left."""
+
+
+class Gpu:
+    """A GPU by index. All methods may be called from several threads."""
+
+    def __init__(
+        self,
+        index: int,
+        open_device: Callable[[], Device],
+        metrics: Metrics,
+        pause_s: float = FIRST_PAUSE_S,
+        most_proofs: int = MOST_PROOFS,
+    ) -> None:
+        """Open it by ``open_device``, and again so after a fault and ``pause_s``, which doubles with every fault.
+
+        One call makes ``most_proofs`` at most.
+        Raises what ``open_device`` does: DeviceUnavailable, DeviceOutOfMemory or DeviceLost.
+        """
+        self.name = f"cuda:{index}"
+        self._open_device = open_device
+        self._metrics = metrics
+        self._pause_s = pause_s
+        self._changed = threading.Condition()
+        self._keys = GpuKeys()
+        self.calls = GpuCalls()
+        """What runs on it; a call that is stuck keeps new ones away."""
+        self.launches = Launches(self.name, self.calls, metrics, most_proofs)
+        """What makes its proofs, with keys that are leased."""
+        self._watched: WeakSet[LoadedKey] = WeakSet()
+        self._leases = 0
+        self._faults = 0
+        self._problem = ""
+        self._retry_at = 0.0
+        self._opening = False
+        self._stopping = CancelFlag()
+        self._device: Device | None = None
+        self.info = self._open()
+        """What the GPU was when it was opened last."""
+
+    @property
+    def leases(self) -> int:
+        """How many proofs are made on it, or will be."""
+        return self._leases
+
+    @property
+    def problem(self) -> str | None:
+        """Why it is not used now; None while it is, or may be tried again."""
+        stuck = self.calls.problem()
+        if stuck is not None:
+            return f"{self.name}: {stuck}"
+        with self._changed:
+            waits = self._device is None and time.monotonic() < self._retry_at
+            return self._problem if waits else None
+
+    def holds(self, key: LoadedKey) -> bool:
+        """Whether a key is on the device, or on its way there."""
+        with self._changed:
+            return self._keys.find(key) is not None
+
+    def occupancy(self) -> tuple[int, int]:
+        """Count the keys on the device, and their bytes."""
+        with self._changed:
+            return self._keys.occupancy()
+
+    @contextmanager
+    def lease(self, key: LoadedKey, cancel: CancelFlag, *, wait: bool) -> Iterator[DeviceKey]:
+        """Give the copy of a key for the block, making it if need be; it stays on the device as long.
+
+        ``wait`` says whether to wait for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
+        DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or Cancelled.
+        """
+        slot, leads = self._enter(key, cancel, wait)
+        try:
+            if leads:
+                self._fill(slot)
+            yield _awaited(slot.copy, cancel)
+        finally:
+            self._leave(slot)
+
+    def give_up(self, problem: str) -> None:
+        """Use the device no more, for a fault that a lease of it met; it is opened again after a pause."""
+        with self._changed:
+            device, self._device = self._device, None
+            if device is None:
+                return
+            pause_s = self._note_fault(problem)
+            idle = self._keys.retire_all()
+        _log.error("gpu_disabled", device=self.name, error=problem, again_in_s=pause_s)
+        for slot in idle:
+            slot.end()
+        device.close()
+        self._account()
+
+    def note_success(self) -> None:
+        """Forget earlier faults: a proof was made and verified."""
+        with self._changed:
+            self._faults = 0
+
+    def make_room(self) -> None:
+        """Let all keys go that nobody uses: the device ran out of memory all the same."""
+        with self._changed:
+            idle = self._keys.retire_idle()
+        for slot in idle:
+            slot.end()
+        self._account()
+
+    def close(self) -> None:
+        """Close the device once the proofs on it have returned; a key on its way there is cancelled."""
+        self._stopping.raise_flag()
+        with self._changed:
+            device, self._device = self._device, None
+            idle = self._keys.retire_all()
+            self._changed.notify_all()
+        for slot in idle:
+            slot.end()
+        if device is not None:
+            device.close()
+
+    # ---- the device ------------------------------------------------------------------------------
+
+    def _open(self) -> DeviceInfo:
+        device = self._open_device()
+        try:
+            info = device.describe()
+        except BaseException:
+            device.close()
+            raise
+        with self._changed:
+            is_wanted = not self._stopping.is_raised
+            if is_wanted:
+                self._device, self.info = device, info
+        if not is_wanted:
+            device.close()
+            raise ShuttingDown
+        _log.info(
+            "gpu_opened",
+            device=self.name,
+            model=info.name,
+            capability="{}.{}".format(*info.capability),
+            driver=cuda_version(info.driver_version),
+            memory_bytes=info.memory_bytes,
+            budget_bytes=info.budget_bytes,
+        )
+        self._account()
+        return info
+
+    def _require_open(self) -> None:
+        """Open the device again when that is due; raises DevicePaused when it is not, or fails, or a call is stuck."""
+        stuck = self.calls.problem()
+        if stuck is not None:
+            raise DevicePaused(f"{self.name}: {stuck}; this process must be restarted")
+        with self._changed:
+            if self._stopping.is_raised:
+                raise ShuttingDown
+            if self._device is not None:
+                return
+            # What is left of the earlier use must be gone before: both share the state of the driver.
+            if self._opening or self._leases or time.monotonic() < self._retry_at:
+                raise self._paused()
+            self._opening = True
+        try:
+            self._open()
+        except ProverError as error:
+            with self._changed:
+                pause_s = self._note_fault(error.detail)
+            _log.error("gpu_open_failed", device=self.name, error=error.detail, again_in_s=pause_s)
+            raise self._paused() from error
+        finally:
+            with self._changed:
+                self._opening = False
+
+    def _note_fault(self, problem: str) -> float:
+        """Begin a pause, and return its seconds; the lock is held."""
+        pause_s = min(self._pause_s * 2.0**self._faults, _LONGEST_PAUSE_S)
+        self._faults = min(self._faults + 1, _MOST_FAULTS)
+        self._problem = f"{self.name}: {problem}"
+        self._retry_at = time.monotonic() + pause_s
+        return pause_s
+
+    def _paused(self) -> DevicePaused:
+        return DevicePaused(f"{self._problem}; it is opened again soon")
+
+    # ---- keys on the device ----------------------------------------------------------------------
+
+    def _enter(self, key: LoadedKey, cancel: CancelFlag, wait: bool) -> tuple[GpuSlot, bool]:
+        """Return the slot of a key, and whether the caller is to fill it."""
+        self._require_open()
+        patience_ends = time.monotonic() + _PATIENCE_S
+        with self._changed:
+            while True:
+                if self._device is None:
+                    raise self._paused()
+                found = self._keys.find(key)
+                slot = found or self._reserve(self._device, key)
+                if slot is not None:
+                    self._keys.use(slot)
+                    self._leases += 1
+                    return slot, found is None
+                if not wait:
+                    raise DeviceOutOfMemory(f"the memory of {self.name} is taken by keys that other proofs use")
+                cancel.check()
+                if time.monotonic() > patience_ends:
+                    patience_ends += _PATIENCE_S
+                    self._keys.retire_busy()
+                self._changed.wait(_ROOM_POLL_S)
+
+    def _reserve(self, device: Device, key: LoadedKey) -> GpuSlot | None:
+        """Make a slot, evicting idle ones for it; None when those in use leave no room. The lock is held."""
+        new = GpuSlot(key, device.key_bytes(key), device.proof_bytes(key))
+        budget = self.info.budget_bytes
+        if new.bytes + new.proof_bytes > budget:
+            raise DeviceBudgetExceeded(
+                f"this proof needs {gibibytes(new.bytes)} of GPU memory for its key and {gibibytes(new.proof_bytes)} "
+                f"to work in, and the budget of {self.name} is {gibibytes(budget)}: raise --cuda-memory-gb, use a GPU "
+                "with more memory or smaller batches, or let the processor prove it (--device auto)"
+            )
+        victims = self._keys.add(new, budget)
+        if victims is None:
+            return None
+        for victim in victims:
+            victim.end()
+            _log.info("gpu_key_evicted", device=self.name, bytes=victim.bytes)
+        return new
+
+    def _fill(self, slot: GpuSlot) -> None:
+        """Copy the key of a slot to the device; whoever waits for the slot hears of a failure, too."""
+        started = time.perf_counter()
+        try:
+            try:
+                copy = self._copied(slot)
+            except DeviceOutOfMemory:
+                self.make_room()  # others use the device, too: the budget is no promise
+                copy = self._copied(slot)
+        except BaseException as error:  # noqa: BLE001 - handed to all that wait for the slot, this thread included
+            with self._changed:
+                self._keys.retire(slot)
+            slot.copy.set_exception(error)
+            if isinstance(error, DeviceLost):
+                self.give_up(error.detail)
+            return
+        witness = "gpu" if copy.witness.on_device else copy.witness.reason
+        slot.copy.set_result(copy)
+        seconds = round(time.perf_counter() - started, 3)
+        _log.info("gpu_key_loaded", device=self.name, bytes=slot.bytes, load_s=seconds, witness=witness)
+        if slot.key not in self._watched:
+            self._watched.add(slot.key)
+            key = slot.key
+            key.handle.on_close(lambda: self._forget(key))
+        self._account()
+
+    def _copied(self, slot: GpuSlot) -> DeviceKey:
+        with self._changed:
+            device = self._device
+        if device is None:
+            raise self._paused()
+        try:
+            with self.calls.copy():
+                return device.load_key(slot.key, self._stopping)
+        except KernelMisused as error:
+            with self._changed:
+                if self._device is device:
+                    raise
+            raise self._paused() from error  # it was given up meanwhile
+
+    def _leave(self, slot: GpuSlot) -> None:
+        with self._changed:
+            last = self._keys.leave(slot)
+        if last:
+            slot.end()
+        with self._changed:
+            self._leases -= 1
+            self._changed.notify_all()
+        if last:
+            self._account()
+
+    def _forget(self, key: LoadedKey) -> None:
+        """Let the copy of a key go that is being closed."""
+        with self._changed:
+            slot = self._keys.find(key)
+            ends = slot is not None and self._keys.retire(slot)
+        if slot is not None and ends:
+            slot.end()
+            self._account()
+
+    def _account(self) -> None:
+        keys, used = self.occupancy()
+        self._metrics.device_up.labels(self.name).set(self._device is not None)
+        self._metrics.device_keys.labels(self.name).set(keys)
+        for part, size in (("keys", used), ("budget", self.info.budget_bytes), ("total", self.info.memory_bytes)):
+            self._metrics.device_memory_bytes.labels(self.name, part).set(size)
+
+
+def _awaited(copy: Future[DeviceKey], cancel: CancelFlag) -> DeviceKey:
+    """Wait until a copy is there or the flag is raised."""
+    done = threading.Event()
+    copy.add_done_callback(lambda _: done.set())
+    with cancel.watch(done.set):
+        done.wait()
+    cancel.check()
+    return copy.result()
