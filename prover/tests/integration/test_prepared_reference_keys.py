@@ -232,7 +232,7 @@ def test_keys_prepare__key_that_takes_more_than_is_cheap__stays_plain_and_is_nam
 def test_keys_prepare__nothing_to_prepare__fails_with_a_remedy(tmp_path: Path) -> None:
     answer = run("keys", "prepare", "--keys-dir", tmp_path)
     assert answer.returncode == 78
-    assert "has none of these keys" in answer.stderr
+    assert "has none of the selected keys" in answer.stderr
     assert "prover download" in answer.stderr
 
 
