@@ -1,5 +1,6 @@
 """Environment variables: those with our prefix that mean nothing, and secrets in files that variables name."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Set
 from difflib import get_close_matches
@@ -41,11 +42,19 @@ def _file_variable(name: str) -> str:
     return f"{name}_FILE"
 
 
+def shown_path(path: Path) -> str:
+    """Return a path as messages name it: not its text if nothing exists there, as that may be a misplaced secret."""
+    return str(path) if os.path.exists(path) else "the file that it names"  # noqa: PTH110 - any text may be given
+
+
 def _secret_in(path: Path, origin: str) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise SettingsInvalid(f"{origin}: cannot read {path}: {error.strerror}; correct the path or the mode") from None
+        shown = shown_path(path)
+        raise SettingsInvalid(
+            f"{origin}: cannot read {shown}: {error.strerror}; correct the path or the mode"
+        ) from None
     except UnicodeDecodeError:
         raise SettingsInvalid(f"{origin}: {path} is not a text file") from None
 

@@ -91,8 +91,15 @@ def test_file__without_keys__is_refused_at_the_start(tmp_path: Path, text: str) 
 
 
 def test_file__absent__is_refused_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(SettingsInvalid, match="cannot be read"):
+    with pytest.raises(SettingsInvalid, match="PROVER_HTTP__API_KEYS_FILE: cannot read"):
         ApiKeys(HttpSettings(api_keys_file=tmp_path / "none"))
+
+
+def test_file__that_is_the_keys_themselves__is_not_repeated() -> None:
+    keys = "forester=9f/86d081884c7d659a2feaa0c55ad015"
+    with pytest.raises(SettingsInvalid) as refused:
+        ApiKeys(HttpSettings(api_keys_file=Path(keys)))
+    assert "86d081" not in str(refused.value)
 
 
 def test_file__replaced__is_read_again(tmp_path: Path, checked_always: None) -> None:

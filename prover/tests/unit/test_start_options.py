@@ -217,3 +217,10 @@ def test_preload__of_everything__is_the_catalogue_with_the_small_keys_first() ->
     assert required[-1].kind.is_batch
     wider = required_circuits(KeySettings(preload="forester", key_set="reference"), CircuitSelection.everything())
     assert len(wider) == 62
+
+
+def test_arguments__beyond_the_options__are_refused_without_their_text() -> None:
+    result = CliRunner().invoke(cli, ["start", "86d081884c7d659a"])
+    assert result.exit_code == 2
+    assert "unexpected arguments: 1" in result.output
+    assert "86d081" not in result.output

@@ -158,6 +158,13 @@ async def events(
             await asyncio.sleep(wait_s)
 
 
+def refuse_redirects() -> aiohttp.TraceConfig:
+    """Return a hook for sessions that open WebSockets: aiohttp follows redirects of a handshake without one."""
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_redirect.append(_refuse_redirect)
+    return tracing
+
+
 async def _refuse_redirect(_: object, __: object, redirect: aiohttp.TraceRequestRedirectParams) -> None:
     redirect.response.close()
     raise aiohttp.ClientError(f"it answers {redirect.response.status}, and redirects are not followed")
@@ -176,12 +183,10 @@ class _Node:
         self._idle_s = idle_s if slots_wanted else None
 
     async def _connect(self) -> aiohttp.ClientWebSocketResponse:
-        """Connect to this very address: aiohttp follows redirects unless a hook of the session refuses them."""
-        tracing = aiohttp.TraceConfig()
-        tracing.on_request_redirect.append(_refuse_redirect)
+        """Connect to this very address, without redirects."""
         connector = self._session.connector
         async with aiohttp.ClientSession(
-            connector=connector, connector_owner=False, trace_configs=[tracing]
+            connector=connector, connector_owner=False, trace_configs=[refuse_redirects()]
         ) as session:
             return await session.ws_connect(
                 self._url, timeout=_CLOSING, heartbeat=_HEARTBEAT_S, max_msg_size=MESSAGE_LIMIT_BYTES

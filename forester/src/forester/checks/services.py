@@ -4,6 +4,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from forester.chain.rpc_client import RpcClient
+from forester.chain.subscriptions import refuse_redirects
 from forester.checks.result import CheckFailed
 from forester.errors import EndpointUnreachable, SettingsInvalid
 from forester.indexer.client import IndexerClient, IndexerTimes
@@ -69,7 +70,7 @@ async def check_prover(urls: list[str], api_key: str | None) -> str:
 async def check_websocket(url: str) -> str:
     """Connect once; CheckFailed if that fails."""
     try:
-        async with aiohttp.ClientSession() as session, session.ws_connect(url):
+        async with aiohttp.ClientSession(trace_configs=[refuse_redirects()]) as session, session.ws_connect(url):
             return "connected"
     except (aiohttp.ClientError, OSError) as error:
         raise CheckFailed(f"the WebSocket of --ws-rpc-url cannot be reached: {mask(str(error))}") from None

@@ -49,6 +49,14 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse arguments beyond the options without repeating them: they may be parts of a secret with spaces."""
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            raise click.UsageError(f"unexpected arguments: {len(rest)}; quote a value that has spaces", ctx)
+        return rest
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the epilog."""
         _write_examples(self.examples, formatter)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from prover.errors import SettingsInvalid
 from prover.settings import HttpSettings
+from prover.variables import shown_path
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -116,7 +117,8 @@ class ApiKeys:
             text = path.read_text()
             mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsInvalid(f"API key file {path} cannot be read: {error}") from error
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise SettingsInvalid(f"PROVER_HTTP__API_KEYS_FILE: cannot read {shown_path(path)}: {reason}") from None
         if mode & _OTHERS_MAY_READ:
             _log.warning("api_keys_world_readable", file=str(path), remedy="chmod o-r")
         keys = parse_keys(text, str(path))

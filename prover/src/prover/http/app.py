@@ -110,7 +110,7 @@ async def serve(state: ServerState, registry_server: MetricsServer | None, shutd
             api_keys=state.api_keys.required,
         )
         if not state.api_keys.required:
-            _log.warning("api_unauthenticated", detail="no API key is configured; whoever reaches this address may prove")
+            _log.warning("api_unauthenticated", detail="no API key is configured; every client that connects may prove")
         state.api_keys.warn_of_short_keys()
         reason = await shutdown.wait()
         await state.leave()

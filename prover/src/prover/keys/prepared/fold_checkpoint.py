@@ -46,7 +46,7 @@ def kept_folding(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterator[F
             _remove(foreign, "it is of another edition of the key")
         view = _continued(own, key, source_sha256, size) or _new(own, size)
     except OSError as error:
-        _log.warning("fold_checkpoint_not_saved", file=str(own), error=str(error), detail="if it is stopped, it starts again")
+        _log.warning("fold_checkpoint_not_saved", file=str(own), error=str(error), detail="a stopped run restarts")
         yield None
         return
     with view:
@@ -60,7 +60,12 @@ def kept_folding(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterator[F
             if permille is None:
                 discard(path)
             else:
-                _log.info("fold_checkpoint_saved", file=str(own), percent=permille / 10, detail="the next run goes on from there")
+                _log.info(
+                    "fold_checkpoint_saved",
+                    file=str(own),
+                    percent=permille / 10,
+                    detail="the next run resumes there",
+                )
             raise
 
 
