@@ -59,7 +59,7 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
         of_another_version(path)
     else:
         me = os.geteuid()
-        monkeypatch.setattr(prepared, "objection", lambda *_: "it belongs to another user")
+        monkeypatch.setattr(prepared, "untrusted_reason", lambda *_: "it belongs to another user")
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     before = path.read_bytes()
     keys = PreparedKeys(folder)
