@@ -6,18 +6,22 @@ import asyncio
 import json
 import time
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_vectors import vector_named
-from in_process_service import Client, Serve, sample, state_of, until
+from in_process_service import Client, Serve, open_store, sample, state_of, until
 from queue_inspection import Inspection
 from redis_server import RedisServer
 
 from prover.http import jobs
 from prover.http.queue_routes import verdict
+from prover.kernel.engine import Engine
 from prover.keys.catalogue.selection import CircuitSelection
+from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import Beat, CircuitQueueStats, Claim, QueueStats
@@ -29,6 +33,14 @@ ADDRESS_APPEND = vector_named("prover/batch_address-append_40_10")
 ASYNC = {"X-Async": "true"}
 COORDINATE = "0x" + "0" * 63 + "1"
 PROOF = {"ar": [COORDINATE] * 2, "bs": [[COORDINATE] * 2] * 2, "krs": [COORDINATE] * 2}
+
+
+@pytest.fixture(scope="module")
+def published_keys(reference_keys_dir: Path, engine: Engine, shared_forms: PreparedKeys) -> Iterator[KeyStore]:
+    """The 18 published keys without verifying keys of batches, so that made-up results are passed on."""
+    store = open_store(reference_keys_dir, engine, shared_forms)
+    yield store
+    store.close()
 
 
 def batch(**members: Any) -> bytes:

@@ -163,7 +163,7 @@ def test_setup__output_exists_or_folder_is_missing__exits_78_and_names_flag_and_
     for words, complaint in (
         (("--output", old, "--output-vkey", tmp_path / "a"), b"--output: .+ --force"),
         (("--output", tmp_path / "a", "--output-vkey", old), b"--output-vkey: .+ --force"),
-        (("--output", tmp_path / "no" / "a", "--output-vkey", old), b"--output: .+ make it first"),
+        (("--output", tmp_path / "no" / "a", "--output-vkey", old), b"--output: .+ create it first"),
         (("--output", tmp_path / "a", "--output-vkey", tmp_path / "b", "--seed", "x"), b"--seed .+ INSECURE"),
     ):
         answer = run("setup", *INCLUSION_V2, *words)
