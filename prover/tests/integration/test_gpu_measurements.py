@@ -35,7 +35,7 @@ def test_keys__that_are_there__stay_and_what_is_missing_beside_them_is_made(
     assert json.loads(before[1])["circuitType"] == "inclusion"
     assert int(json.loads(before[1])["publicInputHash"], 16) == int.from_bytes(before[2][:32], "big")
     assert {"tiny.key", "tiny.inputs", "inclusion_2_1.vkey"} <= {path.name for path in tmp_path.iterdir()}
-    assert "inclusion_2_1.key is there" in make()
+    assert "inclusion_2_1.key exists" in make()
     request.unlink()
     make()
     assert (key.read_bytes(), request.read_bytes(), inputs.read_bytes()) == before
