@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
 
 from fault_cases import CASES, Case, HostClock, Stage  # noqa: E402
 from fault_door import Door  # noqa: E402

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
 
 from forester_fleet import Member, admit  # noqa: E402
 from line_chart import Series, write_chart  # noqa: E402

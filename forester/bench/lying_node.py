@@ -27,7 +27,7 @@ from typing import Any
 from aiohttp import web
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
 
 from fault_cases import Stage  # noqa: E402
 from fault_door import Call, Fault, Lie  # noqa: E402

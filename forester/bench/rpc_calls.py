@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 FORESTER = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(FORESTER / "tests"))
+sys.path.insert(0, str(FORESTER / "tests" / "support"))
 
 from localnet_process import Localnet, running_localnet  # noqa: E402 - found through the line above
 

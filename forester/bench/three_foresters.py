@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests")]
+sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
 
 from forester_fleet import Member, admit  # noqa: E402
 from localnet_process import Localnet, running_localnet  # noqa: E402

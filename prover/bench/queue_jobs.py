@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 
 PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(PROVER_ROOT / "tests"), str(PROVER_ROOT / "scripts")]
+sys.path[:0] = [str(PROVER_ROOT / "tests" / "support"), str(PROVER_ROOT / "scripts")]
 
 from golden_vectors import BATCH, RequestVector, provable_with  # noqa: E402 - found through the line above
 

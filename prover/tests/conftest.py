@@ -212,7 +212,7 @@ def shown_by_another(item: pytest.Item) -> bool:
     return "avx512" in BACKENDS and ("adx" in names or ("avx2" in names and not shows_vectors))
 
 
-VECTOR_TESTS = {"test_native_lanes", "test_native_msm", "test_native_ntt"}
+VECTOR_TESTS = {"test_lanes", "test_msm", "test_ntt"}
 NEEDS_REFERENCE = ("needs_reference", True)
 PREFIXES = ("reference_", "redis_")
 OTHER_PROCESSOR = "does not run on this processor"

@@ -1,0 +1,182 @@
+"""The command line without a network: version, help, settings and their origins, exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from command_line import run
+from solders.keypair import Keypair
+
+from forester.errors import ForesterError
+
+PAYER = Keypair.from_seed(bytes([9]) * 32)
+PAYER_JSON = json.dumps(list(bytes(PAYER)))
+
+
+@pytest.fixture(autouse=True)
+def _folder_without_dotenv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_forester__version_asked__prints_the_version_of_the_distribution(word: str) -> None:
+    assert run(word) == (0, f"forester {version('zkc-forester')}\n")
+
+
+def test_forester__help_asked__names_the_commands_that_exist() -> None:
+    code, text = run("--help")
+    assert code == 0
+    assert all(word in text for word in ("start", "status", "health", "check", "config"))
+
+
+def test_forester__unknown_command__is_a_usage_error() -> None:
+    code, text = run("begin")
+    assert code == 2
+    assert "No such command 'begin'" in text
+
+
+def test_forester__command_of_the_reference_only__is_a_usage_error_with_the_remedy() -> None:
+    for words in (("dashboard",), ("dashboard", "--port", "8080")):
+        code, text = run(*words)
+        assert code == 2
+        assert "forester start serves the same API with --api-server-port" in " ".join(text.split())
+    assert "dashboard" not in run("--help")[1]
+
+
+def test_config_show__values_of_all_sources__are_told_with_their_origin() -> None:
+    code, text = run(
+        *("config", "show", "--output", "json", "--cu-limit", "5"), RPC_URL="http://a", FORESTER_RPC_URL="http://b"
+    )
+    assert code == 0, text
+    shown = json.loads(text)
+    assert shown["cu_limit"] == {"value": 5, "origin": "--cu-limit"}
+    assert shown["rpc_url"] == {"value": "http://b", "origin": "FORESTER_RPC_URL"}
+    assert shown["max_concurrent_sends"] == {"value": 12, "origin": "default"}
+    assert shown["api_server_port"] == {"value": None, "origin": "default"}
+
+
+def test_variables_of_dotenv__that_mean_nothing_or_set_the_log__are_seen_too(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".env").write_text("MAX_RETRIES=3\nHELIUS_RPC=true\nFORESTER_RPC_ULR=x\nFORESTER_LOG=loud\n")
+    code, text = run("config", "show", FORESTER_LOG="info", HELIUS_RPC="false")
+    assert code == 0, text
+    assert "warning: MAX_RETRIES changes nothing" in text
+    assert "warning: FORESTER_RPC_ULR is not a setting of the forester; is FORESTER_RPC_URL meant?" in text
+    assert "HELIUS_RPC" not in text
+    assert run("config", "show")[0] == 78
+
+
+def test_config_show__secrets_everywhere__shows_none_of_them() -> None:
+    code, text = run(
+        *("config", "show"),
+        PAYER=PAYER_JSON,
+        PROVER_API_KEY="hush-hush-hush",
+        PAGERDUTY_ROUTING_KEY="R0UT1NGKEY",
+        RPC_URL="https://name:passw0rd@rpc.example/?api-key=s3cr3tkey",
+    )
+    assert code == 0, text
+    assert f"key of {PAYER.pubkey()}" in text
+    assert not [word for word in ("hush", "R0UT1NG", "passw0rd", "s3cr3tkey", PAYER_JSON, str(PAYER)) if word in text]
+    assert "https://***@rpc.example/?api-key=***" in text
+
+
+@pytest.mark.parametrize("words", [("--enable-priority-fees",), ("--enable-priority-fees", "true")])
+def test_flag_of_a_setting__bare_or_as_a_word__is_taken(words: tuple[str, ...]) -> None:
+    code, text = run("config", "show", "--output", "json", *words)
+    assert code == 0, text
+    assert json.loads(text)["enable_priority_fees"]["value"] is True
+    _, text = run("config", "show", "--output", "json", "--enable-priority-fees", "false")
+    assert json.loads(text)["enable_priority_fees"]["value"] is False
+
+
+def test_invalid_settings__of_flags_and_environment__are_told_together_and_end_with_2_or_78() -> None:
+    code, text = run("config", "show", "--cu-limit", "x", "--max-batches-per-tree", "21")
+    assert code == 2
+    assert "--cu-limit: " in text
+    assert "--max-batches-per-tree: " in text
+    code, text = run("config", "show", RPC_URL="ftp://h", PAYER="[1,2]")
+    assert code == 78
+    assert "RPC_URL: expected a URL that begins with http:// or https://" in text
+    assert "PAYER: 2 bytes instead of 64" in text
+    code, text = run("config", "show", "--priority-fee-microlamports", "5", "--enable-priority-fees")
+    assert code in (2, 78)
+    assert "exclude each other" in text
+
+
+def test_status__without_rpc_url__names_option_and_variable() -> None:
+    code, text = run("status")
+    assert code == 78
+    assert text == "error: missing rpc_url: give --rpc-url or set RPC_URL\n"
+
+
+def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
+    code, text = run("health", "--output", "json")
+    assert code == 1
+    answer = json.loads(text)
+    assert answer["success"] is False
+    assert [item["name"] for item in answer["checks"]] == ["balance", "registration"]
+    assert "give --rpc-url or set RPC_URL" in answer["checks"][0]["message"]
+    assert answer["balance"] == answer["registration"] == {"healthy": False}
+
+
+def test_health__node_unreachable__fails_without_showing_credentials() -> None:
+    code, text = run(
+        *("health", "--timeout", "2", "--check-balance"),
+        RPC_URL="http://u:passw0rd@127.0.0.1:1/?api-key=s3cr3t",
+        PAYER=PAYER_JSON,
+    )
+    assert code == 1
+    assert "RPC node 127.0.0.1:1" in text or "no result within 2 s" in text
+    assert "passw0rd" not in text
+    assert "s3cr3t" not in text
+
+
+def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp_path: Path) -> None:
+    program = (
+        "import socket, time\n"
+        "socket.getaddrinfo = lambda *_, **__: time.sleep(300)\n"
+        "from forester.cli.main import cli\n"
+        "cli(['health', '--check-balance', '--timeout', '0.5', '--rpc-url', 'http://rpc.example', "
+        f"'--payer', '{PAYER_JSON}'])"
+    )
+    started = time.monotonic()
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert answer.returncode == 1, answer.stderr
+    assert "no result within 0.5 s" in answer.stdout
+    assert time.monotonic() - started < 150
+
+
+def test_exit_codes__of_errors_and_help__are_those_of_the_contract() -> None:
+    contract = json.loads((Path(__file__).resolve().parents[3] / "contracts" / "exit-codes.json").read_text())
+    waiting: list[type[ForesterError]] = [ForesterError]
+    while waiting:
+        kind = waiting.pop()
+        waiting.extend(kind.__subclasses__())
+        assert str(kind.exit_code) in contract, kind
+    _, text = run("--help")
+    told = {word.strip(" .") for word in " ".join(text.split("Exit codes:")[1].split()).replace("and", ",").split(",")}
+    assert set(contract) <= {word.split()[0] for word in told if word}
+
+
+def test_exit_codes__in_the_help_of_start__are_those_of_its_page() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run.md").read_text()
+    rows = re.findall(r"^\| ([\d, ]+) \| .+ \|$", page.split("| Exit status |")[1].split("\n\n")[0], re.MULTILINE)
+    _, text = run("start", "--help")
+    told = re.findall(r"(?:^|, | and )(\d+)\b", " ".join(text.split("Exit codes:")[1].split()))
+    assert told == [code for row in rows for code in row.split(", ")]
+
+
+@pytest.mark.parametrize("amount", ["nan", "-1", "inf", "much"])
+def test_min_balance__that_would_check_nothing__is_a_usage_error(amount: str) -> None:
+    code, text = run("health", "--check-balance", "--min-balance", amount)
+    assert code == 2, text
