@@ -10,9 +10,17 @@ import pytest
 from device_library import Device
 from golden_vectors import load
 from kernel_library import Kernel, runs
+from pytest_socket import disable_socket
 
 from prover.kernel.engine import Backend, Engine
 from prover.keys.prepared import prepared_keys as prepared
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse sockets, except the Unix ones that event loops need, and Redis: integration tests use them."""
+    disable_socket(allow_unix_socket=True)
+    if redis := [name for name in getattr(item, "fixturenames", ()) if name.startswith("redis_")]:
+        pytest.fail(f"unit tests do not use {', '.join(redis)}; move this one to tests/integration", pytrace=False)
 
 
 @pytest.fixture(scope="session")
