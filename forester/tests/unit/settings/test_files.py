@@ -11,13 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from solders.keypair import Keypair
 
-from forester.cli.main import cli
 from forester.errors import SettingsInvalid
 from forester.settings import Loaded, Settings, key_files, load_settings
-from forester.settings.sources import unknown_variables, variable
+from forester.settings.sources import unknown_variables
 
 KEY = Keypair.from_seed(bytes(range(32)))
 PUBKEY = Keypair.from_seed(bytes([6]) * 32).pubkey()
@@ -80,25 +78,6 @@ def test_derivation__in_a_file_or_in_the_folder__is_read_like_a_secret(tmp_path:
     file.write_text("nonsense\n")
     with pytest.raises(SettingsInvalid, match=r"DERIVATION_PUBKEY_FILE \(.*\): expected base58 of 32 bytes"):
         load({"DERIVATION_PUBKEY_FILE": str(file)})
-
-
-def test_folder_of_secrets__all_that_health_needs__is_enough_for_it_and_shows_the_public_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    secrets = tmp_path / "secrets"
-    secrets.mkdir()
-    for name, value in (("rpc_url", "http://127.0.0.1:1"), ("payer", str(KEY)), ("derivation_pubkey", str(PUBKEY))):
-        (secrets / name).write_text(value)
-        (secrets / name).chmod(0o600)
-    nothing: dict[str, str | None] = {variable(name): None for name in Settings.model_fields}
-    environment = nothing | {"FORESTER_SECRETS_DIR": str(secrets)}
-    answer = CliRunner().invoke(cli, ["health", "--timeout", "0.5"], env=environment)
-    assert answer.exit_code == 1
-    assert "missing" not in answer.output
-    assert answer.output.count("127.0.0.1:1") + answer.output.count("no result within") == 2
-    answer = CliRunner().invoke(cli, ["config", "show"], env=environment)
-    assert f"{PUBKEY}  ({secrets / 'derivation_pubkey'})" in answer.output
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -127,18 +127,6 @@ def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
     assert answer["balance"] == answer["registration"] == {"healthy": False}
 
 
-def test_health__node_unreachable__fails_without_showing_credentials() -> None:
-    code, text = run(
-        *("health", "--timeout", "2", "--check-balance"),
-        RPC_URL="http://u:passw0rd@127.0.0.1:1/?api-key=s3cr3t",
-        PAYER=PAYER_JSON,
-    )
-    assert code == 1
-    assert "RPC node 127.0.0.1:1" in text or "no result within 2 s" in text
-    assert "passw0rd" not in text
-    assert "s3cr3t" not in text
-
-
 def test_health__resolution_of_names_that_hangs__still_ends_within_its_limit(tmp_path: Path) -> None:
     program = (
         "import socket, time\n"

@@ -16,19 +16,17 @@ import pytest
 from chain_accounts import TreeAccount
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scripted_node import ScriptedNode, result, serving
 from solders.pubkey import Pubkey
 
 from forester.chain import batched_accounts, bounds, concurrent_accounts, registry_accounts, tree_metadata
 from forester.chain.lookup_tables import PROGRAM, decode_lookup_table
 from forester.chain.programs.coder import account_discriminator
-from forester.chain.rpc_client import LISTED_ACCOUNTS, Account, RpcClient
-from forester.chain.rpc_pool import RetryPolicy, RpcPool
+from forester.chain.rpc_client import LISTED_ACCOUNTS, Account
 from forester.chain.tree_metadata import TreeKind
 from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts
 from forester.daemon.supervisor import Supervisor
-from forester.errors import MalformedAccount, MalformedAnswer
+from forester.errors import MalformedAccount
 from forester.network_status.epochs import owners, protocol_times
 from forester.observability.metrics import Metrics
 from forester.rollover.readiness import decode_head
@@ -237,29 +235,6 @@ def test_owners__thousands_of_registrations_and_light_slots__take_little_time() 
     assert time.monotonic() - began < 5
     assert all(position is not None for position in found)
     assert owners(((0, 0), (0, 3), (3, 1)), 10, bytes(32), 1, 40).count(0) == 0
-
-
-async def test_client__slot_or_balance_that_no_chain_has__is_a_malformed_answer() -> None:
-    node = ScriptedNode()
-    async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
-        client = RpcClient(pool)
-        for value in (-1, 2**48 + 1, 10**30):
-            node.usual = result(value)
-            with pytest.raises(MalformedAnswer, match="getSlot unexpectedly"):
-                await client.slot()
-            node.usual = result({"value": value * 10**4})
-            with pytest.raises(MalformedAnswer, match="getBalance unexpectedly"):
-                await client.balance(Pubkey.default())
-
-
-async def test_client__listing_of_too_many_accounts__is_a_malformed_answer() -> None:
-    item = {"lamports": 1, "owner": str(PROGRAM), "data": ["", "base64"]}
-    listed = [{"pubkey": str(PROGRAM), "account": item}] * (LISTED_ACCOUNTS + 1)
-    node = ScriptedNode(usual=result(listed))
-    async with serving(node), RpcPool([node.url], retry=RetryPolicy(0)) as pool:
-        with pytest.raises(MalformedAnswer, match="returned 10001 accounts, more than 10000"):
-            await RpcClient(pool).program_accounts(PROGRAM)
-        assert len(await RpcClient(pool).program_accounts(PROGRAM, most=None)) == len(listed)
 
 
 async def test_epochs__of_a_hostile_config__are_not_begun() -> None:

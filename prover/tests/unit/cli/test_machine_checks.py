@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from collections import namedtuple
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from prover.cli.checks.keys import key_checks
 from prover.cli.checks.machine import (
     Check,
     Status,
-    check_address,
     check_cores,
     check_gpu,
     check_memory,
@@ -77,21 +75,6 @@ def test_gpu__known_to_the_driver__is_named(tmp_path: Path) -> None:
     assert "none" in check_gpu(tmp_path).detail
     write(tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t NVIDIA H200\nIRQ: 3\n")
     assert check_gpu(tmp_path).detail.startswith("NVIDIA H200;")
-
-
-def test_address__that_is_taken__is_a_failure_that_names_the_option() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        found = check_address("API address", address, "--prover-address")
-        optional = check_address("metrics address", address, "--metrics-address", must_be_free=False)
-    assert optional.status is Status.WARNING
-    assert "--metrics-address" in optional.hint
-    assert found.status is Status.FAILURE
-    assert address in found.detail
-    assert "--prover-address" in found.hint
-    assert check_address("API address", "127.0.0.1:0", "--prover-address").status is Status.OK
 
 
 def test_machine__as_it_is__has_every_check(tmp_path: Path) -> None:
