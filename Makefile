@@ -106,7 +106,7 @@ check: regenerate-check test ## The gate and the check of generated files
 lint: native .state/localnet ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
 	@shared/scripts/lint
 
-test-unit: native-tests redis-server ## Unit tests
+test-unit: native-tests ## Unit tests
 	@shared/scripts/run-tests unit
 
 test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
