@@ -71,6 +71,16 @@ def test_vectors__no_two__have_equal_content() -> None:
     assert [files for files in files_of.values() if len(files) > 1] == [], "keep one, in shared/tests/vectors"
 
 
+@pytest.mark.parametrize("service", ["prover", "forester"])
+def test_tests__of_a_service__are_in_folders_named_like_its_sources(service: str) -> None:
+    tests = WORKSPACE / service / "tests"
+    sources = {path.name for path in (WORKSPACE / service / "src" / service).iterdir()}
+    others = {"native", "bench", "scripts", "deployment", "support"}
+    folders = {path.parent.name for level in ("unit", "integration") for path in tests.glob(f"{level}/*/test_*.py")}
+    assert folders <= sources | others
+    assert [path.name for path in tests.glob("*.py")] == ["conftest.py"], "modules for several tests are in support"
+
+
 @pytest.mark.parametrize("section", TARGETS)
 def test_make__without_target__lists_the_agreed_targets(section: str) -> None:
     assert set(TARGETS[section].split()) <= targets_by_section()[section]
