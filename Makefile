@@ -137,49 +137,43 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 
 ##@ Measure
 
-.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-schedule bench-placement bench-service
+.PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-service
 .PHONY: bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
-bench: native reference-fixtures ## Proof times against the reference prover, interleaved, medians and ratios
-	@$(PYTHON_BIN) prover/bench/compare_reference.py
+bench: native reference-fixtures ## Proof times of small circuits, alternately with the reference (a part of bench-compare)
+	@$(PYTHON_BIN) prover/bench/bench.py compare --small --only latency
 
-bench-kernel: native ## Field products, additions, multi-scalar multiplications and transforms, beside gnark-crypto's rates (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/kernel.py $(OPTIONS)
+bench-kernel: native ## Products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py kernel $(OPTIONS)
 
 bench-circuits: native reference-fixtures ## Witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/circuits.py $(OPTIONS)
+	@$(PYTHON_BIN) prover/bench/bench.py circuits $(OPTIONS)
 
-bench-backends: native reference-fixtures ## Proofs by each of the kernel's backends in turn (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/backends.py $(OPTIONS)
+bench-backends: native reference-fixtures ## Proofs by each backend of the kernel, alternately (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py backends $(OPTIONS)
 
-bench-load: native reference-fixtures ## Times of loading keys beside the reference: their files and prepared forms
-	@$(PYTHON_BIN) prover/bench/compare_load.py
+bench-load: native reference-fixtures ## Loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py load $(OPTIONS)
 
-bench-compare: native reference-fixtures reference-batch-keys ## All promises beside the reference in one run, and the history drawn (an hour; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/compare_all.py $(OPTIONS)
+bench-compare: native reference-fixtures reference-batch-keys ## All comparisons with the reference in one run, and the chart of the history (an hour; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py compare $(OPTIONS)
 
-bench-growth: native ## Time and memory of a proof by batch size and processors (minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/growth.py $(OPTIONS)
+bench-growth: native ## Time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py growth $(OPTIONS)
 
-bench-placement: native reference-fixtures reference-batch-keys ## Huge pages, pinned threads, a process for each processor (ten minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/placement.py $(OPTIONS)
+bench-service: native reference-fixtures ## Throughput and latency of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py service $(OPTIONS)
 
-bench-schedule: native ## What a proof would take on up to 48 processors, by the times of its tasks (minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/schedule.py $(OPTIONS)
-
-bench-service: native reference-fixtures ## Throughput and latency with 1 to 8 clients beside the reference, interleaved
-	@$(PYTHON_BIN) prover/bench/compare_service.py
-
-bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API
-	@$(PYTHON_BIN) prover/bench/queue_load.py
+bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API (OPTIONS=--help)
+	@$(PYTHON_BIN) prover/bench/bench.py queue $(OPTIONS)
 
 bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) forester/bench/scale.py $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; hostile clients; 200 jobs in a failing queue (minutes)
-	@$(PYTHON_BIN) prover/bench/soak_http.py
-	@$(PYTHON_BIN) prover/bench/soak_hostile.py
-	@$(PYTHON_BIN) prover/bench/chaos_queue.py
+	@$(PYTHON_BIN) prover/bench/bench.py soak-http
+	@$(PYTHON_BIN) prover/bench/bench.py soak-hostile
+	@$(PYTHON_BIN) prover/bench/bench.py soak-queue
 
 forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
 	@$(PYTHON_BIN) forester/bench/three_foresters.py --kills 100 --epochs 8

@@ -1,8 +1,7 @@
-"""One proof on one thread by every backend that this processor runs, in turn: processor time, and its stages, shortest.
+"""Times of one proof on one thread by each backend that this CPU supports, alternately: CPU time and stages, minima.
 
-Keys are read from their source, so each backend has the points in its own form. Prints a table; names backends and
-rounds, and a line of JSON with machine and commit is appended to a history. `make bench-backends`; two minutes on an
-otherwise idle machine.
+Keys are read from their source, so each backend has the points in its own representation. Prints a table, and appends a
+line of JSON with machine and commit to a history. Takes two minutes.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import compare_reference  # before the fixtures: shows the way to them
 import reference_fixtures
+from key_preparation import key_of
 from machine import keep, machine_facts
+from proof_requests import CASES, REQUESTS
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -32,7 +32,7 @@ Times = dict[str, float]
 
 
 def backends(names: Sequence[str]) -> list[Backend]:
-    """Those that run here, of the named ones."""
+    """Return the named backends that this CPU supports; all of those without names."""
     found: list[Backend] = []
     for backend in Backend:
         with contextlib.suppress(ProverError), Engine(1, backend) as engine:
@@ -42,14 +42,14 @@ def backends(names: Sequence[str]) -> list[Backend]:
 
 
 def prove(key: LoadedKey, inputs: bytes) -> Times:
-    """Milliseconds of processor time of a proof under "all", and of wall clock of its stages."""
+    """Return the CPU time of a proof in milliseconds as "all", and the wall clock of its stages."""
     start = time.thread_time()
     proof = key.prove(inputs)
     return {"all": (time.thread_time() - start) * 1e3} | {name: s * 1e3 for name, s in proof.stage_seconds.items()}
 
 
 def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: int) -> dict[str, Times]:
-    """The shortest of ``rounds`` proofs by each backend."""
+    """Return the minimum times of ``rounds`` proofs by each backend."""
     body = request.read_bytes()
     inputs = read_task(body, read_envelope(body), None).assignment.inputs
     shortest: dict[str, Times] = {}
@@ -64,26 +64,25 @@ def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: in
     return shortest
 
 
-def main() -> None:
-    """Measure the three small circuits and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("backends", nargs="*", help="adx, avx2, …; all that run here by default")
-    parser.add_argument("--rounds", type=int, default=30, help="proofs by each (default 30)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("backends", nargs="*", help="adx, avx2, … (default: all that this CPU supports)")
+    parser.add_argument("--rounds", type=int, default=30, help="proofs by each backend (default 30)")
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     facts = machine_facts()
     chosen = backends(options.backends)
-    table = Table("circuit", "backend", "all, ms", *STAGES, title="One proof on one thread, shortest times")
+    table = Table("circuit", "backend", "all, ms", *STAGES, title="One proof on one thread, minima")
     results = []
-    for circuit, name in compare_reference.CASES.items():
-        key = compare_reference.key_of(reference_fixtures.proving_keys_dir(), name)
-        found = measure(key, compare_reference.REQUESTS / f"{name}.json", chosen, options.rounds)
+    for circuit, name in CASES.items():
+        key = key_of(reference_fixtures.proving_keys_dir(), name)
+        found = measure(key, REQUESTS / f"{name}.json", chosen, options.rounds)
         for backend, times in found.items():
             results.append({"circuit": circuit, "backend": backend, "ms": times})
             table.add_row(circuit, backend, *(f"{times[part]:.2f}" for part in ("all", *STAGES)))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     keep(options.history, {**facts, "rounds": options.rounds, "results": results})
-
-
-if __name__ == "__main__":
-    main()
+    return 0

@@ -1,10 +1,9 @@
-"""Costs of each circuit in this prover: witness, latency by threads, throughput, loading, memory.
+"""Time and memory of each circuit alone: witness, latency by threads, throughput, loading.
 
-Prepares the published keys of three small circuits (and, with --batch, keys of the batches of 10 that were made here)
-as `prover keys prepare` does by default, folded and without tables, and measures each in a process of its own, pinned
-to 1, 2, 4, … CPUs. Prints a table and one line of JSON with machine and commit, which is appended to a history. Its
-names: witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and rss_. `make bench-circuits`;
-run it on an otherwise idle machine.
+Prepares the published keys of three small circuits (with --batch also development keys of the batches of 10) as
+`prover keys prepare` does by default, folded and without tables. Measures each in its own process, pinned to 1, 2, 4, …
+CPUs. Prints a table and one line of JSON with machine and commit, which is appended to a history. Names in it:
+witness_, prove_…_{threads}t (p50, p95), prove_tput_, key_load_ (cold and warm) and rss_.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import compare_reference  # before the fixtures: shows the way to them
+import key_preparation
 import reference_batch_keys
 import reference_fixtures
 from machine import keep, machine_facts
+from proof_requests import BATCH_CASES, CASES, REQUESTS
 from prove_alone import Alone, measure
 from rich.console import Console
 from rich.progress import track
@@ -30,7 +30,7 @@ HISTORY = Path(__file__).with_name("circuits_history.jsonl")
 
 
 def powers_of_two(most: int) -> Iterator[int]:
-    """1, 2, 4, … and ``most`` itself."""
+    """Yield 1, 2, 4, … below ``most``, and ``most``."""
     cores = 1
     while cores < most:
         yield cores
@@ -39,7 +39,7 @@ def powers_of_two(most: int) -> Iterator[int]:
 
 
 def records(circuit: str, runs: Sequence[Alone]) -> Iterator[dict[str, object]]:
-    """The measurements of one circuit by their names; milliseconds, proofs per second, seconds, MiB."""
+    """Yield the named measurements of one circuit; milliseconds, proofs per second, seconds, MiB."""
     for run in runs:
         times = {"p50_ms": round(run.p50 * 1e3, 2), "p95_ms": round(run.p95 * 1e3, 2)}
         yield {"name": f"prove_{circuit}_{run.cores}t", **times, "processor_ms": round(run.processor * 1e3, 2)}
@@ -52,9 +52,9 @@ def records(circuit: str, runs: Sequence[Alone]) -> Iterator[dict[str, object]]:
 
 
 def show(found: dict[str, list[Alone]]) -> None:
-    """Print one row per circuit and number of processors."""
+    """Print one row per circuit and number of CPUs."""
     table = Table(title="Each circuit alone, key resident (ms; memory in MiB)")
-    headings = ("threads", "p50", "p95", "processor", "witness", "proofs/s", "load cold", "warm", "a proof", "peak")
+    headings = ("threads", "p50", "p95", "CPU", "witness", "proofs/s", "load cold", "warm", "a proof", "peak")
     table.add_column("circuit")
     for heading in headings:
         table.add_column(heading, justify="right")
@@ -68,40 +68,38 @@ def show(found: dict[str, list[Alone]]) -> None:
     Console(width=None if sys.stdout.isatty() else 130).print(table)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", action="store_true", help="the batches of 10, too (keys of hundreds of MB)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("--batch", action="store_true", help="also the batches of 10 (keys of hundreds of MB)")
     parser.add_argument("--rounds", type=int, default=20, help="measured proofs of each (default 20)")
-    compare_reference.add_preparation(parser)
+    key_preparation.add_preparation(parser)
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     facts = machine_facts()
-    words = compare_reference.preparation(options)
+    words = key_preparation.preparation(options)
     cores = list(powers_of_two(len(os.sched_getaffinity(0))))
     found: dict[str, list[Alone]] = {}
     folded: dict[str, bool] = {}
-    with compare_reference.prepared_folders(options) as (small, batch):
-        sources = [(compare_reference.CASES, reference_fixtures.proving_keys_dir(), small)]
+    with key_preparation.prepared_folders(options) as (small, batch):
+        sources = [(CASES, reference_fixtures.proving_keys_dir(), small)]
         if options.batch:
-            sources.append((compare_reference.BATCH_CASES, reference_batch_keys.batch_keys_dir(), batch))
+            sources.append((BATCH_CASES, reference_batch_keys.batch_keys_dir(), batch))
         for cases, keys, folder in sources:
-            compare_reference.prepare(cases, keys, folder, *words)
-            folded |= compare_reference.folded_keys(keys, folder)
+            key_preparation.prepare(cases.values(), keys, folder, *words)
+            folded |= key_preparation.folded_keys(keys, folder)
             for name in track(cases.values(), "circuits", console=Console(stderr=True)):
-                request = compare_reference.REQUESTS / f"{name}.json"
+                request = REQUESTS / f"{name}.json"
                 circuit = name.removeprefix("v2_").replace("-", "_")
-                key = compare_reference.key_of(keys, name)
+                key = key_preparation.key_of(keys, name)
                 found[circuit] = [measure(key, folder, request, count, options.rounds) for count in cores]
     show(found)
     results = [record for circuit, runs in found.items() for record in records(circuit, runs)]
     settings = {"table_mib": options.table_memory, "folded": folded, "rounds": options.rounds}
     record = {**facts, **settings, "results": results}
-    print(compare_reference.told(folded, words))
+    print(key_preparation.description(folded, words))
     print(json.dumps(record))
     keep(options.history, record)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench_server import OURS, START_DEADLINE_S, ServerProcess, running
-from compare_service import REQUEST_DEADLINE_S, one_round
 from prometheus_client.parser import text_string_to_metric_families
+from proof_requests import REQUEST_DEADLINE_S, one_round
 
 from prover.keys.prepared.prepared_keys import FOLDER, SUFFIX
 from prover.proving.request import read_envelope, read_task

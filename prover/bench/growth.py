@@ -131,23 +131,21 @@ def show(found: Sequence[Measured]) -> None:
             print(f"{cores} processors: time grows as constraints^{time_grows:.2f}, memory as ^{memory_grows:.2f}")
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="batch sizes (default 2 10 50 100)")
     parser.add_argument("--cores", type=int, nargs="+", default=CORES, help="numbers of processors (default 1 2)")
     parser.add_argument("--rounds", type=int, default=10, help="measured proofs of each (default 10)")
     parser.add_argument("--scratch", type=Path, help="folder for the keys (default: the system's)")
     parser.add_argument("--rates", type=Path, default=RATES, metavar="FILE", help="history of bench-kernel")
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     facts = machine_facts()
     rates = rates_of(newest_here(options.rates))
     found = measure_all(options.sizes, options.cores, options.rounds, options.scratch, rates)
     show(found)
     keep(options.history, {**facts, "results": [asdict(one) for one in found]})
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ With --peer the first two hold the rates of a program that runs here, alternatel
 `cd prover/bench/peers/gnark_crypto && go mod tidy && go build -o kernelbench`. The peer may also be an earlier build of
 native/bench (`prover/scripts/native bench BACKEND` prints its path); --gate PERCENT then fails when a median is longer
 by more than that. The names of sums over tables of precomputed bases end with `_f` and a factor: the memory that they
-take, in multiples of the bases. `make bench-kernel`; takes minutes on an otherwise idle machine.
+take, in multiples of the bases. `make bench-kernel`; takes minutes.
 """
 
 from __future__ import annotations
@@ -149,9 +149,8 @@ def show(results: list[dict[str, float | str]], title: str) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--backend", choices=BACKENDS, help="default: the one that this processor runs")
     parser.add_argument("--program", type=Path, help="kernel_bench as built before, in place of building it")
     parser.add_argument("--g1", type=int, default=18, metavar="LOG2", help="points of the largest sum (default: 18)")
@@ -167,9 +166,12 @@ def main() -> int:
         "--gate", type=float, metavar="PERCENT", help="fail when a median is longer than --peer's by more"
     )
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     if options.gate is not None and options.peer is None:
-        parser.error("--gate needs --peer")
+        sys.exit("--gate needs --peer")
     facts = machine_facts()
     backend = options.backend or str(facts["backend"])
     sizes = (options.g1, options.g2, options.ntt, options.tables, options.factor)
@@ -196,7 +198,3 @@ def main() -> int:
     if worse:
         print(f"longer than before by more than {options.gate:g} %: {', '.join(worse)}", file=sys.stderr)
     return 1 if worse else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

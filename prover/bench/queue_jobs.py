@@ -8,19 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
-
-PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(PROVER_ROOT / "tests" / "support"), str(PROVER_ROOT / "scripts")]
-
-from golden_vectors import BATCH, RequestVector, provable_with  # noqa: E402 - found through the line above
+from golden_vectors import BATCH, RequestVector, provable_with
 
 TREES = 5
 PAUSE_S = 0.1

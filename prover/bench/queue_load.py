@@ -22,16 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from queue_jobs import PROVER_ROOT
+import reference_fixtures
+from proof_requests import REQUESTS
+from queue_fleet import Member, running_fleet
+from redis_server import RedisServer, running_redis
 from rich.console import Console
 from rich.table import Table
 
-# Found through queue_jobs.
-import reference_fixtures  # isort: skip
-from queue_fleet import Member, running_fleet  # isort: skip
-from redis_server import RedisServer, running_redis  # isort: skip
-
-VECTORS = PROVER_ROOT / "tests" / "vectors" / "prover"
 TREES = 20
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MIB = 2**20
@@ -164,7 +161,7 @@ def processor_seconds(pid: int) -> float:
 
 async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) -> tuple[list[Phase], float]:
     """Fill the queue in two steps and ask for statuses after each; give the phases and Redis memory per job."""
-    body = (VECTORS / f"{options.vector}.json").read_bytes()
+    body = (REQUESTS / f"{options.vector}.json").read_bytes()
     intervals = [float(text) for text in options.intervals.split(",")]
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
@@ -207,9 +204,8 @@ def growing(phases: list[Phase]) -> Iterator[str]:
                 yield f"{few.name}: {what} per request grew from {less:.1f} to {more:.1f} with the number of jobs"
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--jobs", type=int, default=10_000, help="waiting jobs in the end (default 10000)")
     parser.add_argument("--clients", type=int, default=64, help="clients at once (default 64)")
     parser.add_argument("--polls", type=int, default=5_000, help="statuses in each measurement (default 5000)")
@@ -223,7 +219,10 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, help="where Redis keeps its file, say on the disk meant for it")
     parser.add_argument("--p99-ms", type=float, default=0, help="fail when a status took longer at p99; 0 never does")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     variables = {"PROVER_QUEUE__WAIT_LIMIT_S": "86400", "PROVER_QUEUE__REQUEST_AGE_S": "86400"}
     keys_dir = reference_fixtures.proving_keys_dir()
     with (
@@ -239,7 +238,7 @@ def main() -> int:
         table.add_row(*phase.row)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
-    body_bytes = (VECTORS / f"{options.vector}.json").stat().st_size
+    body_bytes = (REQUESTS / f"{options.vector}.json").stat().st_size
     console.print(f"Redis memory per job: {job_bytes / 1024:.1f} KiB for a body of {body_bytes / 1024:.1f} KiB")
     found = list(growing(phases))
     slowest = max(phase.percentile(99) * 1000 for phase in phases if phase.name.startswith("status"))
@@ -248,7 +247,3 @@ def main() -> int:
     for fault in found:
         print(f"fault: {fault}", file=sys.stderr)
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -22,23 +22,18 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
-from pathlib import Path
 
 import aiohttp
+import reference_fixtures
 from bench_server import OURS, ServerProcess, running
+from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
 from rich.console import Console
 from rich.table import Table
 
-PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROVER_ROOT / "scripts"))
-
-import reference_fixtures  # noqa: E402 - found through the line above
-
-REQUEST = json.loads((PROVER_ROOT / "tests" / "vectors" / "prover" / "v2_inclusion_32_1.json").read_text())
+REQUEST = json.loads((REQUESTS / f"{CASES['inclusion 32/1']}.json").read_text())
 PROBES = ("/livez", "/readyz")
 PROBE_PAUSE_S = 0.05
 HONEST_CLIENTS = 2
-REQUEST_DEADLINE_S = 120
 RECONNECT_S = 1.0
 SETTLE_S = 3.0
 HOSTILE_CLIENTS = {"trickling body": 64, "unread answers": 32, "trickling probe": 300}
@@ -199,13 +194,15 @@ def faults(alone: Latencies, beside: Latencies, done: Counter[str], failures: Co
     return found
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--seconds", type=float, default=30, help="of each measurement (default 30)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements without and with (default 3)")
     parser.add_argument("--ratio", type=float, default=1.5, help="tolerated growth of p99, 0 for any (default 1.5)")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     alone: Latencies = defaultdict(list)
     beside: Latencies = defaultdict(list)
     done: Counter[str] = Counter()
@@ -225,7 +222,3 @@ def main() -> int:
     for fault in found:
         print(f"fault: {fault}", file=sys.stderr)
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

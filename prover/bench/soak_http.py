@@ -18,21 +18,16 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import aiohttp
+import reference_fixtures
 from bench_server import OURS, ServerProcess, running
+from proof_requests import CASES, REQUEST_DEADLINE_S, REQUESTS
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROVER_ROOT / "scripts"))
-
-import reference_fixtures  # noqa: E402 - found through the line above
-
-REQUEST = json.loads((PROVER_ROOT / "tests" / "vectors" / "prover" / "v2_inclusion_32_1.json").read_text())
-REQUEST_DEADLINE_S = 300
+REQUEST = json.loads((REQUESTS / f"{CASES['inclusion 32/1']}.json").read_text())
 SAMPLES = 40
 MIB = 2**20
 
@@ -190,14 +185,16 @@ def faults(findings: Findings, growth_mib: float, clients: int) -> list[str]:
     return found
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--requests", type=int, default=10_000, help="requests after the warm-up (default 10000)")
     parser.add_argument("--clients", type=int, default=16, help="clients that send at once (default 16)")
     parser.add_argument("--growth-mib", type=float, default=24, help="tolerated growth of memory (default 24)")
     parser.add_argument("--seed", type=int, default=1, help="of the mixture (default 1)")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     # A slow machine is no fault here.
     patience = {f"PROVER_PROVING__{name}_DEADLINE_S": str(REQUEST_DEADLINE_S) for name in ("MERKLE", "BATCH")}
     with running(OURS, reference_fixtures.proving_keys_dir(), variables=patience) as server:
@@ -207,7 +204,3 @@ def main() -> int:
     for fault in found:
         print(f"fault: {fault}", file=sys.stderr)
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Samples of the chaos in the queue and of the load on it. In full: `make soak` and `make bench-queue`."""
+"""Short runs of faults in the queue and of load on it. In full: `make soak` and `make bench-queue`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
+BENCH = Path(__file__).resolve().parents[3] / "bench" / "bench.py"
 
 
-def run(script: str, *words: str) -> str:
-    """What a script prints; fails with all it said when it found a fault."""
+def run(*words: str) -> str:
+    """Return the output of a command; fail with all of it unless its exit status is 0."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE"))}
-    command = [sys.executable, str(BENCH / script), *words]
+    command = [sys.executable, str(BENCH), *words]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=560)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
@@ -25,9 +25,7 @@ def test_queue__of_failing_workers_servers_redis_and_network__loses_no_job(
     circuits = "v2_inclusion_32_1,v2_non-inclusion_40_1,v1_inclusion_26_1"
     words = ["--jobs", "24", "--batch-proofs", "0", "--circuits", circuits, "--rounds", "1", "--pause", "1"]
     # Attempts are spent by faults here, not by jobs.
-    answer = run(
-        "chaos_queue.py", *words, "--lease-s", "3", "--attempts", "20", "--independent", "3", "--patience", "400"
-    )
+    answer = run("soak-queue", *words, "--lease-s", "3", "--attempts", "20", "--independent", "3", "--patience", "400")
     assert "lost 0" in answer
     assert "9 faults injected" in answer
 
@@ -36,4 +34,4 @@ def test_queue__with_ten_times_the_jobs__costs_redis_the_same_per_request(
     redis_needed: None, reference_keys_dir: Path
 ) -> None:
     words = ["--jobs", "400", "--clients", "16", "--polls", "200", "--intervals", "0"]
-    assert "Redis memory per job" in run("queue_load.py", *words)
+    assert "Redis memory per job" in run("queue", *words)

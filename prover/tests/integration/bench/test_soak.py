@@ -1,4 +1,4 @@
-"""Samples of the soak: mixed requests and hostile clients to a process of its own. `make soak` is the full run."""
+"""Short runs of the soaks: mixed requests and hostile clients. `make soak` is the full run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
+BENCH = Path(__file__).resolve().parents[3] / "bench" / "bench.py"
 
 
-def run(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PROVER_", "COVERAGE"))}
     return subprocess.run(
-        [sys.executable, str(BENCH / script), *words],
+        [sys.executable, str(BENCH), *words],
         capture_output=True,
         text=True,
         check=False,
@@ -24,12 +24,12 @@ def run(script: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_soak__of_mixed_requests__finds_no_fault(reference_keys_dir: Path) -> None:
     # Memory settles only after thousands of requests; here it must not run away.
-    answer = run("soak_http.py", "--requests", "150", "--clients", "6", "--growth-mib", "96")
+    answer = run("soak-http", "--requests", "150", "--clients", "6", "--growth-mib", "96")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "growth" in answer.stdout
 
 
 def test_soak__of_hostile_clients__leaves_every_honest_request_and_probe_answered(reference_keys_dir: Path) -> None:
-    answer = run("soak_hostile.py", "--seconds", "2", "--rounds", "1", "--ratio", "0")
+    answer = run("soak-hostile", "--seconds", "2", "--rounds", "1", "--ratio", "0")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "hostile connections" in answer.stdout

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "bench/kernel.py"
+BENCH = Path(__file__).resolve().parents[3] / "bench" / "bench.py"
 OURS = [
     {"name": "clock", "ns": 9.0},
     {"name": "fp_mul_tput", "ns": 20.0},
@@ -39,7 +39,17 @@ def program(tmp_path: Path) -> Program:
 def run(ours: Path, peer: Path, *words: str) -> tuple[int, str, dict[str, float]]:
     """Exit code, messages, and the ratios of what both have."""
     history = ours.with_name("history.jsonl")
-    command = [sys.executable, str(SCRIPT), "--program", str(ours), "--peer", str(peer), "--history", str(history)]
+    command = [
+        sys.executable,
+        str(BENCH),
+        "kernel",
+        "--program",
+        str(ours),
+        "--peer",
+        str(peer),
+        "--history",
+        str(history),
+    ]
     answer = subprocess.run([*command, "--rounds", "2", *words], capture_output=True, text=True, check=False)
     results = json.loads(history.read_text().splitlines()[-1])["results"]
     return answer.returncode, answer.stderr, {r["name"]: r["ratio"] for r in results if "ratio" in r}

@@ -23,20 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+import reference_batch_keys
+import reference_fixtures
+from golden_vectors import BATCH, PUBLISHED
+from in_process_service import circuit, open_store, scalars
+from independent_groth16 import IndependentKey, holds
+from queue_fleet import PROVER, Member, moment, running_fleet
 from queue_jobs import QUARANTINED, Client, Job, made_jobs
+from queue_sabotage import Injected, Saboteur
+from redis_server import free_port, running_redis
 from rich.console import Console
 from rich.table import Table
-
-# Found through queue_jobs.
-import reference_batch_keys  # isort: skip
-import reference_fixtures  # isort: skip
-from golden_vectors import BATCH, PUBLISHED  # isort: skip
-from in_process_service import circuit, open_store, scalars  # isort: skip
-from independent_groth16 import IndependentKey, holds  # isort: skip
-from queue_fleet import PROVER, Member, moment, running_fleet  # isort: skip
-from queue_sabotage import Injected, Saboteur  # isort: skip
-from redis_server import free_port, running_redis  # isort: skip
-from tcp_proxy import running_proxy  # isort: skip
+from tcp_proxy import running_proxy
 
 from prover.errors import ProofFailed
 from prover.kernel.cancellation import CancelFlag
@@ -119,7 +117,7 @@ async def is_ready(session: aiohttp.ClientSession, member: Member) -> bool:
         return False
 
 
-def run(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
+def soak(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
     """Start everything, shake it, and stop it as an operator would."""
     jobs = made_jobs(options.jobs, options.seed, options.batch_proofs, options.circuits.split(","))
     variables = {
@@ -232,9 +230,8 @@ def keys_in(folder: Path, names: Iterable[str]) -> Path:
     return folder
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--jobs", type=int, default=200, help="jobs in all (default 200)")
     parser.add_argument("--batch-proofs", type=int, default=40, help="provable batches among them (default 40)")
     parser.add_argument(
@@ -250,19 +247,18 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="of jobs and faults (default 1)")
     parser.add_argument("--logs", type=Path, help="folder for logs and data that are to be kept")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     with tempfile.TemporaryDirectory() as keys, tempfile.TemporaryDirectory() as data:
         batches = BATCH if options.batch_proofs else frozenset()
         keys_dir = keys_in(Path(keys), batches | set(options.circuits.split(",")))
         folder = options.logs or Path(data)
         folder.mkdir(parents=True, exist_ok=True)
-        outcome = run(options, keys_dir, folder)
+        outcome = soak(options, keys_dir, folder)
         report(outcome, Console(width=None if sys.stdout.isatty() else 120))
         found = faults_of(outcome, keys_dir, options.independent)
     for fault in found:
         print(f"fault: {fault}", file=sys.stderr)
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

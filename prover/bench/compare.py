@@ -1,14 +1,14 @@
-"""Everything that this prover promises beside the reference, in one run: `make bench-compare`.
+"""All comparisons with the reference prover in one run.
 
-Latency over HTTP of three small circuits and the three batches of 10, throughput with four clients, the first proof
-after a start, resident memory with all published keys, and trusted setup. Both programs take turns; medians. Ours is in
-one configuration, which is printed: keys prepared as `prover keys prepare` does by default, folded and without tables
-(--no-fold and --table-memory are its options), all else as after installing. Folding takes three minutes on two
-processors for the published keys and ten minutes with the batches of 10; --prepared-dir keeps what was prepared for the
-next run. Beside each ratio stands what it must reach and what is aimed at. The memory and the processor time of both
-servers while they took turns are printed, too. Results are appended to the history with machine and commit, and the
-history is drawn (plot_history.py). Run it on an otherwise idle machine; with batches it takes an hour, and nothing may
-change in the source tree meanwhile.
+Measures latency over HTTP of three small circuits and the three batches of 10, throughput with four clients, the first
+proof after a start, resident memory with all published keys, and trusted setup. Both programs run alternately on the
+same keys; medians are printed next to the required ratio and the aim, and memory and CPU time of both servers below
+them. The reference is the binary of the npm package 0.27.0. Our latencies include the verification of each proof.
+
+Our keys are prepared as `prover keys prepare` does by default, folded and without tables (--no-fold and --table-memory
+are its options). On two CPUs folding takes three minutes for the published keys and ten with the batches of 10;
+--prepared-dir keeps the prepared keys for the next run. Results are appended to the history with machine and commit,
+and the history is drawn. The run takes an hour with batches; the source tree must not change meanwhile.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import asyncio
 import contextlib
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import compare_reference  # before the fixtures: shows the way to them
-import compare_setup
+import key_preparation
 import reference_batch_keys
 import reference_fixtures
 from bench_server import OURS, ServerProcess, running
-from compare_reference import BATCH_CASES, BATCH_MODE, CASES, HISTORY, MODE, Comparison, for_reference, timed
-from compare_service import bodies, one_round
+from history_chart import draw, read_history
 from machine import keep, machine_facts
-from plot_history import draw, read_history
+from proof_requests import BATCH_CASES, BATCH_MODE, CASES, MODE, REQUESTS, bodies, for_reference, one_round, timed
 from rich.console import Console
 from rich.table import Table
 
@@ -43,6 +43,7 @@ from prover.keys.files.memory_budget import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
 from shared.proof_wire import encode_request
 
+HISTORY = Path(__file__).with_name("history.jsonl")
 CLIENTS = 4
 PARTS = ("latency", "throughput", "start", "setup")
 MIB = 2**20
@@ -53,9 +54,26 @@ FIRST_PROOF = "inclusion 32/1"
 PREPARED = re.compile(r"\S+\.prepared$", re.MULTILINE)
 
 
+WARM_UP_PROOFS = 3
+SETUP_SIZES = ("--append-tree-height=32", "--append-batch-size=10")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds per proof: medians, minima, and reference / ours by medians."""
+
+    circuit: str
+    rounds: int
+    reference_median_s: float
+    ours_median_s: float
+    reference_min_s: float
+    ours_min_s: float
+    ratio: float
+
+
 @dataclass(frozen=True)
 class Row:
-    """One promise: medians of both in ``unit``, how many times better ours is, what that must reach, and the aim."""
+    """One comparison: medians in ``unit``, how many times better ours is, the required ratio, and the aim."""
 
     what: str
     unit: str
@@ -72,11 +90,11 @@ FASTER: Goal = (3.0, 5.0)
 FIRST: Goal = (20.0, 100.0)
 SMALLER: Goal = (2.0, 3.0)
 SETUP: Goal = (4.0, 8.0)
-"""What a ratio must reach, and the aim."""
+"""Required ratio, and the aim."""
 
 
 def row(what: str, unit: str, theirs: list[float], ours: list[float], goal: Goal, *, larger: bool = False) -> Row:
-    """Medians and ratio; ``larger`` says that larger is better."""
+    """Return medians and ratio; with ``larger``, larger values are better."""
     medians = statistics.median(theirs), statistics.median(ours)
     if not all(medians):
         sys.exit(f"{what}: no proof was made in time; is the machine busy?")
@@ -86,7 +104,7 @@ def row(what: str, unit: str, theirs: list[float], ours: list[float], goal: Goal
 
 @dataclass(frozen=True)
 class Bench:
-    """What all measurements of one key folder share."""
+    """Both programs on one folder of keys."""
 
     binary: str
     keys_dir: Path
@@ -96,26 +114,27 @@ class Bench:
 
     @contextlib.contextmanager
     def both(self) -> Iterator[tuple[ServerProcess, ServerProcess]]:
-        """The reference and ours, running."""
+        """Run the reference's server and ours."""
         with self.reference() as theirs, self.ours() as ours:
             yield theirs, ours
 
     def reference(self) -> contextlib.AbstractContextManager[ServerProcess]:
-        """The reference's server."""
+        """Run the reference's server."""
         return running(self.binary, self.keys_dir, *self.mode)
 
     def ours(self, *extra: str) -> contextlib.AbstractContextManager[ServerProcess]:
-        """Our server over the prepared keys."""
+        """Run our server on the prepared keys."""
         variables = {"PROVER_KEYS__PREPARED_DIRECTORY": str(self.prepared)}
         return running(OURS, self.keys_dir, *extra, variables=variables)
 
 
 def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Row]:
-    """Proofs per second with several clients in closed loops."""
+    """Yield proofs per second with several clients in closed loops."""
     with bench.both() as servers:
         for circuit, name in cases.items():
             rates: list[list[float]] = [[], []]
-            sources = (map(for_reference, bodies(f"{name}.json")), bodies(f"{name}.json"))
+            request = (REQUESTS / f"{name}.json").read_bytes()
+            sources = (map(for_reference, bodies(request)), bodies(request))
             for number in range(bench.rounds + WARM_UP_ROUNDS):
                 for server, source, found in zip(servers, sources, rates, strict=True):
                     seconds, latencies, refused = asyncio.run(one_round(server.port, CLIENTS, proofs, source))
@@ -127,11 +146,11 @@ def throughputs(bench: Bench, cases: dict[str, str], proofs: int) -> Iterator[Ro
 
 
 def first_proofs(bench: Bench) -> Iterator[Row]:
-    """Seconds from the start of the process to the first answer; keys on disk, page cache warm.
+    """Yield seconds from the start of the process to the first answer, and resident memory with all keys loaded.
 
-    Before its first proof the reference has loaded all its keys, which is when its memory is read.
+    The page cache is warm. The reference loads all its keys before it listens; its memory is read at that time.
     """
-    body = (compare_reference.REQUESTS / f"{CASES[FIRST_PROOF]}.json").read_bytes()
+    body = (REQUESTS / f"{CASES[FIRST_PROOF]}.json").read_bytes()
     seconds: list[list[float]] = [[], []]
     reference_mib: list[float] = []
     ways: tuple[Callable[[], contextlib.AbstractContextManager[ServerProcess]], ...] = (bench.reference, bench.ours)
@@ -153,7 +172,7 @@ def first_proofs(bench: Bench) -> Iterator[Row]:
 
 @contextlib.contextmanager
 def preloaded(bench: Bench) -> Iterator[ServerProcess]:
-    """Our server once all published keys are loaded; nothing was proved yet."""
+    """Run our server; enter the block once all published keys are loaded, before any proof."""
     circuits = ",".join(circuit.name for circuit in installed_keys(bench.keys_dir))
     with bench.ours("--preload-circuits", circuits) as ours:
         deadline = time.monotonic() + RESIDENT_DEADLINE_S
@@ -167,7 +186,7 @@ def preloaded(bench: Bench) -> Iterator[ServerProcess]:
 
 
 def resident_in_use(bench: Bench) -> Row:
-    """Resident memory, mapped pages included, after a proof under each of the published keys."""
+    """Return resident memory, mapped pages included, after a proof by each of the published keys."""
     made_up = MadeUpRequests("resident")
     bodies_of_all = [encode_request(made_up.make(circuit)) for circuit in installed_keys(bench.keys_dir)]
     with bench.reference() as theirs, preloaded(bench) as ours:
@@ -178,15 +197,24 @@ def resident_in_use(bench: Bench) -> Row:
     return row(f"resident after a proof by each of {RESIDENT_KEYS} keys", "MiB", sizes[:1], sizes[1:], SMALLER)
 
 
-def setup(rounds: int) -> Row:
-    """Seconds of a trusted setup, whole processes."""
-    found = compare_setup.compare(rounds, None)
-    return row(f"setup: {found.circuit}", "s", found.reference_s, found.ours_s, SETUP)
+def setup(binary: str, rounds: int) -> Row:
+    """Return seconds of whole processes that compile append 32/10, make its keys and write them."""
+    seconds: list[list[float]] = [[], []]
+    for _ in range(rounds):
+        for program, circuit, found in zip((binary, OURS), ("append-with-proofs", "append"), seconds, strict=True):
+            with tempfile.TemporaryDirectory() as folder:
+                outputs = (f"--output={folder}/a.key", f"--output-vkey={folder}/a.vkey")
+                begun = time.perf_counter()
+                subprocess.run(
+                    [program, "setup", f"--circuit={circuit}", *SETUP_SIZES, *outputs], check=True, stdout=sys.stderr
+                )
+                found.append(time.perf_counter() - begun)
+    return row("setup: batch append 32/10", "s", seconds[0], seconds[1], SETUP)
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What both servers took while they proved ``circuits`` in turn: MiB, and processor seconds of all those proofs."""
+    """Memory of both servers in MiB, and CPU seconds of their proofs of ``circuits``."""
 
     circuits: str
     prepared_mib: float
@@ -201,26 +229,40 @@ class Footprint:
 def footprint(
     bench: Bench, cases: dict[str, str], servers: Sequence[ServerProcess], before: Sequence[float]
 ) -> Footprint:
-    """Read it off the servers; ``before``: their processor seconds when the proofs began."""
+    """Return the figures of the servers; ``before`` is their CPU time in seconds at the first proof."""
     resident = [server.resident_bytes / MIB for server in servers]
     peak = [server.peak_resident_bytes / MIB for server in servers]
     processor = [server.processor_s - start for server, start in zip(servers, before, strict=True)]
-    prepared = compare_reference.mapped_bytes(bench.prepared) / MIB
+    prepared = key_preparation.mapped_bytes(bench.prepared) / MIB
     return Footprint(", ".join(cases), *(round(number, 2) for number in (prepared, *resident, *peak, *processor)))
 
 
+def one_latency(circuit: str, name: str, rounds: int, ports: Sequence[int]) -> Comparison:
+    """Send one request to both servers alternately; return seconds per proof."""
+    body = (REQUESTS / f"{name}.json").read_bytes()
+    theirs: list[float] = []
+    ours: list[float] = []
+    for _ in range(rounds + WARM_UP_PROOFS):
+        theirs.append(timed(ports[0], for_reference(body)))
+        ours.append(timed(ports[1], body))
+    del theirs[:WARM_UP_PROOFS], ours[:WARM_UP_PROOFS]
+    medians = statistics.median(theirs), statistics.median(ours)
+    return Comparison(circuit, rounds, *medians, min(theirs), min(ours), round(medians[0] / medians[1], 3))
+
+
 def latencies(bench: Bench, cases: dict[str, str]) -> tuple[list[Comparison], list[Row], Footprint]:
-    """Seconds per proof of each circuit, for the history and as rows, and what the servers took."""
+    """Return seconds per proof of each circuit, for the history and as rows, and the servers' footprint."""
     with bench.both() as servers:
         before = [server.processor_s for server in servers]
-        found = compare_reference.compare(cases, bench.rounds, servers[0].port, servers[1].port)
+        ports = [server.port for server in servers]
+        found = [one_latency(circuit, name, bench.rounds, ports) for circuit, name in cases.items()]
         taken = footprint(bench, cases, servers, before)
     rows = [row(f"latency: {one.circuit}", "s", [one.reference_median_s], [one.ours_median_s], FASTER) for one in found]
     return found, [Row(**{**asdict(one), "rounds": bench.rounds}) for one in rows], taken
 
 
 def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, object]:
-    """How our server runs: what decides about its speed and memory."""
+    """Return the settings of our server that affect its speed and memory."""
     return {
         "table_mib": table_memory,
         "folded": folded,
@@ -232,8 +274,8 @@ def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, objec
 
 def show(rows: list[Row]) -> None:
     """Print the table."""
-    table = Table(title="Ours beside the reference (gnark 0.8 in Go, 0.27.0); medians, both in turn")
-    for heading in ("what", "unit", "rounds", "reference", "ours", "times better", "must reach", "aim", ""):
+    table = Table(title="Ours and the reference (gnark 0.8 in Go, 0.27.0), alternately; medians")
+    for heading in ("what", "unit", "rounds", "reference", "ours", "times better", "required", "aim", ""):
         table.add_column(heading, justify="left" if heading in ("what", "unit", "") else "right")
     for one in rows:
         values = f"{one.reference:.3f}", f"{one.ours:.3f}", f"{one.ratio:.2f}", f"{one.required:g}", f"{one.aim:g}"
@@ -243,26 +285,26 @@ def show(rows: list[Row]) -> None:
 
 
 def show_footprint(settings: dict[str, object], preparation: str, found: Sequence[Footprint]) -> None:
-    """Print the configuration, and what the servers took."""
+    """Print the settings, and memory and CPU time of the servers."""
     print("ours: " + ", ".join(f"{name} {value}" for name, value in settings.items() if name != "folded"))
     print(preparation)
     for one in found:
         sizes = f"resident {one.reference_resident_mib:.0f} / {one.our_resident_mib:.0f} MiB"
         peaks = f"peak {one.reference_peak_mib:.0f} / {one.our_peak_mib:.0f} MiB"
-        times = f"processor time {one.reference_processor_s:.1f} / {one.our_processor_s:.1f} s"
+        times = f"CPU time {one.reference_processor_s:.1f} / {one.our_processor_s:.1f} s"
         print(f"{one.circuits}: prepared keys {one.prepared_mib:.0f} MiB, {sizes}, {peaks}, {times}")
 
 
 @dataclass
-class Found:
-    """What a run measured."""
+class Results:
+    """Everything that a run measured."""
 
     results: list[Comparison] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     footprints: list[Footprint] = field(default_factory=list)
 
     def measure(self, bench: Bench, cases: dict[str, str], proofs: int, parts: Sequence[str]) -> None:
-        """Latencies and throughputs of some circuits, as far as they are among the parts."""
+        """Add latencies and throughputs of some circuits, if ``parts`` has them."""
         if "latency" in parts:
             results, rows, taken = latencies(bench, cases)
             self.results += results
@@ -272,46 +314,45 @@ class Found:
             self.rows += throughputs(bench, cases, proofs)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds of every row (default 10)")
     parser.add_argument("--proofs", type=int, default=8, help="proofs in a round of throughput (default 8)")
-    compare_reference.add_preparation(parser)
-    parser.add_argument(
-        "--small", action="store_true", help="leave out batches of 10 and the setup, which take longest"
-    )
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="these rows (default: all)")
+    key_preparation.add_preparation(parser)
+    parser.add_argument("--small", action="store_true", help="omit the batches of 10 and the setup")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="rows to measure (default: all)")
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     binary = str(reference_fixtures.prover_binary())
-    words = compare_reference.preparation(options)
+    words = key_preparation.preparation(options)
     facts = machine_facts()
-    found = Found()
+    found = Results()
     folded: dict[str, bool] = {}
-    with compare_reference.prepared_folders(options) as (small, batch):
+    with key_preparation.prepared_folders(options) as (small, batch):
         bench = Bench(binary, reference_fixtures.proving_keys_dir(), MODE, small, options.rounds)
-        if {"latency", "throughput", "start"} & set(options.only):
-            compare_reference.prepare_all(bench.keys_dir, bench.prepared, *words)
-            folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
+        if "start" in options.only:
+            key_preparation.prepare_all(bench.keys_dir, bench.prepared, *words)
+        elif {"latency", "throughput"} & set(options.only):
+            key_preparation.prepare(CASES.values(), bench.keys_dir, bench.prepared, *words)
+        if set(options.only) != {"setup"}:
+            folded |= key_preparation.folded_keys(bench.keys_dir, bench.prepared)
         found.measure(bench, CASES, options.proofs, options.only)
         if "start" in options.only:
             found.rows += [*first_proofs(bench), resident_in_use(bench)]
         if not options.small and {"latency", "throughput"} & set(options.only):
             keys_dir = reference_batch_keys.batch_keys_dir()
             bench = Bench(binary, keys_dir, BATCH_MODE, batch, options.rounds)
-            compare_reference.prepare(BATCH_CASES, bench.keys_dir, bench.prepared, *words)
-            folded |= compare_reference.folded_keys(bench.keys_dir, bench.prepared)
+            key_preparation.prepare(BATCH_CASES.values(), bench.keys_dir, bench.prepared, *words)
+            folded |= key_preparation.folded_keys(bench.keys_dir, bench.prepared)
             found.measure(bench, BATCH_CASES, CLIENTS, options.only)
         if not options.small and "setup" in options.only:
-            found.rows.append(setup(options.rounds))
+            found.rows.append(setup(binary, options.rounds))
     show(found.rows)
     settings = configuration(options.table_memory, folded)
-    show_footprint(settings, compare_reference.told(folded, words), found.footprints)
+    show_footprint(settings, key_preparation.description(folded, words), found.footprints)
     keep(options.history, {**facts, **settings, **asdict(found)})
     options.history.with_suffix(".svg").write_text(draw(read_history(options.history.read_text().splitlines())))
     return 1 if any(one.ratio < one.required for one in found.rows) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

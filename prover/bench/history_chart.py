@@ -1,23 +1,18 @@
-"""Draws the history of measured proofs as an SVG file: for each circuit our times and the reference's, run by run.
+"""An SVG chart of the recorded runs: our seconds per proof and the reference's, a panel for each circuit.
 
-Reads the JSON lines that `make bench` and `make bench-compare` append. A line joins the runs of one processor and
-arithmetic, since times of different machines say nothing about each other. Hollow points are the reference's times of
-the same run. Without --output the drawing lies beside the history.
+A line joins the runs of one CPU model and backend, since times of different machines cannot be compared. Hollow points
+are the reference's times of the same run.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from xml.sax.saxutils import escape
 
-HISTORY = Path(__file__).with_name("history.jsonl")
 WIDTH, PANEL, LEFT, RIGHT, TOP, BOTTOM = 760, 230, 70, 20, 34, 46
 COLOURS = ("#1f6fb2", "#c25a17", "#2b8a4b", "#8a3fa0", "#7a6a00", "#555555")
 FONT = 'font-family="sans-serif" font-size="11"'
@@ -26,7 +21,7 @@ UNKNOWN = "unknown processor"
 
 @dataclass(frozen=True)
 class Point:
-    """One circuit in one run: seconds per proof (medians), and what the run was made on."""
+    """One circuit in one run: median seconds per proof, and the machine."""
 
     run: int
     label: str
@@ -36,7 +31,7 @@ class Point:
 
 
 def read_history(lines: Iterable[str]) -> dict[str, list[Point]]:
-    """The points of each circuit in the order of the runs. Raises ValueError for a line that is no run."""
+    """Return the points of each circuit in the order of the runs. Raises ValueError for a line without results."""
     circuits: dict[str, list[Point]] = defaultdict(list)
     for run, line in enumerate(filter(str.strip, lines)):
         record = json.loads(line)
@@ -51,14 +46,14 @@ def read_history(lines: Iterable[str]) -> dict[str, list[Point]]:
 
 
 def ticks(most: float) -> list[float]:
-    """Round values from 0 to at least ``most``, four to seven of them."""
+    """Return four to seven round values from 0 to at least ``most``."""
     step = 10.0 ** math.floor(math.log10(most))
     step = next(step * part for part in (0.2, 0.5, 1.0, 2.0) if most <= 6 * step * part)
     return [step * number for number in range(math.ceil(most / step) + 1)]
 
 
 def panel(circuit: str, points: Sequence[Point], runs: Sequence[int], top: int, colours: dict[str, str]) -> list[str]:
-    """The elements of one circuit's drawing, ``top`` pixels down."""
+    """Return the elements of one circuit's panel, ``top`` pixels down."""
     values = ticks(max(max(point.ours_s, point.reference_s) for point in points))
     height = PANEL - TOP - BOTTOM
 
@@ -92,7 +87,7 @@ def panel(circuit: str, points: Sequence[Point], runs: Sequence[int], top: int, 
 
 
 def draw(circuits: dict[str, list[Point]]) -> str:
-    """The SVG document: one panel per circuit, and which colour is which machine."""
+    """Return the SVG document: one panel per circuit, and a legend of the machines."""
     runs = sorted({point.run for points in circuits.values() for point in points})
     machines = dict.fromkeys(point.machine for points in circuits.values() for point in points)
     colours = {machine: COLOURS[number % len(COLOURS)] for number, machine in enumerate(machines)}
@@ -108,25 +103,3 @@ def draw(circuits: dict[str, list[Point]]) -> str:
         parts.append(f'<circle cx="{LEFT}" cy="{y - 4}" r="4" fill="{colour}"/>')
         parts.append(f'<text x="{LEFT + 12}" y="{y}">{escape(machine)}; hollow: the reference in the same run</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--history", type=Path, default=HISTORY, help="JSON lines (default %(default)s)")
-    parser.add_argument("--output", type=Path, help="the SVG file (default: the history's name with .svg)")
-    options = parser.parse_args()
-    try:
-        circuits = read_history(options.history.read_text().splitlines())
-    except (OSError, ValueError, KeyError) as error:
-        sys.exit(f"{options.history}: {error}")
-    if not circuits:
-        sys.exit(f"{options.history} has no runs: `make bench` makes one")
-    output = options.output or options.history.with_suffix(".svg")
-    output.write_text(draw(circuits))
-    print(f"{output}: {len(circuits)} circuits, {sum(map(len, circuits.values()))} points")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,8 @@
-"""Times of loading keys: the reference prover, our reading of the same files, and our prepared forms of them.
+"""Times of loading keys: by the reference, by our prover from the same files, and from prepared files.
 
-The reference's published binary (npm package 0.27.0) reads all keys of a run mode when it starts and writes a line
-before and after each; the time between the two lines, as they come out of a pipe, is its load. Ours is what
-`prover start` does on first use of a key: without a prepared form, and with one, page cache warm in all three cases.
-The three take turns, round by round; medians and ratios are printed. Run it on an otherwise idle machine.
-
-With --batch the size-10 batch keys are measured in place of the small ones (see scripts/reference_batch_keys.py).
+The reference's binary (npm package 0.27.0) reads all keys of a run mode when it starts and prints a line before and
+after each; the time between the two lines is its load. Ours is the load on first use of a key, without and with a
+prepared file. The page cache is warm. The three run alternately; medians and ratios are printed.
 """
 
 from __future__ import annotations
@@ -25,34 +22,28 @@ from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
+import reference_batch_keys
+import reference_fixtures
 from bench_server import START_DEADLINE_S, free_port, start_command
 from machine import machine_facts
+from proof_requests import BATCH_MODE, MODE
 from rich.console import Console
 from rich.table import Table
 
-PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROVER_ROOT / "scripts"))
-
-import reference_batch_keys  # noqa: E402 - found through the line above
-import reference_fixtures  # noqa: E402
-
-from prover.kernel.engine import Engine, LoadedKey  # noqa: E402
-from prover.keys.prepared import prepared_keys as prepared  # noqa: E402
+from prover.kernel.engine import Engine, LoadedKey
+from prover.keys.prepared import prepared_keys as prepared
 
 REQUIRED_RATIO = 50.0
 PREPARED_LOADS = 5
-"""Per round; one is too short to stand alone."""
+"""Loads per round; one alone is too short to time."""
 BEGIN = re.compile(r"Reading proving system from file (\S+\.key)")
 END = re.compile(r"Read \w*ProvingSystem")
 SERVING = "prover server started"
-BATCH_CIRCUITS = ("append-with-proofs-test", "update-test", "address-append-test")
-MODE = ("--run-mode", "local-rpc")
-BATCH_MODE = tuple(word for circuit in BATCH_CIRCUITS for word in ("--circuit", circuit))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Median seconds of loading one key, and how many times faster our two ways are than the reference."""
+    """Median seconds of loading one key, and reference / ours for both ways."""
 
     key: str
     file_bytes: int
@@ -66,7 +57,7 @@ class Comparison:
 
 
 def reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
-    """Seconds per key of one start of the reference; ends the program when it does not come up."""
+    """Return seconds per key of one start of the reference. Exits if it loads no key."""
     binary = str(reference_fixtures.prover_binary())
     arguments = start_command(binary, keys_dir, free_port(), free_port(), *mode)
     seconds: dict[str, float] = {}
@@ -96,7 +87,7 @@ def reference_loads(keys_dir: Path, mode: tuple[str, ...]) -> dict[str, float]:
 
 
 def timed(load: Callable[[], LoadedKey]) -> float:
-    """Seconds until a key is ready."""
+    """Return the seconds of one load."""
     start = time.perf_counter()
     key = load()
     seconds = time.perf_counter() - start
@@ -105,7 +96,7 @@ def timed(load: Callable[[], LoadedKey]) -> float:
 
 
 def compare(keys_dir: Path, mode: tuple[str, ...], rounds: int, folder: Path) -> list[Comparison]:
-    """Let the three load all keys in turn."""
+    """Load all keys in the three ways alternately."""
     times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Engine() as engine:
         for number in range(rounds):
@@ -124,7 +115,7 @@ def compare(keys_dir: Path, mode: tuple[str, ...], rounds: int, folder: Path) ->
 
 
 def mapped(engine: Engine, source: Path, folder: Path) -> LoadedKey:
-    """The prepared form; ends the program when it was not used."""
+    """Load a prepared file. Exits if the source was loaded instead."""
     key = prepared.load(engine, source, folder)
     if not key.is_prepared:
         sys.exit(f"{source.name} was not loaded from its prepared form")
@@ -132,7 +123,7 @@ def mapped(engine: Engine, source: Path, folder: Path) -> LoadedKey:
 
 
 def comparison(source: Path, form: Path, rounds: int, measured: dict[str, list[float]]) -> Comparison:
-    """Medians and ratios of one key."""
+    """Return medians and ratios of one key."""
     reference, gnark, ours = (statistics.median(measured[way]) for way in ("reference", "gnark", "prepared"))
     sizes = source.stat().st_size, form.stat().st_size
     ratios = round(reference / gnark, 2), round(reference / ours, 1)
@@ -151,13 +142,15 @@ def show(results: list[Comparison]) -> None:
     Console(width=120).print(table)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--rounds", type=int, default=3, help="starts of the reference (default 3)")
-    parser.add_argument("--batch", action="store_true", help="the size-10 batch keys, in place of the small ones")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    options = parser.parse_args()
+    parser.add_argument("--batch", action="store_true", help="the batches of 10 in place of the published keys")
+    parser.add_argument("--json", type=Path, help="output file of the results")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     keys_dir = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
     with tempfile.TemporaryDirectory(dir=keys_dir.parent) as folder:
         results = compare(keys_dir, BATCH_MODE if options.batch else MODE, options.rounds, Path(folder))
@@ -170,7 +163,3 @@ def main() -> int:
     if slow:
         print(f"below {REQUIRED_RATIO:.0f} times the reference: {', '.join(slow)}", file=sys.stderr)
     return 1 if slow else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

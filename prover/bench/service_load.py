@@ -1,9 +1,8 @@
-"""Throughput and latency of the HTTP service beside the reference prover, with 1, 2, 4 and 8 clients at once.
+"""Throughput and latency of the HTTP service and of the reference, with 1, 2, 4 and 8 clients.
 
-Starts both servers on the published keys and lets closed-loop clients send to one after the other in turn: each round
-is the same number of proofs from the same number of clients. ``--before`` adds another build of ours, to compare. Every
-request has other bytes, so that nothing is shared or replayed. Prints proofs per second and latencies, and
-appends them to a JSON-lines history: `make bench-service`.
+Starts both servers on the published keys. Closed-loop clients send to them alternately; each round has the same number
+of proofs and clients. --before adds another build of our prover. No two requests have the same bytes, so no proof is
+shared. Prints proofs per second and latencies, and appends them to a history.
 """
 
 from __future__ import annotations
@@ -12,35 +11,27 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import json
 import statistics
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import aiohttp
+import reference_fixtures
 from bench_server import OURS, running
 from machine import keep, machine_facts
+from proof_requests import REQUESTS, bodies, one_round
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-PROVER_ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROVER_ROOT / "scripts"))
-
-import reference_fixtures  # noqa: E402 - found through the line above
-
-VECTORS = PROVER_ROOT / "tests" / "vectors" / "prover"
-HISTORY = PROVER_ROOT / "bench" / "service_history.jsonl"
+HISTORY = Path(__file__).with_name("service_history.jsonl")
 CLIENTS = (1, 2, 4, 8)
-REQUEST_DEADLINE_S = 300
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one server did for a number of clients; seconds, medians over the rounds for the rate."""
+    """Proofs of one server for a number of clients; seconds; the rate is the median of the rounds."""
 
     server: str
     clients: int
@@ -52,43 +43,10 @@ class Load:
     refused: int
 
 
-def bodies(name: str) -> Iterator[bytes]:
-    """The same request again and again, never in the same bytes."""
-    request = json.loads((VECTORS / name).read_text())
-    for number in itertools.count():
-        yield json.dumps(request | {"unknown": number}).encode()
-
-
-async def one_round(port: int, clients: int, proofs: int, source: Iterator[bytes]) -> tuple[float, list[float], int]:
-    """Let clients send until so many proofs are made; returns seconds, latencies, refusals."""
-    latencies: list[float] = []
-    refused = 0
-    left = iter(range(proofs))
-    timeout = aiohttp.ClientTimeout(total=REQUEST_DEADLINE_S)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-
-        async def client() -> None:
-            nonlocal refused
-            for _ in left:
-                started = time.perf_counter()
-                async with session.post(f"http://127.0.0.1:{port}/prove", data=next(source)) as response:
-                    body = await response.read()
-                if response.status == 200:
-                    latencies.append(time.perf_counter() - started)
-                elif response.status in (408, 503):
-                    refused += 1
-                else:
-                    sys.exit(f"status {response.status}: {body[:300]!r}")
-
-        started = time.perf_counter()
-        await asyncio.gather(*(client() for _ in range(clients)))
-        return time.perf_counter() - started, latencies, refused
-
-
 def measure(
     ports: dict[str, int], numbers: Sequence[int], rounds: int, proofs: int, source: Iterator[bytes]
 ) -> list[Load]:
-    """Interleave the servers: same numbers of clients, same number of proofs, in turn."""
+    """Measure the servers alternately, each round with the same clients and number of proofs."""
     loads = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("rounds", total=len(numbers) * (rounds + 1) * len(ports))
@@ -105,7 +63,7 @@ def measure(
 
 
 def summary(name: str, clients: int, found: list[tuple[float, list[float], int]]) -> Load:
-    """Put the rounds of one server together."""
+    """Combine the rounds of one server."""
     latencies = sorted(latency for _, values, _ in found for latency in values)
     return Load(
         server=name,
@@ -120,7 +78,7 @@ def summary(name: str, clients: int, found: list[tuple[float, list[float], int]]
 
 
 def percentile(values: list[float], percent: int) -> float:
-    """Nearest rank; 0 of nothing."""
+    """Return a percentile of ascending values by nearest rank; 0 without values."""
     return round(values[min(len(values) - 1, len(values) * percent // 100)], 4) if values else 0.0
 
 
@@ -139,16 +97,20 @@ def show(loads: list[Load]) -> None:
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds for each number of clients (default 5)")
     parser.add_argument("--proofs", type=int, default=16, help="proofs in a round (default 16)")
     parser.add_argument("--request", default="v2_inclusion_32_1.json", help="golden request (default %(default)s)")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="numbers of clients (default 1 2 4 8)")
-    parser.add_argument("--before", type=Path, help="the prover command of another build, which takes its turns, too")
+    parser.add_argument(
+        "--before", type=Path, help="the prover command of another build, measured alternately with the others"
+    )
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure, print, and return the exit status."""
     keys_dir = reference_fixtures.proving_keys_dir()
     binary = str(reference_fixtures.prover_binary())
     with contextlib.ExitStack() as servers:
@@ -157,12 +119,10 @@ def main() -> int:
             started["before"] = running(str(options.before), keys_dir)
         started["ours"] = running(OURS, keys_dir)
         ports = {name: servers.enter_context(server).port for name, server in started.items()}
-        loads = measure(ports, options.clients, options.rounds, options.proofs, bodies(options.request))
+        loads = measure(
+            ports, options.clients, options.rounds, options.proofs, bodies((REQUESTS / options.request).read_bytes())
+        )
     show(loads)
     record = {**machine_facts(), "request": options.request, "loads": [asdict(load) for load in loads]}
     keep(options.history, record)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
