@@ -168,7 +168,7 @@ bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 6
 	@$(PYTHON_BIN) prover/bench/bench.py queue $(OPTIONS)
 
 bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/scale.py $(OPTIONS)
+	@$(PYTHON_BIN) forester/bench/forester_bench.py scale $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; hostile clients; 200 jobs in a failing queue (minutes)
 	@$(PYTHON_BIN) prover/bench/bench.py soak-http
@@ -176,22 +176,22 @@ soak: native reference-batch-keys redis-server ## 10,000 good and broken request
 	@$(PYTHON_BIN) prover/bench/bench.py soak-queue
 
 forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
-	@$(PYTHON_BIN) forester/bench/three_foresters.py --kills 100 --epochs 8
-	@$(PYTHON_BIN) forester/bench/fault_runs.py
-	@$(PYTHON_BIN) forester/bench/lying_node.py
-	@$(PYTHON_BIN) forester/bench/long_run.py
+	@$(PYTHON_BIN) forester/bench/forester_bench.py shared --kills 100 --epochs 8
+	@$(PYTHON_BIN) forester/bench/forester_bench.py faults
+	@$(PYTHON_BIN) forester/bench/forester_bench.py lies
+	@$(PYTHON_BIN) forester/bench/forester_bench.py day
 
 forester-shared: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/three_foresters.py $(OPTIONS)
+	@$(PYTHON_BIN) forester/bench/forester_bench.py shared $(OPTIONS)
 
 forester-faults: native reference-fixtures ## One fault after another before a forester: calls, log lines, recovery (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/fault_runs.py $(OPTIONS)
+	@$(PYTHON_BIN) forester/bench/forester_bench.py faults $(OPTIONS)
 
 forester-lies: native reference-fixtures ## A node that lies about fees, rent, expiry and heights: what it costs a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/lying_node.py $(OPTIONS)
+	@$(PYTHON_BIN) forester/bench/forester_bench.py lies $(OPTIONS)
 
 forester-day: native reference-fixtures ## 24 simulated hours of a forester: memory, threads, files, journal (OPTIONS="--chart memory.svg")
-	@$(PYTHON_BIN) forester/bench/long_run.py $(OPTIONS)
+	@$(PYTHON_BIN) forester/bench/forester_bench.py day $(OPTIONS)
 
 ##@ Keys
 

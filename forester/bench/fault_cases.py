@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fault_door as door
-from fault_door import Door, Fault, Lie
+import fault_proxy
+from fault_proxy import Fault, FaultProxy, Lie
 from forester_fleet import Member
 from localnet_process import Localnet
 
@@ -56,13 +56,13 @@ class HostClock:
 
 @dataclass
 class Stage:
-    """A network with doors before its services, and the one forester that lives there."""
+    """A network with fault-injecting proxies in front of its services, and its forester."""
 
     net: Localnet
     rpc: RpcClient
     member: Member
     times: ProtocolTimes
-    doors: dict[str, Door]
+    proxies: dict[str, FaultProxy]
     host: HostClock
     skipped: set[int] = field(default_factory=set)
     """Epochs that a jump of the clock left no time for."""
@@ -92,7 +92,7 @@ class Stage:
 
     def well(self) -> None:
         """End every fault."""
-        for each in self.doors.values():
+        for each in self.proxies.values():
             each.behave()
         self.host.set(0)
         self.net.call("localnet_faults", {"indexerLag": 0})
@@ -113,11 +113,11 @@ class Case:
     recover_s: float = 90.0
 
 
-def at_door(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
+def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
     """A service that misbehaves."""
 
     async def begin(stage: Stage) -> None:
-        stage.doors[service].show(fault=fault, lie=lie() if lie is not None else None)
+        stage.proxies[service].show(fault=fault, lie=lie() if lie is not None else None)
 
     return begin
 
@@ -162,23 +162,23 @@ async def registration_vanishes(stage: Stage) -> None:
 
 
 CASES: tuple[Case, ...] = (
-    Case("rpc: 429", at_door("rpc", fault=door.too_many())),
-    Case("rpc: 429, Retry-After 5 s", at_door("rpc", fault=door.too_many("5"))),
-    Case("rpc: no answers", at_door("rpc", fault=door.silent)),
-    Case("rpc: connections cut", at_door("rpc", fault=door.cut)),
-    Case("rpc: transactions dropped", at_door("rpc", fault=door.lost_sends)),
-    Case("indexer: 429", at_door("indexer", fault=door.too_many())),
-    Case("indexer: no answers", at_door("indexer", fault=door.silent)),
+    Case("rpc: 429", at_proxy("rpc", fault=fault_proxy.too_many())),
+    Case("rpc: 429, Retry-After 5 s", at_proxy("rpc", fault=fault_proxy.too_many("5"))),
+    Case("rpc: no answers", at_proxy("rpc", fault=fault_proxy.silent)),
+    Case("rpc: connections cut", at_proxy("rpc", fault=fault_proxy.cut)),
+    Case("rpc: transactions dropped", at_proxy("rpc", fault=fault_proxy.lost_sends)),
+    Case("indexer: 429", at_proxy("indexer", fault=fault_proxy.too_many())),
+    Case("indexer: no answers", at_proxy("indexer", fault=fault_proxy.silent)),
     Case("indexer: lags", lagging),
-    Case("indexer: stale answers", at_door("indexer", lie=door.Stale)),
-    Case("indexer: wrong root", at_door("indexer", lie=lambda: door.wrong_root)),
-    Case("indexer: wrong nodes", at_door("indexer", lie=lambda: door.wrong_nodes)),
-    Case("indexer: wrong leaf", at_door("indexer", lie=lambda: door.wrong_leaf)),
-    Case("indexer: wrong hash chain", at_door("indexer", lie=lambda: door.wrong_hash_chain)),
-    Case("indexer: stale sequence", at_door("indexer", lie=lambda: door.stale_sequence)),
-    Case("prover: away", at_door("prover", fault=door.cut), hold_s=60.0),
-    Case("prover: 503", at_door("prover", fault=door.unavailable), hold_s=60.0),
-    Case("prover: 429", at_door("prover", fault=door.too_many())),
+    Case("indexer: stale answers", at_proxy("indexer", lie=fault_proxy.Stale)),
+    Case("indexer: wrong root", at_proxy("indexer", lie=lambda: fault_proxy.wrong_root)),
+    Case("indexer: wrong nodes", at_proxy("indexer", lie=lambda: fault_proxy.wrong_nodes)),
+    Case("indexer: wrong leaf", at_proxy("indexer", lie=lambda: fault_proxy.wrong_leaf)),
+    Case("indexer: wrong hash chain", at_proxy("indexer", lie=lambda: fault_proxy.wrong_hash_chain)),
+    Case("indexer: stale sequence", at_proxy("indexer", lie=lambda: fault_proxy.stale_sequence)),
+    Case("prover: away", at_proxy("prover", fault=fault_proxy.cut), hold_s=60.0),
+    Case("prover: 503", at_proxy("prover", fault=fault_proxy.unavailable), hold_s=60.0),
+    Case("prover: 429", at_proxy("prover", fault=fault_proxy.too_many())),
     Case("process: stands still", frozen),
     Case("clock: host a day ahead", host_is_ahead),
     Case("registration vanishes", registration_vanishes, hold_s=0.0, recover_s=180.0),

@@ -1,7 +1,7 @@
-"""One `forester start` among services that refuse, lag, lie, lose and vanish: what it does, and how soon it is well.
+"""Faults of the services of one `forester start`: its reaction to each, and the time that it needs to recover.
 
-Starts `localnet up` with simulated proofs, doors before its node, indexer and prover, and a forester. One fault after
-another is shown for a while, with users' traffic in it. Then the fault ends, and the queues have to be empty again.
+Starts `localnet up` with simulated proofs, fault-injecting proxies in front of its node, indexer and prover, and a
+forester. Each fault lasts for a while under users' traffic. Then it ends, and the queues have to become empty again.
 Exit status 1 if a bound is missed:
 
   - after each fault every queue is empty again within its time, and the process is the one that was started
@@ -28,27 +28,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
+from fault_cases import CASES, Case, HostClock, Stage
+from fault_proxy import FaultProxy
+from forester_fleet import Member, admit, moment
+from localnet_process import running_localnet
+from process_figures import resident_mib
+from proof_ledger import Ledger, running_ledger
+from rich.console import Console
+from rich.table import Table
+from soak_roots import compared_roots
+from soak_verdict import waiting
 
-from fault_cases import CASES, Case, HostClock, Stage  # noqa: E402
-from fault_door import Door  # noqa: E402
-from forester_fleet import Member, admit, moment  # noqa: E402
-from localnet_process import running_localnet  # noqa: E402
-from process_figures import resident_mib  # noqa: E402
-from proof_ledger import Ledger, running_ledger  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-from soak_roots import compared_roots  # noqa: E402
-from soak_verdict import waiting  # noqa: E402
-
-from forester.chain.programs.addresses import PROTOCOL_CONFIG  # noqa: E402
-from forester.chain.registry_accounts import decode_protocol_config  # noqa: E402
-from forester.chain.rpc_client import RpcClient  # noqa: E402
-from forester.chain.rpc_pool import RpcPool  # noqa: E402
-from forester.network_status.epochs import protocol_times  # noqa: E402
-from forester.network_status.reader import read_network  # noqa: E402
-from forester.network_status.state import NetworkState  # noqa: E402
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.network_status.epochs import protocol_times
+from forester.network_status.reader import read_network
+from forester.network_status.state import NetworkState
 
 FIRST_SLOT = 590
 BEGINNING = {"compress": 20, "v1_compress": 12, "addresses": 10}
@@ -142,8 +139,8 @@ class FaultRun:
         recovered_s = await self._recovered(time.monotonic() + limit_s)
         row.recovery_s = None if recovered_s is None else round(time.time() - (ended if held_s else shown), 1)
         row.held_s = round(ended - shown, 1) if held_s else 0.0
-        for name, door in stage.doors.items():
-            setattr(row, name, door.calls(began, time.time()))
+        for name, proxy in stage.proxies.items():
+            setattr(row, name, proxy.calls(began, time.time()))
         row.proofs = len(self._ledger.entries) - proofs
         row.made_again = len(self._ledger.repeated()) - again
         self._read_log(row, logged)
@@ -213,22 +210,22 @@ def _most_within(times: list[float], span_s: float) -> int:
 async def staged(
     options: argparse.Namespace, folder: Path, ledger: Ledger, settings: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Stage]:
-    """A network with doors, and a forester that runs, with further variables as its settings."""
+    """A network with fault-injecting proxies, and a forester that runs, with further variables as its settings."""
     with running_localnet("--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT)) as net:
         async with AsyncExitStack() as stack:
             rpc = RpcClient(await stack.enter_async_context(RpcPool([net.url])))
-            doors = {name: Door() for name in ("rpc", "indexer", "prover")}
+            proxies = {name: FaultProxy() for name in ("rpc", "indexer", "prover")}
             urls = {}
-            for name, door in doors.items():
+            for name, proxy in proxies.items():
                 variable = f"{name.upper()}_URL"
-                urls[variable] = await stack.enter_async_context(door.before(net.environment[variable]))
+                urls[variable] = await stack.enter_async_context(proxy.before(net.environment[variable]))
             prover = await stack.enter_async_context(running_ledger(ledger, urls["PROVER_URL"]))
             member = Member(1, 1, folder)
             await admit(rpc, net.call, net.keys["authority"], [member])
             config = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
             times = protocol_times(decode_protocol_config(config.data).config)
             host = HostClock(folder)
-            stage = Stage(net, rpc, member, times, doors, host)
+            stage = Stage(net, rpc, member, times, proxies, host)
             member.start(net.environment | urls | host.environment() | dict(settings), f"{prover}/1")
             try:
                 yield stage
@@ -278,13 +275,9 @@ def show(rows: list[Row], missed: dict[str, str], console: Console) -> None:
         console.print(f"[red]MISSED[/red] {name}: {found}")
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="faults:\n" + "\n".join(f"  {case.name}" for case in CASES),
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.epilog = "faults:\n" + "\n".join(f"  {case.name}" for case in CASES)
     add = parser.add_argument
     add("--only", nargs="+", metavar="PART", help="faults whose names have one of these parts (all)")
     add("--hold", type=float, help="seconds that a fault lasts at most (30, the prover's 60)")
@@ -292,12 +285,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--patience", type=float, default=1, help="times as long may recovery take as usual, on a slow machine (1)")
     add("--logs", type=Path, help="folder in which log and journal stay")
     add("--json", action="store_true", help="print one JSON object, no tables")
-    return parser.parse_args(arguments)
 
 
-def main() -> int:
-    """Run; 0 when every bound was kept."""
-    options = parse()
+def main(options: argparse.Namespace) -> int:
+    """Run; return 0 if every bound was kept."""
     cases = chosen(options)
     with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
         folder = options.logs or Path(temporary)
@@ -310,7 +301,3 @@ def main() -> int:
     else:
         show(rows, missed, Console(width=None if sys.stdout.isatty() else 200))
     return 0 if passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A day in the life of a forester, at an accelerated clock: its memory stays flat, and it loses no epoch.
+"""24 hours of a forester at an accelerated clock: its memory stays flat, and it reports every epoch.
 
 Starts `localnet up` with simulated proofs and epochs of half an hour, and a forester whose monitoring API is scraped.
 The clock of the chain is moved ahead many slots at once, most of which have no block, so that a blockhash stays valid
@@ -28,26 +28,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
+from forester_fleet import Member, admit
+from line_chart import Series, write_chart
+from localnet_process import Localnet, running_localnet
+from process_figures import Figures, figures_of
+from rich.console import Console
+from rich.table import Table
+from soak_verdict import Verdict, waiting
 
-from forester_fleet import Member, admit  # noqa: E402
-from line_chart import Series, write_chart  # noqa: E402
-from localnet_process import Localnet, running_localnet  # noqa: E402
-from process_figures import Figures, figures_of  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-from soak_verdict import Verdict, waiting  # noqa: E402
-
-from forester.chain.programs.addresses import PROTOCOL_CONFIG  # noqa: E402
-from forester.chain.registry_accounts import decode_protocol_config  # noqa: E402
-from forester.chain.rpc_client import RpcClient  # noqa: E402
-from forester.chain.rpc_pool import RpcPool  # noqa: E402
-from forester.epoch.phases import ProtocolTimes  # noqa: E402
-from forester.network_status.epochs import protocol_times  # noqa: E402
-from forester.network_status.reader import read_network  # noqa: E402
-from forester.network_status.state import NetworkState  # noqa: E402
-from forester.units import SLOT_SECONDS  # noqa: E402
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.epoch.phases import ProtocolTimes
+from forester.network_status.epochs import protocol_times
+from forester.network_status.reader import read_network
+from forester.network_status.state import NetworkState
+from forester.units import SLOT_SECONDS
 
 EPOCH_SLOTS = 4500
 """Half an hour."""
@@ -294,9 +291,8 @@ def show(verdict: Verdict, samples: list[Sample], console: Console) -> None:
         console.print(f"{'kept' if check.kept else '[red]MISSED[/red]'}  {check.name}: {check.found}")
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     add("--hours", type=float, default=24, help="simulated hours (24)")
     add("--slots-per-second", type=float, default=400, help="pace of the chain; a cluster has 2.5 (400)")
@@ -305,12 +301,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--chart", type=Path, help="SVG file for memory over simulated time")
     add("--logs", type=Path, help="folder in which log and journal stay")
     add("--json", action="store_true", help="print one JSON object, no tables")
-    return parser.parse_args(arguments)
 
 
-def main() -> int:
-    """Run; 0 when every bound was kept."""
-    options = parse()
+def main(options: argparse.Namespace) -> int:
+    """Run; return 0 if every bound was kept."""
     with tempfile.TemporaryDirectory(prefix="day-") as temporary:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -325,7 +319,3 @@ def main() -> int:
     else:
         show(verdict, samples, Console(width=None if sys.stdout.isatty() else 140))
     return 0 if verdict.passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
-"""One `forester start` before a node that lies about fees, rent, expiry and heights in turn: what it costs the payer.
+"""The cost to the payer of a node that lies about fees, rent, expiry and heights, one after the other.
 
-Starts `localnet up` with simulated proofs, a proxy before its node, and a forester with a spending budget. Each lie is
-told for a while, with users' traffic in it. At last the node lies about fees until the budget has no room. The cost is
-the balance that the chain itself has. Exit status 1 if a bound is missed:
+Starts `localnet up` with simulated proofs, a proxy in front of its node, and a forester with a spending budget. Each
+lie lasts for a while under users' traffic. At the end the node lies about fees until the budget is spent. The cost is read
+from the balance on the chain itself. Exit status 1 if a bound is missed:
 
   - all lies together cost at most the budget of an hour
   - the forester works before the lies begin, and the process is the one that was started
@@ -25,20 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from fault_cases import Stage
+from fault_proxy import Call, Fault, Lie
+from fault_runs import BEGINNING, TRAFFIC, say, seed, staged
+from proof_ledger import Ledger
+from rich.console import Console
+from rich.table import Table
 
-WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
-
-from fault_cases import Stage  # noqa: E402
-from fault_door import Call, Fault, Lie  # noqa: E402
-from fault_runs import BEGINNING, TRAFFIC, say, seed, staged  # noqa: E402
-from proof_ledger import Ledger  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR  # noqa: E402
-from forester.epoch.machine import Action  # noqa: E402
-from forester.units import LAMPORTS_PER_SOL, sol  # noqa: E402
+from forester.chain.tree_metadata import BATCHED_TREE_DISCRIMINATOR
+from forester.epoch.machine import Action
+from forester.units import LAMPORTS_PER_SOL, sol
 
 HONEST_PRICE = 1000
 """Microlamports for a compute unit."""
@@ -186,7 +182,7 @@ class LyingRun:
                 self._signed.add(call.body["params"][0])
             return await case.fault(call)
 
-        self._stage.doors["rpc"].show(fault=counted, lie=case.lie)
+        self._stage.proxies["rpc"].show(fault=counted, lie=case.lie)
 
     async def _told(self, case: LyingCase, hold_s: float) -> Cost:
         began, signed, balance = time.monotonic(), len(self._signed), await self._balance()
@@ -256,26 +252,28 @@ def show(report: Report, console: Console) -> None:
         console.print(f"[red]MISSED[/red] {text}")
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def positive_sol(text: str) -> float:
+    """Return an amount of SOL. Raises ArgumentTypeError unless it is positive."""
+    amount = float(text)
+    if not amount * LAMPORTS_PER_SOL > 0:
+        raise argparse.ArgumentTypeError("a positive amount of SOL is needed")
+    return amount
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     add = parser.add_argument
     add("--hold", type=float, default=30, help="seconds that each lie lasts (30)")
     add("--rest", type=float, default=30, help="seconds of honesty after each lie about the chain (30)")
-    add("--budget", type=float, default=1, help="spending budget of the forester, SOL per hour (1)")
+    add("--budget", type=positive_sol, default=1, help="spending budget of the forester, SOL per hour (1)")
     add("--exhaust", action="store_true", help="lie about fees at last until the budget is spent")
     add("--slot-ms", type=float, default=400, help="milliseconds per slot, as a cluster has them (400)")
     add("--logs", type=Path, help="folder in which log and journal stay")
     add("--json", action="store_true", help="print one JSON object, no table")
-    options = parser.parse_args(arguments)
-    if not options.budget * LAMPORTS_PER_SOL > 0:
-        parser.error("--budget: a positive amount of SOL is needed")
-    return options
 
 
-def main() -> int:
-    """Run; 0 when every bound was kept."""
-    options = parse()
+def main(options: argparse.Namespace) -> int:
+    """Run; return 0 if every bound was kept."""
     with tempfile.TemporaryDirectory(prefix="lying-node-") as temporary:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -285,7 +283,3 @@ def main() -> int:
     else:
         show(report, Console(width=None if sys.stdout.isatty() else 200))
     return int(bool(report.missed))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Calls that a forester makes on a local network, counted at a door in front of node, indexer and prover."""
+"""Calls that a forester makes on a local network, counted by a proxy in front of node, indexer and prover."""
 
 from __future__ import annotations
 
@@ -16,15 +16,11 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from localnet_process import Localnet, running_localnet
 
-FORESTER = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(FORESTER / "tests" / "support"))
-
-from localnet_process import Localnet, running_localnet  # noqa: E402 - found through the line above
-
-from forester.chain.rpc_client import RpcClient  # noqa: E402
-from forester.chain.rpc_pool import RpcPool  # noqa: E402
-from forester.network_status.reader import read_network  # noqa: E402
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.network_status.reader import read_network
 
 SLOT_MS = 400
 LIGHT_SLOT_S = 10 * SLOT_MS / 1000
@@ -47,7 +43,7 @@ class CallRates:
     rpc_by_method: dict[str, float]
 
 
-class Door:
+class CountingProxy:
     """Passes calls on and counts them by service and method."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
@@ -56,7 +52,7 @@ class Door:
 
     @asynccontextmanager
     async def before(self, name: str, url: str) -> AsyncIterator[str]:
-        """A door of its own for one service; gives its URL."""
+        """Yield the URL of a proxy for one service."""
 
         async def pass_on(request: web.Request) -> web.Response:
             body = await request.read()
@@ -80,17 +76,17 @@ async def count_calls(seconds: float) -> list[CallRates]:
     """Rates of an idle and of a busy forester, ``seconds`` each, in the active phase of one epoch."""
     with running_localnet("--slot-ms", str(SLOT_MS), "--first-slot", str(FIRST)) as net:
         async with aiohttp.ClientSession() as session:
-            door, urls = Door(session), net.environment
+            proxy, urls = CountingProxy(session), net.environment
             async with (
-                door.before("rpc", urls["RPC_URL"]) as rpc,
-                door.before("indexer", urls["INDEXER_URL"]) as indexer,
-                door.before("prover", urls["PROVER_URL"]) as prover,
+                proxy.before("rpc", urls["RPC_URL"]) as rpc,
+                proxy.before("indexer", urls["INDEXER_URL"]) as indexer,
+                proxy.before("prover", urls["PROVER_URL"]) as prover,
             ):
-                doors = {"RPC_URL": rpc, "INDEXER_URL": indexer, "PROVER_URL": prover}
-                return await _count(net, door, urls | doors, seconds)
+                proxies = {"RPC_URL": rpc, "INDEXER_URL": indexer, "PROVER_URL": prover}
+                return await _count(net, proxy, urls | proxies, seconds)
 
 
-async def _count(net: Localnet, door: Door, environment: dict[str, str], seconds: float) -> list[CallRates]:
+async def _count(net: Localnet, proxy: CountingProxy, environment: dict[str, str], seconds: float) -> list[CallRates]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     kept = {name: value for name, value in environment.items() if name != "WS_RPC_URL"}
     with tempfile.TemporaryDirectory() as folder:
@@ -101,30 +97,30 @@ async def _count(net: Localnet, door: Door, environment: dict[str, str], seconds
             stderr=asyncio.subprocess.DEVNULL,
         )
         try:
-            await _active(net, door)
-            idle = await _rates("idle", net, door, seconds)
+            await _active(net, proxy)
+            idle = await _rates("idle", net, proxy, seconds)
             await asyncio.to_thread(net.call, "localnet_seed", SEED)
-            return [idle, await _rates("busy", net, door, seconds)]
+            return [idle, await _rates("busy", net, proxy, seconds)]
         finally:
             process.terminate()
             await process.wait()
 
 
-async def _active(net: Localnet, door: Door) -> None:
+async def _active(net: Localnet, proxy: CountingProxy) -> None:
     """Wait until the active phase has begun and the registration is final."""
     async with asyncio.timeout(ACTIVE_S):
         while await asyncio.to_thread(net.call, "getSlot") < ACTIVE:  # noqa: ASYNC110 - so does the network
             await asyncio.sleep(LIGHT_SLOT_S / 10)
-        while door.counts["rpc", "sendTransaction"] < 2:  # noqa: ASYNC110 - it is another process that sends
+        while proxy.counts["rpc", "sendTransaction"] < 2:  # noqa: ASYNC110 - it is another process that sends
             await asyncio.sleep(LIGHT_SLOT_S / 10)
         await asyncio.sleep(LIGHT_SLOT_S)
 
 
-async def _rates(name: str, net: Localnet, door: Door, seconds: float) -> CallRates:
+async def _rates(name: str, net: Localnet, proxy: CountingProxy, seconds: float) -> CallRates:
     leaves = await _leaves(net)
-    before, began = door.counts.copy(), time.monotonic()
+    before, began = proxy.counts.copy(), time.monotonic()
     await asyncio.sleep(seconds)
-    made, slots = door.counts - before, (time.monotonic() - began) / LIGHT_SLOT_S
+    made, slots = proxy.counts - before, (time.monotonic() - began) / LIGHT_SLOT_S
     by_method = {method: count / slots for (service, method), count in made.most_common() if service == "rpc"}
     indexer, prover = (
         sum(count for (service, _), count in made.items() if service == wanted) / slots

@@ -1,4 +1,4 @@
-"""What one forester sustains: planning and staging at a hundred million leaves, RPC calls per light slot.
+"""The load that one forester sustains: planning and staging at 10^8 leaves, RPC calls per light slot.
 
 Snapshots come from a scripted indexer behind a real socket; they are read, checked, staged and written as proof
 requests, and a simulated proof of each batch is kept in a journal: all that a forester does but prove and send.
@@ -29,6 +29,7 @@ from aiohttp.test_utils import TestServer
 from rich.console import Console
 from rich.table import Table
 from rpc_calls import CallRates, count_calls
+from sparse_worlds import World, address_world, state_world
 
 from forester.chain.tree_metadata import TreeKind
 from forester.indexer.client import IndexerClient
@@ -39,8 +40,6 @@ from forester.pipeline_v2.proof_cache import stored_proof
 from forester.pipeline_v2.tree_kinds import strategy_of
 from forester.prover_client.client import FinishedProof, encode_body
 from forester.prover_client.compression import CompressedProof
-
-from sparse_worlds import World, address_world, state_world  # isort: skip - found through rpc_calls
 
 MIB = 2**20
 TREE = Hash32(bytes([1]) * 32)
@@ -237,16 +236,18 @@ def bottleneck(costs: list[LoadCost]) -> str:
     )
 
 
-def main() -> int:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each kind (default 5)")
     parser.add_argument("--queued", type=int, default=10**6, help="elements to extrapolate to (default 1000000)")
     parser.add_argument("--leaf-index", type=int, default=10**8, help="leaves of the trees (default 100000000)")
     parser.add_argument("--seconds", type=float, default=32, help="how long calls are counted, idle and busy each")
     parser.add_argument("--no-calls", action="store_true", help="leave out the local network")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    options = parser.parse_args()
+
+
+def main(options: argparse.Namespace) -> int:
+    """Measure and print; return 0."""
     costs = [asyncio.run(measure(load, options.rounds, options.leaf_index, options.queued)) for load in LOADS]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     rates = [] if options.no_calls else asyncio.run(count_calls(options.seconds))
@@ -264,7 +265,3 @@ def main() -> int:
         print_calls(console, rates)
     console.print(bottleneck(costs))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

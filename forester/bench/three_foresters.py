@@ -1,4 +1,4 @@
-"""Foresters that share a network, under traffic, kills and faults: nothing is left, nothing is done twice.
+"""Foresters that share a network under traffic, kills and faults: no work is left, none is done twice.
 
 Starts `localnet up`, a prover that is simulated (or, with --keys-dir, real), and foresters with keys and weights of
 their own. For some epochs users make traffic of every kind while foresters are killed with SIGKILL and started again,
@@ -34,26 +34,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-WORKSPACE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(WORKSPACE / "forester" / name) for name in ("bench", "tests/support")]
+from forester_fleet import Member, admit
+from localnet_process import Localnet, running_localnet
+from proof_ledger import Ledger, running_ledger
+from rich.console import Console
+from soak_prover import ProverUnusable, running_prover
+from soak_roots import compared_roots
+from soak_verdict import SlotTimes, Span, Verdict, judge, show, waiting
 
-from forester_fleet import Member, admit  # noqa: E402
-from localnet_process import Localnet, running_localnet  # noqa: E402
-from proof_ledger import Ledger, running_ledger  # noqa: E402
-from rich.console import Console  # noqa: E402
-from soak_prover import ProverUnusable, running_prover  # noqa: E402
-from soak_roots import compared_roots  # noqa: E402
-from soak_verdict import SlotTimes, Span, Verdict, judge, show, waiting  # noqa: E402
-
-from forester.chain.programs.addresses import PROTOCOL_CONFIG  # noqa: E402
-from forester.chain.registry_accounts import decode_protocol_config  # noqa: E402
-from forester.chain.rpc_client import RpcClient  # noqa: E402
-from forester.chain.rpc_pool import RpcPool  # noqa: E402
-from forester.epoch.phases import ProtocolTimes  # noqa: E402
-from forester.errors import ForesterError  # noqa: E402
-from forester.network_status.epochs import protocol_times  # noqa: E402
-from forester.network_status.reader import read_network  # noqa: E402
-from forester.network_status.state import NetworkState  # noqa: E402
+from forester.chain.programs.addresses import PROTOCOL_CONFIG
+from forester.chain.registry_accounts import decode_protocol_config
+from forester.chain.rpc_client import RpcClient
+from forester.chain.rpc_pool import RpcPool
+from forester.epoch.phases import ProtocolTimes
+from forester.errors import ForesterError
+from forester.network_status.epochs import protocol_times
+from forester.network_status.reader import read_network
+from forester.network_status.state import NetworkState
 
 FIRST_EPOCH = 3
 FIRST_SLOT = 590
@@ -265,18 +262,14 @@ async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
     return verdict
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="""examples:
-  three_foresters.py                                   two epochs with kills and faults, some five minutes
-  three_foresters.py --kills 100 --epochs 8            a long one
-  three_foresters.py --kills 0 --fault-every 0         how much foresters disturb each other when nothing fails
-  three_foresters.py --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
-""",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.epilog = """examples:
+  forester_bench.py shared                              two epochs with kills and faults, some five minutes
+  forester_bench.py shared --kills 100 --epochs 8       a long one
+  forester_bench.py shared --kills 0 --fault-every 0    how much foresters disturb each other when nothing fails
+  forester_bench.py shared --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
+"""
     add = parser.add_argument
     add("--weights", type=int, nargs="+", default=[1, 2, 3], help="weight of each forester (1 2 3)")
     add("--epochs", type=int, default=2, help="epochs under traffic and faults, 200 slots each (2)")
@@ -290,12 +283,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--seed", type=int, default=7, help="of the random choices; the network's own timing stays what it is (7)")
     add("--logs", type=Path, help="folder in which logs and journals stay")
     add("--json", action="store_true", help="print one JSON object, no tables")
-    return parser.parse_args(arguments)
 
 
-def main() -> int:
-    """Run; 0 when every bound was kept."""
-    options = parse()
+def main(options: argparse.Namespace) -> int:
+    """Run; return 0 if every bound was kept."""
     with tempfile.TemporaryDirectory(prefix="foresters-") as temporary:
         folder = options.logs or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -309,7 +300,3 @@ def main() -> int:
     else:
         show(verdict, Console(width=None if sys.stdout.isatty() else 120))
     return 0 if verdict.passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

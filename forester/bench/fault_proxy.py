@@ -1,4 +1,4 @@
-"""A door in front of a service that can be told to refuse, to be silent, to lose and to lie; it counts the calls."""
+"""A fault-injecting proxy: refuses, stays silent, loses and falsifies answers of a service, and counts the calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROOFS = ("getMultipleCompressedAccountProofs", "getMultipleNewAddressProofsV2"
 
 @dataclass(frozen=True)
 class Call:
-    """A call that came to the door: ``body`` is its JSON, empty for other methods than POST."""
+    """A call to the proxy: ``body`` is its JSON, empty for methods other than POST."""
 
     request: web.Request
     body: dict[str, Any]
@@ -47,8 +47,8 @@ Lie = Callable[[Call, Any], None]
 
 
 @dataclass
-class Door:
-    """``fault`` and ``lie`` are shown while they are set; ``times`` are of all calls, Unix seconds."""
+class FaultProxy:
+    """A proxy that applies ``fault`` and ``lie`` while they are set; ``times`` has all calls, Unix seconds."""
 
     fault: Fault | None = None
     lie: Lie | None = None
@@ -56,7 +56,7 @@ class Door:
     times: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_CALLS))
 
     def show(self, *, fault: Fault | None = None, lie: Lie | None = None) -> None:
-        """Misbehave from now on."""
+        """Inject a fault, a lie or both until ``behave``."""
         self.fault, self.lie, self.over = fault, lie, asyncio.Event()
 
     def behave(self) -> None:
@@ -65,12 +65,12 @@ class Door:
         self.over.set()
 
     def calls(self, began: float, ended: float) -> int:
-        """How many calls came between two moments."""
+        """Return the number of calls between two times, Unix seconds."""
         return sum(began <= at <= ended for at, _ in self.times)
 
     @contextlib.asynccontextmanager
     async def before(self, url: str) -> AsyncIterator[str]:
-        """Stand before the service at ``url`` on a free port; gives the URL to use instead."""
+        """Listen on a free port in front of the service at ``url``; yield the URL to use instead."""
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
 
             async def come(request: web.Request) -> web.StreamResponse:
@@ -102,22 +102,22 @@ class Door:
                 content, status, kind = await answer.read(), answer.status, answer.content_type
         except aiohttp.ClientError:
             return web.Response(status=502)
-        if lie is not None and status == 200 and "result" in (told := _json(content)):
-            lie(call, told["result"])
-            content = json.dumps(told).encode()
+        if lie is not None and status == 200 and "result" in (answered_json := _json(content)):
+            lie(call, answered_json["result"])
+            content = json.dumps(answered_json).encode()
         return web.Response(body=content, status=status, content_type=kind)
 
 
 def _json(raw: bytes) -> dict[str, Any]:
     with contextlib.suppress(ValueError):
-        told = json.loads(raw)
-        if isinstance(told, dict):
-            return told
+        answered_json = json.loads(raw)
+        if isinstance(answered_json, dict):
+            return answered_json
     return {}
 
 
 def too_many(retry_after: str | None = None) -> Fault:
-    """429 for every call."""
+    """Return a fault that answers every call with 429."""
 
     async def answer(_call: Call) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": retry_after} if retry_after is not None else {})
@@ -126,25 +126,25 @@ def too_many(retry_after: str | None = None) -> Fault:
 
 
 async def silent(call: Call) -> web.Response:
-    """No answer while the fault lasts, then a broken connection."""
+    """Give no answer while the fault lasts, then close the connection."""
     await call.over.wait()
     return await cut(call)
 
 
 async def cut(call: Call) -> web.Response:
-    """A broken connection."""
+    """Close the connection without an answer."""
     if call.request.transport is not None:
         call.request.transport.abort()
     return web.Response(status=502)
 
 
 async def unavailable(_call: Call) -> web.Response:
-    """503 as a gateway says it."""
+    """Answer 503 as a gateway does."""
     return web.Response(status=503, text="<html>no backend</html>", content_type="text/html")
 
 
 async def lost_sends(call: Call) -> web.Response | None:
-    """Transactions are taken, as the node says, and never reach a block."""
+    """Acknowledge transactions and drop them."""
     if call.method != "sendTransaction":
         return None
     transaction = VersionedTransaction.from_bytes(base64.b64decode(call.body["params"][0]))
@@ -153,7 +153,7 @@ async def lost_sends(call: Call) -> web.Response | None:
 
 
 def _other(seed: str) -> str:
-    """A field element that nothing has, in base58."""
+    """Return an unused field element, in base58."""
     return str(Pubkey(b"\0" + hashlib.sha256(seed.encode()).digest()[1:]))
 
 
@@ -164,7 +164,7 @@ def _queues(result: Any) -> Iterator[dict[str, Any]]:
 
 
 def wrong_root(call: Call, result: Any) -> None:
-    """Another root than the chain's."""
+    """Replace roots by others than the chain's."""
     if call.method == "getQueueElements":
         for queue in _queues(result):
             queue["initialRoot"] = _other(queue["initialRoot"])
@@ -174,7 +174,7 @@ def wrong_root(call: Call, result: Any) -> None:
 
 
 def wrong_leaf(call: Call, result: Any) -> None:
-    """Elements that were never queued."""
+    """Replace queue elements by ones that were never queued."""
     for queue in _queues(result) if call.method == "getQueueElements" else ():
         for part in (queue.get("outputQueue"), queue.get("inputQueue")):
             if part and part["accountHashes"]:
@@ -184,7 +184,7 @@ def wrong_leaf(call: Call, result: Any) -> None:
 
 
 def wrong_nodes(call: Call, result: Any) -> None:
-    """A tree whose nodes do not lead to its root."""
+    """Replace nodes, so that they do not lead to the tree's root."""
     if call.method == "getQueueElements":
         for queue in _queues(result):
             for node in queue["nodes"][-1:]:
@@ -195,7 +195,7 @@ def wrong_nodes(call: Call, result: Any) -> None:
 
 
 def wrong_hash_chain(call: Call, result: Any) -> None:
-    """Hash chains of other elements."""
+    """Replace hash chains by those of other elements."""
     for queue in _queues(result) if call.method == "getQueueElements" else ():
         for part in (queue, queue.get("outputQueue"), queue.get("inputQueue")):
             if part and part.get("leavesHashChains"):
@@ -203,22 +203,22 @@ def wrong_hash_chain(call: Call, result: Any) -> None:
 
 
 def stale_sequence(call: Call, result: Any) -> None:
-    """Sequence numbers of an earlier tree."""
+    """Replace sequence numbers by those of an earlier tree."""
     for queue in _queues(result) if call.method == "getQueueElements" else ():
         queue["rootSeq"] = max(0, queue["rootSeq"] - 5)
 
 
 class Stale:
-    """Answers of the past: what was said first about a tree or a leaf is said again, while the slot goes on."""
+    """A lie that repeats the first answer about each tree and leaf while the slot advances."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Any] = {}
+        self._first: dict[str, Any] = {}
 
     def __call__(self, call: Call, result: Any) -> None:
-        """Put the first answer in the place of the present one."""
+        """Replace the answer by the first one."""
         if call.method in ("getQueueElements", *_PROOFS):
-            asked = call.body.get("params")
-            subject = asked["tree"] if isinstance(asked, dict) else asked
-            said = self._said.setdefault(f"{call.method} {json.dumps(subject)}", copy.deepcopy(result))
+            params = call.body.get("params")
+            subject = params["tree"] if isinstance(params, dict) else params
+            first = self._first.setdefault(f"{call.method} {json.dumps(subject)}", copy.deepcopy(result))
             result.clear()
-            result.update(copy.deepcopy(said))
+            result.update(copy.deepcopy(first))
