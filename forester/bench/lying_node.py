@@ -1,8 +1,8 @@
 """The cost to the payer of a node that lies about fees, rent, expiry and heights, one after the other.
 
 Starts `localnet up` with simulated proofs, a proxy in front of its node, and a forester with a spending budget. Each
-lie lasts for a while under users' traffic. At the end the node lies about fees until the budget is spent. The cost is read
-from the balance on the chain itself. Exit status 1 if a bound is missed:
+lie lasts for a while under users' traffic. At the end the node lies about fees until the budget is spent. The cost is
+read from the balance on the chain itself. Exit status 1 if a bound is missed:
 
   - all lies together cost at most the budget of an hour
   - the forester works before the lies begin, and the process is the one that was started
