@@ -141,57 +141,57 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 .PHONY: bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
 bench: native reference-fixtures ## Proof times of small circuits, alternately with the reference (a part of bench-compare)
-	@$(PYTHON_BIN) prover/bench/bench.py compare --small --only latency
+	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency
 
 bench-kernel: native ## Products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py kernel $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py kernel $(OPTIONS)
 
 bench-circuits: native reference-fixtures ## Witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py circuits $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py circuits $(OPTIONS)
 
 bench-backends: native reference-fixtures ## Proofs by each backend of the kernel, alternately (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py backends $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py backends $(OPTIONS)
 
 bench-load: native reference-fixtures ## Loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py load $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py load $(OPTIONS)
 
 bench-compare: native reference-fixtures reference-batch-keys ## All comparisons with the reference in one run, and the chart of the history (an hour; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py compare $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py compare $(OPTIONS)
 
 bench-growth: native ## Time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py growth $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py growth $(OPTIONS)
 
 bench-service: native reference-fixtures ## Throughput and latency of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py service $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py service $(OPTIONS)
 
 bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API (OPTIONS=--help)
-	@$(PYTHON_BIN) prover/bench/bench.py queue $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py queue $(OPTIONS)
 
 bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/forester_bench.py scale $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester-scale $(OPTIONS)
 
 soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; hostile clients; 200 jobs in a failing queue (minutes)
-	@$(PYTHON_BIN) prover/bench/bench.py soak-http
-	@$(PYTHON_BIN) prover/bench/bench.py soak-hostile
-	@$(PYTHON_BIN) prover/bench/bench.py soak-queue
+	@$(PYTHON_BIN) shared/bench/bench.py soak-http
+	@$(PYTHON_BIN) shared/bench/bench.py soak-hostile
+	@$(PYTHON_BIN) shared/bench/bench.py soak-queue
 
 forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
-	@$(PYTHON_BIN) forester/bench/forester_bench.py shared --kills 100 --epochs 8
-	@$(PYTHON_BIN) forester/bench/forester_bench.py faults
-	@$(PYTHON_BIN) forester/bench/forester_bench.py lies
-	@$(PYTHON_BIN) forester/bench/forester_bench.py day
+	@$(PYTHON_BIN) shared/bench/bench.py forester-shared --kills 100 --epochs 8
+	@$(PYTHON_BIN) shared/bench/bench.py forester-faults
+	@$(PYTHON_BIN) shared/bench/bench.py forester-lies
+	@$(PYTHON_BIN) shared/bench/bench.py forester-day
 
 forester-shared: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/forester_bench.py shared $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester-shared $(OPTIONS)
 
 forester-faults: native reference-fixtures ## One fault after another before a forester: calls, log lines, recovery (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/forester_bench.py faults $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester-faults $(OPTIONS)
 
 forester-lies: native reference-fixtures ## A node that lies about fees, rent, expiry and heights: what it costs a forester (OPTIONS=--help)
-	@$(PYTHON_BIN) forester/bench/forester_bench.py lies $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester-lies $(OPTIONS)
 
 forester-day: native reference-fixtures ## 24 simulated hours of a forester: memory, threads, files, journal (OPTIONS="--chart memory.svg")
-	@$(PYTHON_BIN) forester/bench/forester_bench.py day $(OPTIONS)
+	@$(PYTHON_BIN) shared/bench/bench.py forester-day $(OPTIONS)
 
 ##@ Keys
 

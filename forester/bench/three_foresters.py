@@ -265,10 +265,10 @@ async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.epilog = """examples:
-  forester_bench.py shared                              two epochs with kills and faults, some five minutes
-  forester_bench.py shared --kills 100 --epochs 8       a long one
-  forester_bench.py shared --kills 0 --fault-every 0    how much foresters disturb each other when nothing fails
-  forester_bench.py shared --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
+  bench.py forester-shared                              two epochs with kills and faults, some five minutes
+  bench.py forester-shared --kills 100 --epochs 8       a long one
+  bench.py forester-shared --kills 0 --fault-every 0    how much foresters disturb each other when nothing fails
+  bench.py forester-shared --keys-dir keys-cache/development real proofs (`prover keys dev --mode local-rpc`)
 """
     add = parser.add_argument
     add("--weights", type=int, nargs="+", default=[1, 2, 3], help="weight of each forester (1 2 3)")

@@ -168,7 +168,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", type=Path, default=HISTORY, metavar="FILE", help="JSON-lines file to append to")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     if options.gate is not None and options.peer is None:
         sys.exit("--gate needs --peer")

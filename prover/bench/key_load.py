@@ -149,7 +149,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, help="output file of the results")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     keys_dir = reference_batch_keys.batch_keys_dir() if options.batch else reference_fixtures.proving_keys_dir()
     with tempfile.TemporaryDirectory(dir=keys_dir.parent) as folder:

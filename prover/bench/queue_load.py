@@ -221,7 +221,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--p99-ms", type=float, default=0, help="fail when a status took longer at p99; 0 never does")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     variables = {"PROVER_QUEUE__WAIT_LIMIT_S": "86400", "PROVER_QUEUE__REQUEST_AGE_S": "86400"}
     keys_dir = reference_fixtures.proving_keys_dir()

@@ -109,7 +109,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", type=Path, default=HISTORY, help="JSON-lines file to append to")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     keys_dir = reference_fixtures.proving_keys_dir()
     binary = str(reference_fixtures.prover_binary())

@@ -201,7 +201,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratio", type=float, default=1.5, help="tolerated growth of p99, 0 for any (default 1.5)")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     alone: Latencies = defaultdict(list)
     beside: Latencies = defaultdict(list)

@@ -193,7 +193,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the mixture (default 1)")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     # A slow machine is no fault here.
     patience = {f"PROVER_PROVING__{name}_DEADLINE_S": str(REQUEST_DEADLINE_S) for name in ("MERKLE", "BATCH")}

@@ -249,7 +249,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logs", type=Path, help="folder for logs and data that are to be kept")
 
 
-def run(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     with tempfile.TemporaryDirectory() as keys, tempfile.TemporaryDirectory() as data:
         batches = BATCH if options.batch_proofs else frozenset()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from localnet_process import LOCALNET, PROGRAMS, WORKSPACE
 
-BENCH = WORKSPACE / "forester" / "bench" / "forester_bench.py"
+BENCH = WORKSPACE / "shared" / "bench" / "bench.py"
 DEADLINE_S = 500
 """Far more than a loaded machine needs."""
 
@@ -41,7 +41,7 @@ def told_by(command: str, *options: str) -> dict[str, Any]:
 
 
 def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_proof_twice(tmp_path: Path) -> None:
-    told = told_by("faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
+    told = told_by("forester-faults", *QUICKLY, "--only", *FAULTS, "--logs", str(tmp_path))
     assert len(told["faults"]) == len(FAULTS)
     assert {fault["fault"]: fault["missed"] for fault in told["faults"] if fault["missed"]} == {}
     assert all(fault["proofs"] for fault in told["faults"]), "there was work in every fault"
@@ -50,7 +50,7 @@ def test_forester__services_fail_one_after_another__loses_nothing_and_makes_no_p
 
 
 def test_forester__node_lies_about_fees_rent_expiry_and_heights__costs_at_most_its_budget(tmp_path: Path) -> None:
-    told = told_by("lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
+    told = told_by("forester-lies", *BRIEFLY, "--budget", "0.012", "--exhaust", "--logs", str(tmp_path))
     assert told["missed"] == []
     costs = {cost["lie"]: cost for cost in told["costs"]}
     assert costs.keys() == {"nothing", *LIES, "fees until the budget is spent"}
@@ -60,7 +60,7 @@ def test_forester__node_lies_about_fees_rent_expiry_and_heights__costs_at_most_i
 
 def test_forester__half_an_hour_at_an_accelerated_clock__reports_its_epoch_and_leaves_nothing(tmp_path: Path) -> None:
     chart = tmp_path / "memory.svg"
-    told = told_by("day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
+    told = told_by("forester-day", *DAY, "--logs", str(tmp_path), "--chart", str(chart))
     checks = {item["check"]: item["kept"] for item in told["checks"]}
     assert checks["every epoch is reported"]
     assert checks["every queue holds less than a batch"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from localnet_process import LOCALNET, PROGRAMS, WORKSPACE
 
-BENCH = WORKSPACE / "forester" / "bench" / "forester_bench.py"
+BENCH = WORKSPACE / "shared" / "bench" / "bench.py"
 SAMPLE = ["--weights", "1", "2", "--epochs", "1", "--kills", "1", "--fault-every", "0", "--slot-ms", "80"]
 DEADLINE_S = 400
 """Far more than a loaded machine needs."""
@@ -30,7 +30,7 @@ WHATEVER_THE_SPEED = (
 def test_two_foresters__one_killed_at_random__leave_nothing_and_make_no_kept_proof_again(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     done = subprocess.run(
-        [sys.executable, str(BENCH), "shared", *SAMPLE, "--json", "--logs", str(tmp_path)],
+        [sys.executable, str(BENCH), "forester-shared", *SAMPLE, "--json", "--logs", str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[3] / "bench" / "bench.py"
+BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 
 
 def run(*words: str) -> str:

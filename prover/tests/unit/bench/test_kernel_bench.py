@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).resolve().parents[3] / "bench" / "bench.py"
+BENCH = Path(__file__).resolve().parents[4] / "shared" / "bench" / "bench.py"
 OURS = [
     {"name": "clock", "ns": 9.0},
     {"name": "fp_mul_tput", "ns": 20.0},
