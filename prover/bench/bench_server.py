@@ -1,4 +1,4 @@
-"""A prover's server as a process of its own, for the scripts of this folder."""
+"""A prover server in its own process, for measurements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class ServerProcess:
-    """A running server: its port, and what the kernel says about its process."""
+    """A running server: its ports and its process."""
 
     port: int
     metrics_port: int
@@ -32,45 +32,45 @@ class ServerProcess:
 
     @property
     def resident_bytes(self) -> int:
-        """Resident memory of the process."""
+        """Return the resident memory of the process."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE
 
     @property
     def peak_resident_bytes(self) -> int:
-        """Most resident memory that the process ever had."""
+        """Return the peak resident memory of the process."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
     @property
     def processor_s(self) -> float:
-        """Processor time of the process so far, in seconds."""
+        """Return the CPU time of the process so far, in seconds."""
         user, system = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     @property
     def maps(self) -> str:
-        """What is mapped where, a line each."""
+        """Return the memory mappings of the process, a line each."""
         return Path(f"/proc/{self.pid}/maps").read_text()
 
     def is_ready(self) -> bool:
-        """Whether ours says so, on its metrics address: all keys that were to be loaded are."""
+        """Return True if our server reports that it has loaded the keys to preload."""
         return _answers(self.metrics_port, "/readyz")
 
     @property
     def open_files(self) -> int:
-        """Number of open descriptors."""
+        """Return the number of open descriptors."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
 def start_command(binary: str, keys_dir: Path, port: int, metrics_port: int, *extra: str) -> list[str]:
-    """`start` with flags that both programs know."""
+    """Return a `start` command with flags that both programs know."""
     addresses = ["--prover-address", f"127.0.0.1:{port}", "--metrics-address", f"127.0.0.1:{metrics_port}"]
     return [binary, "start", "--keys-dir", f"{keys_dir}/", *addresses, *extra]
 
@@ -115,7 +115,7 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes], log: Path) 
 
 
 def _answers(port: int, path: str) -> bool:
-    """Whether a GET is answered with 200."""
+    """Return True if a GET is answered with 200."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         with contextlib.closing(connection):

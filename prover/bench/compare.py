@@ -297,7 +297,7 @@ def show_footprint(settings: dict[str, object], preparation: str, found: Sequenc
 
 @dataclass
 class Results:
-    """Everything that a run measured."""
+    """Results of a run."""
 
     results: list[Comparison] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)

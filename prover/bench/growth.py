@@ -1,11 +1,11 @@
-"""How the time and memory of a proof grow with the batch and with the processors, beside what a model says.
+"""Growth of a proof's time and memory with the batch size and with CPUs, compared with a model.
 
-Makes keys of batch append at height 32 for each of --sizes (`prover setup`, development keys), maps their plain
-prepared forms, and proves a made-up request with each of --cores in a process of its own, pinned to as many processors.
+Makes keys of batch append at height 32 for each of --sizes (`prover setup`, development keys), maps their prepared
+files, not folded, and proves a generated request with each of --cores in its own process, pinned to as many CPUs.
 Prints medians, the working memory, the peak resident memory, and the exponents that fit: 1 means that twice the
-constraints take twice as long. The model is the processor time of all after the witness: sums at the rate per point
-that the last `make bench-kernel` on such a processor measured for their size, and six transforms at its rate per
-butterfly. Results are appended to a history. A batch of 100 takes a minute of setup and 2 GB of disk; Linux only.
+constraints take twice as long. The model is the CPU time of all stages after the witness: sums at the rate per point of
+their size, and six transforms at the rate per butterfly, as the last `make bench-kernel` on this CPU model measured
+them. Results are appended to a history. A batch of 100 takes a minute of setup and 2 GB of disk; Linux only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Rates = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Measured:
-    """One size on some processors; ``model_s`` is None without rates."""
+    """One size on a number of CPUs; ``model_s`` is None without rates."""
 
     size: int
     run: Alone
@@ -49,22 +49,22 @@ class Measured:
 
 
 def rates_of(record: Mapping[str, Any] | None) -> Rates:
-    """The measurements of a run of bench-kernel by name; none without a run."""
+    """Return the measurements of a run of bench-kernel by name; none without a run."""
     return {one["name"]: one for one in record["results"]} if record else {}
 
 
 def rate(rates: Rates, name: str, column: str, count: int) -> float:
-    """Nanoseconds at ``count`` elements: between the measured sizes by logarithms, beyond them that of the nearest."""
+    """Return nanoseconds at ``count`` elements, interpolated by logarithm; beyond the measured sizes the nearest."""
     sizes = ((key.rpartition("_"), record) for key, record in rates.items())
     known = {int(log2): record[column] for (kind, _, log2), record in sizes if kind == name}
-    place = min(max(math.log2(max(count, 1)), min(known)), max(known))
-    low = max(log2 for log2 in known if log2 <= place)
-    high = min(log2 for log2 in known if log2 >= place)
-    return known[low] if low == high else known[low] + (known[high] - known[low]) * (place - low) / (high - low)
+    log = min(max(math.log2(max(count, 1)), min(known)), max(known))
+    low = max(log2 for log2 in known if log2 <= log)
+    high = min(log2 for log2 in known if log2 >= log)
+    return known[low] if low == high else known[low] + (known[high] - known[low]) * (log - low) / (high - low)
 
 
 def model_seconds(run: Alone, rates: Rates) -> float:
-    """Processor seconds of the sums over A, K, Z in G1 and B in G2, and of six transforms."""
+    """Return the CPU seconds of the sums over A, K, Z in G1 and B in G2, and of six transforms."""
     lists = (run.points_a, run.points_k, run.points_z)
     g1 = sum(count * rate(rates, "msm_g1", "ns_per_point", count) for count in lists)
     g2 = run.points_b * rate(rates, "msm_g2", "ns_per_point", run.points_b)
@@ -73,7 +73,7 @@ def model_seconds(run: Alone, rates: Rates) -> float:
 
 
 def make_key(folder: Path, size: int) -> tuple[Path, Path]:
-    """The key and a request of one batch size."""
+    """Make and prepare a key of one batch size; return it and a request."""
     key, request = folder / f"batch_append_32_{size}.key", folder / f"{size}.json"
     sizes = ("--append-tree-height", "32", "--append-batch-size", str(size))
     outputs = ("--output", str(key), "--output-vkey", str(key.with_suffix(".vkey")))
@@ -88,7 +88,7 @@ def make_key(folder: Path, size: int) -> tuple[Path, Path]:
 def measure_all(
     sizes: Sequence[int], cores: Sequence[int], rounds: int, scratch: Path | None, rates: Rates
 ) -> list[Measured]:
-    """Each size on each number of processors."""
+    """Measure each size on each number of CPUs."""
     found = []
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -104,7 +104,7 @@ def measure_all(
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float:
-    """The b of y = a x^b by least squares of the logarithms."""
+    """Return b of y = a x^b by least squares of the logarithms."""
     logs = [(math.log(x), math.log(y)) for x, y in points]
     return statistics.linear_regression(*zip(*logs, strict=True)).slope
 
@@ -112,8 +112,8 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 def show(found: Sequence[Measured]) -> None:
     """Print the table and the exponents."""
     table = Table(title="Batch append at height 32: one proof, key resident")
-    times_of = ("s", "processor s", "µs a constraint", "witness ms", "measured / model")
-    for heading in ("batch", "processors", "constraints", *times_of, "scratch MiB", "peak MiB"):
+    times_of = ("s", "CPU s", "µs a constraint", "witness ms", "measured / model")
+    for heading in ("batch", "CPUs", "constraints", *times_of, "scratch MiB", "peak MiB"):
         table.add_column(heading, justify="right")
     for one in found:
         run = one.run
@@ -128,13 +128,13 @@ def show(found: Sequence[Measured]) -> None:
         if len(own) > 1:
             time_grows = exponent([(run.constraints, run.p50) for run in own])
             memory_grows = exponent([(run.constraints, run.peak_resident_bytes) for run in own])
-            print(f"{cores} processors: time grows as constraints^{time_grows:.2f}, memory as ^{memory_grows:.2f}")
+            print(f"{cores} CPUs: time grows as constraints^{time_grows:.2f}, memory as ^{memory_grows:.2f}")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="batch sizes (default 2 10 50 100)")
-    parser.add_argument("--cores", type=int, nargs="+", default=CORES, help="numbers of processors (default 1 2)")
+    parser.add_argument("--cores", type=int, nargs="+", default=CORES, help="numbers of CPUs (default 1 2)")
     parser.add_argument("--rounds", type=int, default=10, help="measured proofs of each (default 10)")
     parser.add_argument("--scratch", type=Path, help="folder for the keys (default: the system's)")
     parser.add_argument("--rates", type=Path, default=RATES, metavar="FILE", help="history of bench-kernel")

@@ -37,11 +37,11 @@ BACKENDS = ("portable", "adx", "avx2", "avx512", "ifma")
 COLUMNS = ("name", "ns", "ms", "ns_per_point", "ns_per_butterfly", "additions", "ns_per_addition", "of_bound")
 TIMES = ("ms", "ns")
 IN_LANES = {"fp8_mul_tput": "fp_mul_tput", "fp8_sqr_tput": "fp_sqr_tput"}
-"""What a peer without lanes has in their place."""
+"""The measurements of a peer without lanes that are compared with these."""
 OF_THE_MACHINE = ("clock", "fp_mul_bound")
-"""Neither program's."""
+"""Measurements of the machine, not of a program."""
 FACTOR = re.compile(r"_f\d+$")
-"""Of a sum over tables; a peer without tables has the plain one."""
+"""Suffix of a sum over tables; it is compared with the plain sum of a peer without tables."""
 G1_US = {10: 10.4, 12: 8.7, 14: 6.0, 15: 5.4, 16: 4.9, 18: 4.3}
 G2_US = {10: 24.7, 12: 20.6, 14: 12.6, 15: 11.7, 16: 11.0, 18: 10.9}
 """gnark-crypto, microseconds per point by the logarithm of their number; see the docstring of the file."""
@@ -62,7 +62,7 @@ Round = dict[str, dict[str, float]]
 
 
 def build(backend: str) -> Path:
-    """The benchmark's program for one backend."""
+    """Build the program for one backend; return its path."""
     answer = subprocess.run(
         [ROOT / "prover/scripts/native", "bench", backend], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -70,7 +70,7 @@ def build(backend: str) -> Path:
 
 
 class Program:
-    """One of the programs: measures everything once for every line that it gets."""
+    """A program that measures everything once for every line of input."""
 
     def __init__(self, path: Path, sizes: Sequence[int]) -> None:
         self._process = subprocess.Popen(
@@ -78,7 +78,7 @@ class Program:
         )
 
     def measure(self) -> Round:
-        """One round, by name. Exits when the program ends instead."""
+        """Return one round, by name. Exits if the program ends."""
         source, sink = self._process.stdout, self._process.stdin
         if source is None or sink is None:
             raise ValueError("the program has no pipes")
@@ -93,12 +93,12 @@ class Program:
         sys.exit(f"{self._process.args!r} ended with {self._process.wait()} in the middle of a round")
 
     def close(self) -> None:
-        """End it: it has no more lines to read."""
+        """Close the program's input and wait for its end."""
         self._process.communicate()
 
 
 def medians(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
-    """The median of every number over the rounds."""
+    """Return the median of every number over the rounds."""
     numbers: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in rounds:
         for name, record in one.items():
@@ -110,26 +110,26 @@ def medians(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
 
 
 def time_of(record: dict[str, float]) -> float:
-    """Nanoseconds of one operation, or milliseconds of a sum or transform."""
+    """Return nanoseconds of one operation, or milliseconds of a sum or transform."""
     return next(record[column] for column in TIMES if column in record)
 
 
-def time_beside(peer: dict[str, float], name: str) -> float | None:
-    """The peer's time of a measurement, or of what it has in its place."""
+def peer_time(peer: dict[str, float], name: str) -> float | None:
+    """Return the peer's time of a measurement, or of the one that it is compared with."""
     return peer.get(name) or peer.get(IN_LANES.get(name, FACTOR.sub("", name)))
 
 
 def slower(ours: Round, peer: dict[str, float], percent: float) -> list[str]:
-    """Measurements of which ours takes longer than the peer's by more than so many percent."""
+    """Return the measurements in which ours takes longer than the peer by more than so many percent."""
     both = {name: peer[name] for name in ours if name in peer and name not in OF_THE_MACHINE}
     return [name for name, theirs in both.items() if time_of(ours[name]) > theirs * (1 + percent / 100)]
 
 
 def joined(ours: Round, peer: dict[str, float]) -> list[dict[str, float | str]]:
-    """One record per measurement, with the peer's time and how many times as long that is."""
+    """Return one record per measurement, with the peer's time and its ratio to ours."""
     records: list[dict[str, float | str]] = []
     for name, numbers in ours.items():
-        theirs = time_beside(peer, name)
+        theirs = peer_time(peer, name)
         beside = {"peer": theirs, "ratio": round(theirs / time_of(numbers), 2)} if theirs else {}
         if name in RAPIDSNARK:
             beside["rapidsnark"] = RAPIDSNARK[name]
@@ -151,17 +151,23 @@ def show(results: list[dict[str, float | str]], title: str) -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("--backend", choices=BACKENDS, help="default: the one that this processor runs")
-    parser.add_argument("--program", type=Path, help="kernel_bench as built before, in place of building it")
+    parser.add_argument("--backend", choices=BACKENDS, help="default: the one that this CPU runs")
+    parser.add_argument("--program", type=Path, help="kernel_bench of an earlier build (default: build it)")
     parser.add_argument("--g1", type=int, default=18, metavar="LOG2", help="points of the largest sum (default: 18)")
-    parser.add_argument("--g2", type=int, default=18, metavar="LOG2", help="the same in G2 (default: 18)")
+    parser.add_argument(
+        "--g2", type=int, default=18, metavar="LOG2", help="points of the largest sum in G2 (default: 18)"
+    )
     parser.add_argument("--ntt", type=int, default=20, metavar="LOG2", help="the largest transform (default: 20)")
     parser.add_argument(
         "--tables", type=int, default=13, metavar="LOG2", help="a sum over tables; 0: none (default: 13)"
     )
-    parser.add_argument("--factor", type=int, default=20, help="at most, of its tables (default: 20)")
+    parser.add_argument(
+        "--factor", type=int, default=20, help="maximum size of its tables, in multiples of the bases (default: 20)"
+    )
     parser.add_argument("--rounds", type=int, default=10, help="measured rounds, after one that is not (default: 10)")
-    parser.add_argument("--peer", type=Path, metavar="PROGRAM", help="of bench/peers, or an earlier build: in turn")
+    parser.add_argument(
+        "--peer", type=Path, metavar="PROGRAM", help="program of bench/peers or an earlier build, measured alternately"
+    )
     parser.add_argument(
         "--gate", type=float, metavar="PERCENT", help="fail when a median is longer than --peer's by more"
     )

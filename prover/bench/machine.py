@@ -1,4 +1,4 @@
-"""What a measurement was made on, and the files of JSON lines that keep it beside every result."""
+"""The machine of a measurement, and files of JSON lines that record results with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def machine_facts() -> dict[str, object]:
-    """Time (UTC), processor, kernel backend, load average of the last minute, and commit."""
+    """Return time (UTC), CPU, kernel backend, load average of the last minute, and commit."""
     with Engine(1) as engine:
         backend = engine.backend
     return {
@@ -38,7 +38,7 @@ def keep(history: Path, record: Mapping[str, object]) -> None:
 
 
 def newest_here(history: Path) -> dict[str, object] | None:
-    """The last run of a history that was made on this kind of processor."""
+    """Return the last run of a history on this CPU model."""
     lines = history.read_text().splitlines() if history.exists() else []
     records: list[dict[str, object]] = [json.loads(line) for line in lines]
     return next((record for record in reversed(records) if record.get("processor") == _processor()), None)

@@ -1,4 +1,4 @@
-"""One circuit proved in a process of its own, pinned to some processors: what circuits.py and growth.py measure."""
+"""Proofs of one circuit in their own process, pinned to a number of CPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOADS = 5
 
 @dataclass(frozen=True)
 class Alone:
-    """What one process measured of itself; times in seconds, medians unless named otherwise."""
+    """Measurements of one process; times in seconds, medians unless named otherwise."""
 
     cores: int
     constraints: int
@@ -45,12 +45,12 @@ class Alone:
 
     @property
     def witness(self) -> float:
-        """Seconds of the witness, from its start to its end."""
+        """Return the wall-clock seconds of the witness."""
         return self.stages["witness"]
 
 
 def measure(key: Path, folder: Path, request: Path, cores: int, rounds: int) -> Alone:
-    """Run this file as a program; ``folder`` has the prepared form of ``key``."""
+    """Measure in a new process; ``folder`` has the prepared file of ``key``."""
     words = [sys.executable, __file__, str(key), str(folder), str(request), str(cores), str(rounds)]
     answer = subprocess.run(words, check=True, stdout=subprocess.PIPE)
     return Alone(**json.loads(answer.stdout))
@@ -68,7 +68,7 @@ def _status_bytes(name: str) -> int:
 
 
 def _loads(engine: Engine, key: Path, folder: Path) -> tuple[float, float]:
-    """A load with the file out of the page cache, as far as the system lets go of it, and the median of warm ones."""
+    """Return the seconds of a load with the file dropped from the page cache, and the median of warm loads."""
 
     def load() -> None:
         prepared.load(engine, key, folder).close()
@@ -79,7 +79,7 @@ def _loads(engine: Engine, key: Path, folder: Path) -> tuple[float, float]:
 
 
 def _throughput(key: LoadedKey, inputs: bytes, callers: int, rounds: int) -> float:
-    """Proofs per second of as many callers as processors, each with ``rounds`` proofs one after the other."""
+    """Return the proofs per second of one caller per CPU, each with ``rounds`` proofs one after the other."""
 
     def calls() -> None:
         for _ in range(rounds):

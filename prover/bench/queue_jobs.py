@@ -1,6 +1,6 @@
-"""Jobs for the scripts that measure and shake the queue, and a client that sees each through to its end.
+"""Jobs for measurements of the queue, and a client that follows each job until it ends.
 
-The client repeats what got no answer, as the contract of the service allows, and notes whatever that contract forbids.
+The client repeats requests without an answer, as the HTTP contract allows, and records answers that it forbids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUARANTINED = "gave up after"
 
 @dataclass
 class Job:
-    """One request and what became of it."""
+    """One request and its outcome."""
 
     vector: RequestVector
     body: bytes
@@ -39,7 +39,7 @@ class Job:
 
     @property
     def proof(self) -> dict[str, Any] | None:
-        """The proof, if there is one."""
+        """Return the proof; None without one."""
         if self.end is None or self.end.get("status") == "failed":
             return None
         proof: dict[str, Any] = self.end["result"]["proof"] if "result" in self.end else self.end
@@ -47,14 +47,14 @@ class Job:
 
     @property
     def error(self) -> str:
-        """The reason of a failure; empty without one."""
+        """Return the reason of a failure; empty without one."""
         return str(self.end.get("error", "")) if self.end else ""
 
 
 def made_jobs(count: int, seed: int, batch_proofs: int, circuits: Iterable[str]) -> list[Job]:
-    """Mixed jobs in random order: ``batch_proofs`` batches, one job in four unprovable, the others of ``circuits``.
+    """Return mixed jobs in random order: ``batch_proofs`` batches, a quarter unprovable, the others of ``circuits``.
 
-    Bodies differ all, by a member that the service ignores.
+    No two bodies are equal: each has its own value of a member that the service ignores.
     """
     rng = random.Random(seed)
     small, batches = provable_with(frozenset(circuits)), provable_with(BATCH)
@@ -76,7 +76,7 @@ def _job(vector: RequestVector, provable: bool, number: int, rng: random.Random)
 
 
 def _spoil(request: dict[str, Any]) -> None:
-    """Make a statement false, in a way that only solving or checking its circuit shows."""
+    """Make a statement false in a way that only its prechecks or its circuit detect."""
     if "oldRoot" in request:
         request["oldRoot"] = "0x1"
         return
@@ -87,7 +87,7 @@ def _spoil(request: dict[str, Any]) -> None:
 
 
 class Client:
-    """Sees jobs through, at several servers in turn."""
+    """A client that follows jobs, at several servers alternately."""
 
     def __init__(self, session: aiohttp.ClientSession, servers: list[str], deadline: float) -> None:
         """``servers`` are base addresses, ``deadline`` a value of the monotonic clock."""
@@ -96,7 +96,7 @@ class Client:
         self._deadline = deadline
 
     async def see_through(self, job: Job) -> None:
-        """Submit a job and ask for its status until it is final."""
+        """Submit a job and poll its status until it is final."""
         if await self._submit(job) is None:
             return
         while not await self.ask(job):
@@ -105,7 +105,7 @@ class Client:
             await asyncio.sleep(PAUSE_S)
 
     async def ask(self, job: Job) -> bool:
-        """Ask for the status once; return whether it is final."""
+        """Poll the status once; return True if it is final."""
         status, answer = await self._call("GET", f"/prove/status?job_id={job.ids[-1]}")
         if status in (0, 500, 503):
             return False
@@ -125,7 +125,7 @@ class Client:
         return True
 
     async def _submit(self, job: Job) -> str | None:
-        """Give the job's id; None where there is none to wait for."""
+        """Return the job's id; None if there is no job to wait for."""
         while not self._is_late(job):
             status, answer = await self._call("POST", "/prove", job.body, {"X-Async": "true"})
             if status == 202:
@@ -151,7 +151,7 @@ class Client:
     async def _call(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Status and JSON of an answer; 0 when there was none."""
+        """Return status and JSON of an answer; status 0 without an answer."""
         try:
             async with self._session.request(
                 method, next(self._servers) + path, data=body, headers=headers

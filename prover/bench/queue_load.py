@@ -1,9 +1,8 @@
-"""Thousands of waiting jobs, and dozens of clients that ask for them: latencies, memory of Redis, load of the API.
+"""Submissions and polls with thousands of waiting jobs: latencies, memory of Redis, load of the API.
 
-Starts Redis with an append-only file and an API without workers: nothing is proved, so what is measured is the way of
-a request into the queue and of a status out of it. The same is measured with a tenth of the jobs waiting; exit status 1
-when Redis then had to run another number of commands per request, or sent another number of bytes: both must not
-depend on how many jobs wait. Times are printed, not judged, unless --p99-ms is given.
+Starts Redis with an append-only file and an API without workers, so that only the queue is measured. Measures with all
+jobs waiting and with a tenth of them. Exit status 1 if commands or bytes of Redis per request grow with the number of
+waiting jobs. Times are printed; they fail the run only with --p99-ms.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from rich.table import Table
 TREES = 20
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MIB = 2**20
-CAPTION = "API, Redis: processors busy; the last three columns are per request: processor time, and what Redis did"
+CAPTION = "API, Redis: CPU load; the last three columns are per request: CPU time, and commands and bytes of Redis"
 GROWTH = 1.5
-"""Tolerated growth of counts per request with ten times the jobs; what is done on a clock adds to them."""
+"""Tolerated growth of counts per request with ten times the jobs; periodic work adds to the counts."""
 
 
 @dataclass
 class Phase:
-    """What many requests of one kind cost."""
+    """Cost of many requests of one kind."""
 
     name: str
     waiting: int
@@ -47,7 +46,7 @@ class Phase:
     latencies_s: list[float]
     seconds: float
     api_s: float
-    """Processor seconds of the API."""
+    """CPU seconds of the API."""
     redis_s: float
     commands: float
     """Commands that Redis ran per request, those inside scripts included."""
@@ -55,13 +54,13 @@ class Phase:
     """Bytes that Redis sent per request."""
 
     def percentile(self, percent: int) -> float:
-        """A latency, seconds."""
+        """Return a percentile of the latencies in seconds."""
         ordered = sorted(self.latencies_s)
         return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
     @property
     def row(self) -> list[str]:
-        """What is printed."""
+        """Return the cells of the printed row."""
         count = len(self.latencies_s)
         times = [f"{1000 * self.percentile(percent):.1f}" for percent in (50, 99)]
         load = [f"{100 * busy / self.seconds:.0f} %" for busy in (self.api_s, self.redis_s)]
@@ -91,7 +90,7 @@ class Load:
         return await self._measure("submit", latencies, lambda: _together(client, clients))
 
     async def poll(self, pollers: int, polls: int, interval_s: float) -> Phase:
-        """Ask for random jobs: each poller pauses between an answer and its next question."""
+        """Poll random jobs; each poller pauses between an answer and its next request."""
         latencies: list[float] = []
         left = iter(range(polls))
 
@@ -154,13 +153,13 @@ async def _run(client: Callable[[], Awaitable[None]]) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """User and system time of a process."""
+    """Return user and system time of a process in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) -> tuple[list[Phase], float]:
-    """Fill the queue in two steps and ask for statuses after each; give the phases and Redis memory per job."""
+    """Fill the queue in two steps and poll statuses after each; return the phases and the bytes of Redis per job."""
     body = (REQUESTS / f"{options.vector}.json").read_bytes()
     intervals = [float(text) for text in options.intervals.split(",")]
     connector = aiohttp.TCPConnector(limit=0)
@@ -178,7 +177,7 @@ async def measure(options: argparse.Namespace, api: Member, redis: RedisServer) 
 
 
 async def settled(redis: RedisServer) -> None:
-    """Wait until Redis no longer rewrites its append-only file and the disk has it: so many jobs come over hours."""
+    """Wait until Redis has rewritten its append-only file and the disk has it: real jobs arrive over hours."""
     while True:
         state = redis.info("persistence")
         if not state["aof_rewrite_in_progress"] and not state["aof_rewrite_scheduled"]:
@@ -188,12 +187,12 @@ async def settled(redis: RedisServer) -> None:
 
 
 def used_memory(redis: RedisServer) -> int:
-    """Bytes that Redis allocated."""
+    """Return the bytes that Redis has allocated."""
     return int(redis.info("memory")["used_memory"])
 
 
 def growing(phases: list[Phase]) -> Iterator[str]:
-    """Say which counts per request depend on the number of waiting jobs."""
+    """Yield the counts per request that grow with the number of waiting jobs."""
     half = len(phases) // 2
     for few, many in zip(phases[:half], phases[half:], strict=True):
         for what, less, more in (
@@ -215,10 +214,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="pauses of a poller, seconds (default 1,0.1: a forester and a local client)",
     )
     parser.add_argument(
-        "--vector", default="batch_update_32_10", help="whose body is sent (default batch_update_32_10)"
+        "--vector", default="batch_update_32_10", help="request that is sent (default batch_update_32_10)"
     )
-    parser.add_argument("--folder", type=Path, help="where Redis keeps its file, say on the disk meant for it")
-    parser.add_argument("--p99-ms", type=float, default=0, help="fail when a status took longer at p99; 0 never does")
+    parser.add_argument("--folder", type=Path, help="folder of Redis' file, on the disk to measure")
+    parser.add_argument("--p99-ms", type=float, default=0, help="maximum p99 of a status; 0: none")
 
 
 def main(options: argparse.Namespace) -> int:

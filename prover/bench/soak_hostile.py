@@ -1,9 +1,9 @@
-"""Honest clients and probes beside hostile ones: every request is answered, and waits little longer than without them.
+"""Honest clients and probes while hostile clients are connected: all are answered, with little more latency.
 
-Starts `prover start` over the published keys. Honest clients prove and probes are asked, alternately without and with a
-process of hostile clients: bodies that are announced and trickle, pipelined requests whose answers nobody reads, and
-headers that trickle on the metrics address. Prints percentiles of both. Exit status 1 when an honest request or a probe
-fails, when a kind of hostile client did nothing, or when a p99 with them is more than --ratio times that without.
+Starts `prover start` on the published keys. Honest clients prove and probes run, alternately without and with a process
+of hostile clients: bodies that trickle, pipelined requests whose answers are never read, and headers that trickle on
+the metrics address. Prints percentiles of both. Exit status 1 if an honest request or a probe fails, if a kind of
+hostile client never connects, or if a p99 with them is more than --ratio times that without.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ RECONNECT_S = 1.0
 SETTLE_S = 3.0
 HOSTILE_CLIENTS = {"trickling body": 64, "unread answers": 32, "trickling probe": 300}
 NOISE_S = 0.005
-"""Differences of the schedule of two processes that no client caused."""
+"""Scheduling differences of two processes that no client causes."""
 
 Latencies = dict[str, list[float]]
 
 
 @contextlib.asynccontextmanager
 async def connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection for which the system buffers little, and which is aborted at the end."""
+    """Open a connection with small system buffers; abort it at the end."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.setblocking(False)
@@ -58,7 +58,7 @@ async def connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 
 async def trickle(port: int, first: bytes) -> None:
-    """Send the beginning of a request, then a byte per second until the server ends the connection."""
+    """Send the start of a request, then a byte per second until the server closes the connection."""
     async with connection(port) as (reader, writer):
         writer.write(first)
         ended = asyncio.ensure_future(reader.read(1))
@@ -72,7 +72,7 @@ async def trickle(port: int, first: bytes) -> None:
 
 
 async def leave_answers(port: int) -> None:
-    """Pipeline requests and read nothing until the server ends the connection."""
+    """Pipeline requests and read nothing until the server closes the connection."""
     async with connection(port) as (_, writer):
         while True:
             writer.write(100 * b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -80,7 +80,7 @@ async def leave_answers(port: int) -> None:
 
 
 async def attack(server: ServerProcess, done: Counter[str]) -> None:
-    """Run all hostile clients until cancelled; counts connections by kind."""
+    """Run all hostile clients until cancelled; count connections by kind."""
     body = b"POST /prove HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n"
     header = b"GET /livez HTTP/1.1\r\nX-Slow: "
     kinds: dict[str, Callable[[], Awaitable[None]]] = {
@@ -100,7 +100,7 @@ async def attack(server: ServerProcess, done: Counter[str]) -> None:
 
 
 def hostile_process(server: ServerProcess, stop: Event, counts: Queue[Counter[str]]) -> None:
-    """Attack until told to stop; the process shares the server's CPUs, so it does little that costs it time itself."""
+    """Attack until ``stop`` is set. The process shares the server's CPUs, so its own work is small."""
     done: Counter[str] = Counter()
 
     async def until_stopped() -> None:
@@ -114,7 +114,7 @@ def hostile_process(server: ServerProcess, stop: Event, counts: Queue[Counter[st
 
 
 async def measure(server: ServerProcess, seconds: float, seed: int, failures: Counter[str]) -> Latencies:
-    """Latencies of proofs and probes by name, for some seconds; answers other than 200 are failures."""
+    """Return latencies of proofs and probes by name; answers other than 200 are failures."""
     latencies: Latencies = defaultdict(list)
     deadline = time.monotonic() + seconds
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_DEADLINE_S)) as session:
@@ -146,10 +146,10 @@ async def measure(server: ServerProcess, seconds: float, seed: int, failures: Co
     return latencies
 
 
-def beside_hostile(
+def with_hostile(
     server: ServerProcess, seconds: float, seed: int, failures: Counter[str]
 ) -> tuple[Latencies, Counter[str]]:
-    """Latencies while hostile clients are at work, and how often those connected."""
+    """Return latencies while hostile clients run, and their connections by kind."""
     context = multiprocessing.get_context("spawn")
     stop, counts = context.Event(), context.Queue()
     process = context.Process(target=hostile_process, args=(server, stop, counts))
@@ -165,16 +165,16 @@ def beside_hostile(
 
 
 def percentile(values: list[float], percent: int) -> float:
-    """A percentile."""
+    """Return a percentile by nearest rank."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
 
-def report(alone: Latencies, beside: Latencies, done: Counter[str], console: Console) -> None:
+def report(alone: Latencies, hostile: Latencies, done: Counter[str], console: Console) -> None:
     """Print percentiles without and with hostile clients."""
     table = Table("request", "count", "p50 ms", "with", "p99 ms", "with", "times")
     for name, quiet in alone.items():
-        loud = beside[name]
+        loud = hostile[name]
         p99 = percentile(quiet, 99), percentile(loud, 99)
         medians = f"{1000 * statistics.median(quiet):.1f}", f"{1000 * statistics.median(loud):.1f}"
         shown = f"{1000 * p99[0]:.1f}", f"{1000 * p99[1]:.1f}", f"{p99[1] / p99[0]:.2f}"
@@ -183,12 +183,12 @@ def report(alone: Latencies, beside: Latencies, done: Counter[str], console: Con
     console.print("hostile connections: " + ", ".join(f"{count} of {kind}" for kind, count in sorted(done.items())))
 
 
-def faults(alone: Latencies, beside: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> list[str]:
-    """Say what is not as it should be; a ratio of 0 asks for no times."""
+def faults(alone: Latencies, hostile: Latencies, done: Counter[str], failures: Counter[str], ratio: float) -> list[str]:
+    """Return the faults found; a ratio of 0 ignores latencies."""
     found = [f"{what} ({count} times)" for what, count in failures.items()]
     found += [f"no hostile client of kind {kind}" for kind in HOSTILE_CLIENTS if not done[kind]]
     for name, quiet in alone.items():
-        before, after = percentile(quiet, 99), percentile(beside[name], 99)
+        before, after = percentile(quiet, 99), percentile(hostile[name], 99)
         if ratio and after > max(ratio * before, before + NOISE_S):
             found.append(f"{name}: p99 {1000 * after:.1f} ms, {after / before:.2f} times that without hostile clients")
     return found
@@ -196,7 +196,7 @@ def faults(alone: Latencies, beside: Latencies, done: Counter[str], failures: Co
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    parser.add_argument("--seconds", type=float, default=30, help="of each measurement (default 30)")
+    parser.add_argument("--seconds", type=float, default=30, help="seconds of each measurement (default 30)")
     parser.add_argument("--rounds", type=int, default=3, help="measurements without and with (default 3)")
     parser.add_argument("--ratio", type=float, default=1.5, help="tolerated growth of p99, 0 for any (default 1.5)")
 
@@ -204,7 +204,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Measure, print, and return the exit status."""
     alone: Latencies = defaultdict(list)
-    beside: Latencies = defaultdict(list)
+    hostile: Latencies = defaultdict(list)
     done: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     patience = {f"PROVER_PROVING__{name}_DEADLINE_S": str(REQUEST_DEADLINE_S) for name in ("MERKLE", "BATCH")}
@@ -213,12 +213,12 @@ def main(options: argparse.Namespace) -> int:
         for number in range(options.rounds):
             for name, values in asyncio.run(measure(server, options.seconds, 2 * number + 1, failures)).items():
                 alone[name] += values
-            latencies, connected = beside_hostile(server, options.seconds, 2 * number + 2, failures)
+            latencies, connected = with_hostile(server, options.seconds, 2 * number + 2, failures)
             for name, values in latencies.items():
-                beside[name] += values
+                hostile[name] += values
             done += connected
-    report(alone, beside, done, Console(width=None if sys.stdout.isatty() else 120))
-    found = faults(alone, beside, done, failures, options.ratio)
+    report(alone, hostile, done, Console(width=None if sys.stdout.isatty() else 120))
+    found = faults(alone, hostile, done, failures, options.ratio)
     for fault in found:
         print(f"fault: {fault}", file=sys.stderr)
     return 1 if found else 0

@@ -1,8 +1,8 @@
-"""Good, bad, abandoned and broken requests by the thousand: the service answers as it should and its memory stays flat.
+"""Thousands of good, bad, abandoned and broken requests: the answers are as expected and memory stays flat.
 
-Starts `prover start` over the published keys, warms it up, sends a fixed mixture of requests from several clients at
-once, and measures the resident memory of the process along the way. Exit status 1 when an answer is not the expected
-one, when the service does not answer any more, or when memory or open files grew. The full form is `make soak`.
+Starts `prover start` on the published keys, warms it up, sends a fixed mixture of requests from several clients at
+once, and samples the resident memory of the process. Exit status 1 if an answer is unexpected or missing, or if memory
+or open files grow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MIB = 2**20
 
 @dataclass
 class Findings:
-    """What happened."""
+    """Answers, latencies, memory and open files of a run."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     unexpected: Counter[str] = field(default_factory=Counter)
@@ -44,14 +44,14 @@ class Findings:
 
     @property
     def growth_bytes(self) -> int:
-        """Memory after the run over memory after the warm-up, as medians of a few samples."""
+        """Return memory after the run minus memory after the warm-up, medians of a few samples."""
         edge = max(1, len(self.resident) // 8)
         return int(statistics.median(self.resident[-edge:]) - statistics.median(self.resident[:edge]))
 
 
 @dataclass(frozen=True)
 class Client:
-    """One of several that send at once."""
+    """One of several clients that send at the same time."""
 
     session: aiohttp.ClientSession
     server: ServerProcess
@@ -59,7 +59,7 @@ class Client:
     findings: Findings
 
     async def post(self, body: bytes, expected: int, name: str, path: str = "/prove") -> None:
-        """Send a body and note the answer; 503 is an answer under load."""
+        """Send a body and record the answer; 503 is expected under load."""
         async with self.session.post(f"http://127.0.0.1:{self.server.port}{path}", data=body) as response:
             await response.read()
             self.note(name, response.status, expected)
@@ -71,34 +71,34 @@ class Client:
             self.findings.unexpected[f"{name}: {status}, expected {expected}"] += 1
 
     def fresh(self, **changes: object) -> bytes:
-        """A request unlike all others, so that no proof is shared."""
+        """Return a request with unique bytes, so that no proof is shared."""
         return json.dumps(REQUEST | {"unknown": self.rng.getrandbits(64)} | changes).encode()
 
     async def good(self) -> None:
-        """A proof."""
+        """Request a proof."""
         started = time.perf_counter()
         await self.post(self.fresh(), 200, "good")
         self.findings.proof_s.append(time.perf_counter() - started)
 
     async def wrong_hash(self) -> None:
-        """A statement that does not hold."""
+        """Send a false statement."""
         await self.post(self.fresh(publicInputHash=hex(self.rng.getrandbits(250))), 400, "wrong hash")
 
     async def malformed(self) -> None:
-        """A body cut off somewhere."""
+        """Send a truncated body."""
         body = self.fresh()
         await self.post(body[: self.rng.randrange(len(body) - 1)], 400, "cut off")
 
     async def many_values(self) -> None:
-        """A large body of nothing."""
+        """Send a large body that is no request."""
         await self.post(b"[" + b"0," * 500_000 + b"0]", 400, "a million zeros")
 
     async def lost(self) -> None:
-        """A path that does not exist."""
+        """Send to an unknown path."""
         await self.post(b"x", 404, "unknown path", path="/nope")
 
     async def abandoned(self) -> None:
-        """A client that leaves while its proof is made."""
+        """Close the connection while the proof is computed."""
         with contextlib.suppress(TimeoutError, aiohttp.ClientError):
             async with asyncio.timeout(self.rng.random() * 0.05):
                 await self.post(self.fresh(), 200, "abandoned, answered before")
@@ -106,7 +106,7 @@ class Client:
         self.findings.outcomes["abandoned: no answer"] += 1
 
     async def broken(self) -> None:
-        """Bytes that are no HTTP."""
+        """Send bytes that are not HTTP."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
         try:
             writer.write(self.rng.randbytes(self.rng.randrange(1, 2000)) + b"\r\n\r\n")
@@ -120,14 +120,14 @@ class Client:
                 await writer.wait_closed()
 
     def pick(self) -> Callable[[], Awaitable[None]]:
-        """The next request."""
+        """Return the next request at random."""
         kinds = (self.good, self.wrong_hash, self.malformed, self.many_values, self.lost, self.abandoned, self.broken)
         chosen: Callable[[], Awaitable[None]] = self.rng.choices(kinds, weights=(10, 30, 33, 2, 14, 6, 5))[0]
         return chosen
 
 
 async def soak(server: ServerProcess, requests: int, clients: int, seed: int) -> Findings:
-    """Send the requests, a tenth of them before memory is first looked at."""
+    """Send the requests, after a tenth as many to warm up."""
     findings = Findings()
     timeout = aiohttp.ClientTimeout(total=REQUEST_DEADLINE_S)
     warm_up = max(clients, requests // 10)
@@ -174,7 +174,7 @@ def report(findings: Findings, console: Console) -> None:
 
 
 def faults(findings: Findings, growth_mib: float, clients: int) -> list[str]:
-    """Say what is not as it should be."""
+    """Return the faults found."""
     found = [f"{what} ({count} times)" for what, count in findings.unexpected.items()]
     if findings.growth_bytes > growth_mib * MIB:
         found.append(f"memory grew by {findings.growth_bytes / MIB:.1f} MiB, more than {growth_mib:g}")
@@ -189,8 +189,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.add_argument("--requests", type=int, default=10_000, help="requests after the warm-up (default 10000)")
     parser.add_argument("--clients", type=int, default=16, help="clients that send at once (default 16)")
-    parser.add_argument("--growth-mib", type=float, default=24, help="tolerated growth of memory (default 24)")
-    parser.add_argument("--seed", type=int, default=1, help="of the mixture (default 1)")
+    parser.add_argument("--growth-mib", type=float, default=24, help="tolerated growth of memory, MiB (default 24)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the mixture (default 1)")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
-"""Mixed jobs through a queue whose every part fails: none is lost, each ends once, the proofs verify.
+"""Mixed jobs through a queue whose processes and connections fail: none is lost, each ends once, proofs verify.
 
 Starts Redis with an append-only file, an API and three workers that reach it through a proxy, and injects faults while
 jobs come in: SIGKILL of workers, of the API and of Redis, SIGSTOP of a worker and of Redis, CLIENT KILL, cut and slow
-connections. Exit status 1 when a job was lost, ended twice or wrongly, or a proof does not verify. Prints what was
-injected and how long recovery took. The full form is part of `make soak`.
+connections. Exit status 1 if a job is lost, ends twice or wrongly, or a proof does not verify. Prints the faults and
+the times of recovery.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from prover.proving.proof_encoding import read_proof
 
 WORKERS = 3
 LATENCY_S = 0.01
-"""Of the network when nothing is wrong with it."""
+"""Latency of the network without faults."""
 
 
 @dataclass
 class Outcome:
-    """What happened in a run."""
+    """Jobs, faults and log events of a run."""
 
     jobs: list[Job]
     injected: list[Injected]
@@ -56,11 +56,11 @@ class Outcome:
     seconds: float
 
     def count(self, event: str) -> int:
-        """How often the processes logged an event."""
+        """Return how often the processes logged an event."""
         return sum(line["event"] == event for line in self.events)
 
     def returns(self) -> list[float]:
-        """Seconds from the fault of a worker until each job that it had could be taken by another."""
+        """Return seconds from the fault of a worker until each of its jobs is free for another worker."""
         return [
             min(later) - fault.at
             for fault in self.injected
@@ -100,7 +100,7 @@ async def shake(
 
 
 async def recover(session: aiohttp.ClientSession, members: list[Member], fault: Injected) -> None:
-    """Wait until every process is ready, by its own word, and note how long that took."""
+    """Wait until every process reports that it is ready; record the time that it takes."""
     waiting = list(members)
     while waiting:
         await asyncio.sleep(0.1)
@@ -109,7 +109,7 @@ async def recover(session: aiohttp.ClientSession, members: list[Member], fault: 
 
 
 async def is_ready(session: aiohttp.ClientSession, member: Member) -> bool:
-    """What a process says of itself."""
+    """Return True if a process reports that it is ready."""
     try:
         async with session.get(f"http://127.0.0.1:{member.metrics_port}/readyz") as response:
             return response.status == 200
@@ -118,7 +118,7 @@ async def is_ready(session: aiohttp.ClientSession, member: Member) -> bool:
 
 
 def soak(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
-    """Start everything, shake it, and stop it as an operator would."""
+    """Start all processes, inject faults under load, and stop the processes as an operator would."""
     jobs = made_jobs(options.jobs, options.seed, options.batch_proofs, options.circuits.split(","))
     variables = {
         "PROVER_QUEUE__LEASE_S": str(options.lease_s),
@@ -146,7 +146,7 @@ def soak(options: argparse.Namespace, keys_dir: Path, folder: Path) -> Outcome:
 
 
 def faults_of(outcome: Outcome, keys_dir: Path, independently: int) -> list[str]:
-    """Say what is not as it should be; some proofs are verified with code that is not ours."""
+    """Return the faults found; some proofs are also verified by an independent implementation."""
     found = [f"{job.vector.name}: {fault}" for job in outcome.jobs for fault in job.faults]
     finished = Counter(line["job_id"] for line in outcome.events if line["event"] == "job_finished")
     found += [f"{job_id} was finished {count} times" for job_id, count in finished.items() if count > 1]
@@ -163,14 +163,14 @@ def faults_of(outcome: Outcome, keys_dir: Path, independently: int) -> list[str]
 
 
 def failed_as_expected(job: Job) -> bool:
-    """Whether a failure has a reason that it may have."""
+    """Return True if a failure has an expected reason."""
     if job.provable:
         return QUARANTINED in job.error
     return "constraint" in job.error and "is not satisfied" in job.error
 
 
 def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[str]:
-    """Verify all proofs, and the first few of them also without our code, which then reads the verifying key only."""
+    """Verify all proofs, and the first few also by the independent implementation."""
     wrong = []
     with Engine() as engine:
         store = open_store(keys_dir, engine)
@@ -188,7 +188,7 @@ def false_proofs(jobs: list[Job], keys_dir: Path, independently: int) -> list[st
 
 
 def report(outcome: Outcome, console: Console) -> None:
-    """Print what was done and what came of it."""
+    """Print the faults and the outcomes of the jobs."""
     table = Table("fault", "times", "ready again: median s", "slowest s")
     for kind in sorted({fault.kind for fault in outcome.injected}):
         times = [fault.ready_s for fault in outcome.injected if fault.kind == kind]
@@ -217,7 +217,7 @@ def report(outcome: Outcome, console: Console) -> None:
 
 
 def keys_in(folder: Path, names: Iterable[str]) -> Path:
-    """A folder with the published keys and the three small batch keys, those of these circuits ready to be mapped."""
+    """Return the folder, with links to the published and the small batch keys; those of ``names`` are prepared."""
     batches = reference_batch_keys.tested_keys_dir()
     for source in (reference_fixtures.proving_keys_dir(), batches):
         for key in source.glob("*.key"):
@@ -235,18 +235,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, default=200, help="jobs in all (default 200)")
     parser.add_argument("--batch-proofs", type=int, default=40, help="provable batches among them (default 40)")
     parser.add_argument(
-        "--circuits", default=",".join(sorted(PUBLISHED)), help="of the other jobs (default: published)"
+        "--circuits", default=",".join(sorted(PUBLISHED)), help="circuits of the other jobs (default: published)"
     )
     parser.add_argument("--independent", type=int, default=30, help="proofs verified by other code, too (default 30)")
-    parser.add_argument("--pause", type=float, default=8, help="most seconds from fault to fault (default 8)")
+    parser.add_argument("--pause", type=float, default=8, help="maximum seconds from fault to fault (default 8)")
     parser.add_argument("--rounds", type=int, default=5, help="how often each fault is injected (default 5)")
     parser.add_argument("--lease-s", type=float, default=10, help="PROVER_QUEUE__LEASE_S (default 10)")
     parser.add_argument("--attempts", type=int, default=3, help="PROVER_QUEUE__ATTEMPTS (default 3)")
     parser.add_argument(
         "--patience", type=float, default=1500, help="seconds until a job counts as lost (default 1500)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of jobs and faults (default 1)")
-    parser.add_argument("--logs", type=Path, help="folder for logs and data that are to be kept")
+    parser.add_argument("--seed", type=int, default=1, help="seed of jobs and faults (default 1)")
+    parser.add_argument("--logs", type=Path, help="folder that keeps logs and data")
 
 
 def main(options: argparse.Namespace) -> int:
