@@ -1,4 +1,4 @@
-"""Faults of what surrounds a forester, each shown to a whole process for a while: what happens, how it begins."""
+"""Faults of the services, the clock and the network of a forester process, and how each is injected."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Stage:
         return await asyncio.to_thread(self.net.call, method, *params)
 
     async def registered(self, epoch: int) -> bool:
-        """Whether the forester has an account of an epoch."""
+        """Return True if the forester has an account of an epoch."""
         place = forester_epoch_address(self.member.derivation.pubkey(), epoch)
         return (await self.rpc.accounts([place]))[0] is not None
 

@@ -57,7 +57,7 @@ _POLL_S = 0.25
 
 @dataclass
 class Row:
-    """What a fault came to. ``recovery_s`` counts from its end, None if the queues were not emptied in time."""
+    """Outcome of a fault. ``recovery_s`` counts from its end; None if the queues were not empty in time."""
 
     fault: str
     held_s: float
@@ -237,7 +237,7 @@ async def staged(
 
 
 async def run(options: argparse.Namespace, folder: Path, cases: list[Case]) -> tuple[list[Row], dict[str, str]]:
-    """Everything; the rows, and what else was missed by its name."""
+    """Run all cases; return a row for each, and other missed bounds by name."""
     ledger, missed = Ledger(), dict[str, str]()
     async with staged(options, folder, ledger) as stage:
         faults = FaultRun(stage, ledger, options)
@@ -265,8 +265,8 @@ def show(rows: list[Row], missed: dict[str, str], console: Console) -> None:
     columns = [name for name in asdict(rows[0]) if name != "missed"] if rows else []
     table = Table(*(name.replace("_", " ") for name in columns), title="faults")
     for row in rows:
-        told = asdict(row)
-        table.add_row(*(str(told[name]) for name in columns))
+        values = asdict(row)
+        table.add_row(*(str(values[name]) for name in columns))
     console.print(table)
     for row in rows:
         for text in row.missed:
@@ -296,8 +296,8 @@ def main(options: argparse.Namespace) -> int:
         rows, missed = asyncio.run(run(options, folder.resolve(), cases))
     passed = not missed and not any(row.missed for row in rows) and len(rows) == len(cases)
     if options.json:
-        told: dict[str, Any] = {"passed": passed, "faults": [asdict(row) for row in rows], "missed": missed}
-        print(json.dumps(told, indent=2))
+        result: dict[str, Any] = {"passed": passed, "faults": [asdict(row) for row in rows], "missed": missed}
+        print(json.dumps(result, indent=2))
     else:
         show(rows, missed, Console(width=None if sys.stdout.isatty() else 200))
     return 0 if passed else 1

@@ -1,4 +1,4 @@
-"""Several ``forester start`` on one network: admitted with weights, killed, started again, their logs read."""
+"""Several ``forester start`` processes on one network: registered, killed, restarted; their logs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Link = tuple[str, bytes, bytes]
 
 @dataclass
 class Life:
-    """A process of a forester: when it began and, by SIGKILL, ended, and the proofs in its journal then."""
+    """A process of a forester: its start, its end by SIGKILL, and the proofs in its journal at that time."""
 
     began: float
     killed: float | None = None
@@ -49,7 +49,7 @@ class Life:
 
 @dataclass
 class Member:
-    """A forester with keys of its own. ``folder`` has its journal and its log."""
+    """A forester with its own keys. ``folder`` has its journal and its log."""
 
     number: int
     weight: int
@@ -61,17 +61,17 @@ class Member:
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Return its name in reports."""
         return f"forester {self.number}"
 
     @property
     def log(self) -> Path:
-        """Lines of all its processes."""
+        """Return the path of the log of all its processes."""
         return self.folder / "log"
 
     @property
     def journal(self) -> Path:
-        """Its memory."""
+        """Return the path of its journal."""
         return self.folder / "journal.sqlite"
 
     def start(self, environment: Mapping[str, str], prover_url: str) -> None:
@@ -84,17 +84,17 @@ class Member:
             "CONFIRMATION_POLL_INTERVAL_MS": "200",
         }
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
-        with self.log.open("ab") as told:
+        with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "forester", "start"],
                 env={**inherited, **environment, **own},
                 cwd=self.folder,
-                stderr=told,
+                stderr=log,
             )
         self.lives.append(Life(time.time()))
 
     def kill(self) -> None:
-        """SIGKILL, and a look at what it had kept."""
+        """Send SIGKILL, and record the proofs in the journal."""
         process, self.process = self.process, None
         assert process is not None  # noqa: S101 - it was started
         process.send_signal(signal.SIGKILL)
@@ -103,7 +103,7 @@ class Member:
         self.lives[-1].kept = self.kept_proofs()
 
     def stop(self) -> int | None:
-        """SIGTERM; the exit status, None if it had to be killed."""
+        """Send SIGTERM; return the exit status, None if it had to be killed."""
         assert self.process is not None  # noqa: S101 - it was started
         self.process.terminate()
         try:
@@ -115,7 +115,7 @@ class Member:
             self.process.wait(STOP_DEADLINE_S)
 
     def kept_proofs(self) -> frozenset[Link]:
-        """The proofs in the journal of a process that has ended."""
+        """Return the proofs in the journal of a process that has ended."""
         if not self.journal.exists():
             return frozenset()
         connection = sqlite3.connect(self.journal)
@@ -128,7 +128,7 @@ class Member:
         return frozenset((str(circuit), bytes(old), bytes(new)) for circuit, old, new in rows)
 
     def lines(self, after: int = 0) -> Iterator[dict[str, Any]]:
-        """The events of its log, from a number of bytes on; lines that a kill cut off are left out."""
+        """Yield the events of its log from a byte offset; lines that a kill truncated are skipped."""
         for line in self.log.read_bytes()[after:].decode(errors="replace").splitlines():
             if line.startswith("{"):
                 try:
@@ -137,11 +137,11 @@ class Member:
                     continue
 
     def recoveries(self) -> list[float]:
-        """Seconds from each new start after a kill until it knew again what there is to do in its epoch."""
+        """Return seconds from each start after a kill until the process knew the work of its epoch."""
         return [at - life.began for life, at in self._ready() if life is not self.lives[0]]
 
     def ready_seconds(self, span: tuple[float, float]) -> float:
-        """How long in a span, Unix seconds, some process of it knew what there is to do."""
+        """Return the seconds of a span, Unix seconds, in which a process of it knew its work."""
         ends = [(at, life.killed or math.inf) for life, at in self._ready()]
         return sum(max(0.0, min(killed, span[1]) - max(at, span[0])) for at, killed in ends)
 
@@ -155,12 +155,12 @@ class Member:
 
 
 def moment(line: Mapping[str, Any]) -> float:
-    """When a line was written, Unix seconds."""
+    """Return the time of a log line, Unix seconds."""
     return datetime.fromisoformat(line["timestamp"]).timestamp()
 
 
 async def admit(rpc: RpcClient, call: Any, authority: Keypair, members: list[Member]) -> None:
-    """Let the protocol's authority admit foresters, who hand their accounts to the keys that pay."""
+    """Register foresters by the protocol's authority; their accounts are handed to the payer keys."""
     for member in members:
         derivation, payer = member.derivation.pubkey(), member.payer.pubkey()
         account = known.forester_address(derivation)

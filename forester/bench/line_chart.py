@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 300, 60, 45, 30
 _TICKS = 6
 _STEP = 10
-"""Numbers beside the lines are multiples of this."""
+"""Labels of the grid lines are multiples of this."""
 _FONT = 'font-family="sans-serif" font-size="12"'
 
 

@@ -77,7 +77,7 @@ class Sample:
 
     @property
     def values(self) -> dict[str, float]:
-        """What must not grow, by name."""
+        """Return the values that must not grow, by name."""
         rows = sum(self.figures.rows.values())
         return {"threads": self.figures.threads, "files": self.figures.files, "rows": rows, "tasks": self.tasks}
 
@@ -270,7 +270,7 @@ async def beginning(options: argparse.Namespace, folder: Path) -> AsyncIterator[
 
 
 async def run(options: argparse.Namespace, folder: Path) -> tuple[Verdict, list[Sample]]:
-    """Everything."""
+    """Run the whole measurement."""
     async with beginning(options, folder) as day:
         return await live(day), day.samples
 
@@ -281,8 +281,8 @@ def show(verdict: Verdict, samples: list[Sample], console: Console) -> None:
     most = max(sample.figures.resident_mib for sample in samples)
     for sample in samples[:: max(1, len(samples) // 24)]:
         bar = "█" * round(30 * sample.figures.resident_mib / most)
-        told = [f"{sample.values[name]:g}" for name in ("threads", "files", "tasks", "rows")]
-        table.add_row(f"{sample.hours:.1f}", f"{sample.figures.resident_mib:.1f}", bar, *told, str(sample.waiting))
+        counts = [f"{sample.values[name]:g}" for name in ("threads", "files", "tasks", "rows")]
+        table.add_row(f"{sample.hours:.1f}", f"{sample.figures.resident_mib:.1f}", bar, *counts, str(sample.waiting))
     console.print(table)
     for name, value in verdict.figures.items():
         if name != "resident_mib":
@@ -297,7 +297,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--hours", type=float, default=24, help="simulated hours (24)")
     add("--slots-per-second", type=float, default=400, help="pace of the chain; a cluster has 2.5 (400)")
     add("--traffic-every", type=float, default=4, help="seconds between rounds of users' traffic (4)")
-    add("--sample-every", type=float, default=5, help="seconds between looks at the process (5)")
+    add("--sample-every", type=float, default=5, help="seconds between samples of the process (5)")
     add("--chart", type=Path, help="SVG file for memory over simulated time")
     add("--logs", type=Path, help="folder in which log and journal stay")
     add("--json", action="store_true", help="print one JSON object, no tables")
@@ -313,9 +313,9 @@ def main(options: argparse.Namespace) -> int:
         points = [(sample.hours, sample.figures.resident_mib) for sample in samples]
         write_chart(options.chart, Series("resident memory of a forester", "simulated hours", "MiB", points))
     if options.json:
-        told = verdict.as_object()
-        del told["foresters"]
-        print(json.dumps(told, indent=2))
+        result = verdict.as_object()
+        del result["foresters"]
+        print(json.dumps(result, indent=2))
     else:
         show(verdict, samples, Console(width=None if sys.stdout.isatty() else 140))
     return 0 if verdict.passed else 1

@@ -48,13 +48,13 @@ _RICH = 10**15
 
 
 def answering(**results: Callable[[Call], Any]) -> Fault:
-    """Answer some methods with what a function returns, and estimates of fees honestly unless told otherwise."""
+    """Answer the given methods by functions, and estimates of fees truthfully unless a function is given."""
 
     async def answer(call: Call) -> web.Response | None:
-        told = results.get(call.method)
-        if told is None and call.method == "getPriorityFeeEstimate":
+        answered = results.get(call.method)
+        if answered is None and call.method == "getPriorityFeeEstimate":
             return _result(call, {"priorityFeeEstimate": HONEST_PRICE})
-        return None if told is None else _result(call, told(call))
+        return None if answered is None else _result(call, answered(call))
 
     return answer
 
@@ -103,7 +103,7 @@ def full_trees(call: Call, result: Any) -> None:
 
 @dataclass(frozen=True)
 class LyingCase:
-    """What the node lies about."""
+    """A lie of the node."""
 
     name: str
     fault: Fault
@@ -122,7 +122,7 @@ CASES = (
 
 @dataclass
 class Cost:
-    """What a lie came to; ``signed`` counts different transactions."""
+    """Outcome of a lie; ``signed`` counts different transactions."""
 
     lie: str
     seconds: float
@@ -208,12 +208,12 @@ class LyingRun:
         return cost
 
     def _works(self) -> bool:
-        """Whether work of a tree has landed, not only a registration."""
+        """Return True if work of a tree has landed, not only a registration."""
         actions = {action.value for action in Action}
         return any(line["purpose"] not in actions for line in self._events("transaction_confirmed"))
 
     def _stopped(self) -> bool:
-        """Whether usual work has no room in the budget, not only a rollover."""
+        """Return True if the budget has no room for usual work, not only for a rollover."""
         reasons = [line["error"] for line in self._events("round_failed")]
         reasons += [line["reason"] for line in self._events("epoch_action")]
         return any("spending budget exceeded" in reason for reason in reasons)
@@ -235,7 +235,7 @@ class LyingRun:
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Report:
-    """Everything."""
+    """Run all lies; return the report."""
     spending = {"ENABLE_PRIORITY_FEES": "true", "SPENDING_BUDGET_SOL_PER_HOUR": f"{options.budget:.9f}"}
     async with staged(options, folder, Ledger(), spending) as stage:
         return await LyingRun(stage, options).report()

@@ -1,4 +1,4 @@
-"""What a process takes, as Linux tells it, and what a forester's journal holds."""
+"""Memory, threads and files of a process, and the number of rows in a forester's journal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def journal_rows(journal: Path) -> dict[str, int]:
-    """How many rows each table has, while a forester uses the journal."""
+    """Return the number of rows of each table, while a forester uses the journal."""
     with contextlib.closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}  # noqa: S608

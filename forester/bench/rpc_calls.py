@@ -56,8 +56,8 @@ class CountingProxy:
 
         async def pass_on(request: web.Request) -> web.Response:
             body = await request.read()
-            told = await request.json() if body and name != "prover" else {}
-            self.counts[name, told.get("method", request.path)] += 1
+            call = await request.json() if body and name != "prover" else {}
+            self.counts[name, call.get("method", request.path)] += 1
             target = f"{url.rstrip('/')}{request.rel_url}"
             async with self._session.request(request.method, target, data=body, headers=_typed(request)) as answer:
                 return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)

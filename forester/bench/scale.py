@@ -87,7 +87,7 @@ LOADS = (
 
 @dataclass(frozen=True)
 class RoundCost:
-    """Seconds of the processor, except where it says otherwise; sizes in bytes."""
+    """CPU seconds, unless named otherwise; sizes in bytes."""
 
     elements: int
     read_s: float
@@ -107,7 +107,7 @@ class RoundCost:
 class LoadCost:
     """Many rounds of one kind: medians, and what follows for ``queued`` elements, which fill ``queued_trees`` queues.
 
-    ``proofs_per_s`` is what keeps one processor busy with staging.
+    ``proofs_per_s`` is the rate at which staging uses one CPU fully.
     """
 
     name: str
@@ -196,7 +196,7 @@ def print_costs(console: Console, costs: list[LoadCost], leaf_index: int) -> Non
         *("round", "read s", "stage s", "requests s", "wall s", "answer MB", "requests MB", "peak MiB"),
         *("elements/s", "proofs/s"),
         *(f"{costs[0].queued:,} queued", "full queues"),
-        title=f"Rounds of {ROUND} batches at leaf {leaf_index:,}; seconds of one processor, medians",
+        title=f"Rounds of {ROUND} batches at leaf {leaf_index:,}; CPU seconds, medians",
     )
     for cost in costs:
         seconds = [f"{value:.3f}" for value in (cost.read_s, cost.stage_s, cost.request_s, cost.wall_s)]
@@ -225,13 +225,13 @@ def print_calls(console: Console, rates: list[CallRates]) -> None:
 
 
 def bottleneck(costs: list[LoadCost]) -> str:
-    """Which step of which kind of rounds limits one process when provers and node keep up."""
+    """Return a sentence on the step that limits one process if provers and node keep up."""
     slowest = min(costs, key=lambda cost: cost.elements_per_cpu_s)
     steps = {"reading": slowest.read_s, "staging": slowest.stage_s, "writing requests": slowest.request_s}
     step = max(steps, key=lambda name: steps[name])
     return (
         f"Bottleneck of the process: {step} of {slowest.name} batches, {slowest.elements_per_cpu_s:,.0f} elements/s on "
-        f"one processor, a batch in {slowest.batch / slowest.elements_per_cpu_s:.2f} s. Provers are the bottleneck of "
+        f"one CPU, a batch in {slowest.batch / slowest.elements_per_cpu_s:.2f} s. Provers are the bottleneck of "
         "the whole unless all of them together give such proofs faster."
     )
 
@@ -241,8 +241,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each kind (default 5)")
     parser.add_argument("--queued", type=int, default=10**6, help="elements to extrapolate to (default 1000000)")
     parser.add_argument("--leaf-index", type=int, default=10**8, help="leaves of the trees (default 100000000)")
-    parser.add_argument("--seconds", type=float, default=32, help="how long calls are counted, idle and busy each")
-    parser.add_argument("--no-calls", action="store_true", help="leave out the local network")
+    parser.add_argument(
+        "--seconds", type=float, default=32, help="seconds in which calls are counted, idle and busy each"
+    )
+    parser.add_argument("--no-calls", action="store_true", help="omit the calls on a localnet")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 

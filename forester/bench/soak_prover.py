@@ -42,8 +42,8 @@ def _listening(process: subprocess.Popen[bytes], log: Path) -> str:
     while process.poll() is None and time.monotonic() < ends:
         for line in log.read_text(errors="replace").splitlines():
             with contextlib.suppress(ValueError):
-                told = json.loads(line)
-                if told.get("event") == "listening":
-                    return str(told["api"])
+                event = json.loads(line)
+                if event.get("event") == "listening":
+                    return str(event["api"])
         time.sleep(0.1)
     raise ProverUnusable(f"the prover does not listen: {log.read_text(errors='replace')[-2000:].strip()}")

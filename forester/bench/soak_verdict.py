@@ -1,4 +1,4 @@
-"""What a run of several foresters came to: figures, the bounds that they must keep, tables."""
+"""The verdict on a run of several foresters: figures, bounds, tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Span = tuple[float, float]
 
 
 REACTION_S = 10.0
-"""Who was ready for less of a phase than this cannot be blamed for what it did not send in it."""
+"""A forester that was ready for less than this in a phase need not have sent anything in it."""
 
 UNREADY_PERCENT = 10.0
 """With more, kills follow one another more quickly than the machine starts processes: the run says little."""
@@ -58,7 +58,7 @@ class Check:
 
 @dataclass
 class Verdict:
-    """Everything that a run tells."""
+    """Figures and checks of a run."""
 
     checks: list[Check] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether every bound was kept."""
+        """Return True if every bound was kept."""
         return all(check.kept for check in self.checks)
 
     def as_object(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Verdict:
 
 @dataclass
 class Transactions:
-    """What became of transactions that move trees, by the logs of the foresters."""
+    """Outcomes of transactions that change trees, by the logs of the foresters."""
 
     confirmed: int = 0
     done_already: int = 0
@@ -102,7 +102,7 @@ class Transactions:
 
 
 def waiting(state: NetworkState) -> dict[str, int]:
-    """What waits although a whole batch is there, by tree and queue."""
+    """Return the elements that wait although they fill a batch, by tree and queue."""
     return {
         f"{tree.kind.label} {str(tree.tree.address)[:8]} {label}": count
         for tree in state.trees
@@ -112,7 +112,7 @@ def waiting(state: NetworkState) -> dict[str, int]:
 
 
 def batch_of(tree: TreeState) -> int:
-    """How many elements a batch of the tree takes; V1 elements are moved one by one."""
+    """Return the size of the tree's batches; 1 for V1, whose elements are processed one by one."""
     return tree.batched.queue.zkp_batch_size if tree.batched is not None else 1
 
 
@@ -224,12 +224,12 @@ def _recovery(verdict: Verdict, members: list[Member]) -> None:
     kills = sum(life.killed is not None for member in members for life in member.lives)
     verdict.figures["kills"] = kills
     if ready:
-        told = {"median": round(statistics.median(ready), 2), "max": round(max(ready), 2)}
-        verdict.figures["seconds_from_start_to_ready"] = told
+        spread = {"median": round(statistics.median(ready), 2), "max": round(max(ready), 2)}
+        verdict.figures["seconds_from_start_to_ready"] = spread
     first = [seconds for member in members for seconds in _until_first_success(member)]
     if first:
-        told = {"median": round(statistics.median(first), 2), "max": round(max(first), 2)}
-        verdict.figures["seconds_from_kill_to_next_confirmed_transaction"] = told
+        spread = {"median": round(statistics.median(first), 2), "max": round(max(first), 2)}
+        verdict.figures["seconds_from_kill_to_next_confirmed_transaction"] = spread
 
 
 def _until_first_success(member: Member) -> list[float]:

@@ -204,11 +204,12 @@ def setup(binary: str, rounds: int) -> Row:
         for program, circuit, found in zip((binary, OURS), ("append-with-proofs", "append"), seconds, strict=True):
             with tempfile.TemporaryDirectory() as folder:
                 outputs = (f"--output={folder}/a.key", f"--output-vkey={folder}/a.vkey")
+                words = [program, "setup", f"--circuit={circuit}", *SETUP_SIZES, *outputs]
                 begun = time.perf_counter()
-                subprocess.run(
-                    [program, "setup", f"--circuit={circuit}", *SETUP_SIZES, *outputs], check=True, stdout=sys.stderr
-                )
+                answer = subprocess.run(words, capture_output=True, check=False)
                 found.append(time.perf_counter() - begun)
+            if answer.returncode:
+                sys.exit(f"{program} setup failed with {answer.returncode}: {answer.stderr[-500:]!r}")
     return row("setup: batch append 32/10", "s", seconds[0], seconds[1], SETUP)
 
 
