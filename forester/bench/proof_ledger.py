@@ -83,7 +83,7 @@ async def running_ledger(ledger: Ledger, prover_url: str, *, proof_s: float = 0.
                     await asyncio.sleep(proof_s * random.uniform(0.6, 1.4))
             try:
                 async with session.request(request.method, prover_url + rest, data=body, headers=headers) as answer:
-                    content, status, headers = await answer.read(), answer.status, _passed(answer.headers)
+                    content, status, answer_headers = await answer.read(), answer.status, _passed(answer.headers)
             except aiohttp.ClientError:
                 ledger.failures[0] += 1
                 if request.transport is not None:
@@ -95,7 +95,7 @@ async def running_ledger(ledger: Ledger, prover_url: str, *, proof_s: float = 0.
                     ledger.entries.append(Entry(member, link_of(body), asked, time.time()))
                 else:
                     ledger.failures[status] += 1
-            return web.Response(body=content, status=status, headers=headers)
+            return web.Response(body=content, status=status, headers=answer_headers)
 
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", r"/{member:\d+}/{rest:.*}", passed_on)

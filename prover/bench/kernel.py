@@ -82,8 +82,9 @@ class Program:
         source, sink = self._process.stdout, self._process.stdin
         if source is None or sink is None:
             raise ValueError("the program has no pipes")
-        sink.write("\n")
-        sink.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended: reading says so
+            sink.write("\n")
+            sink.flush()
         found: Round = {}
         for line in iter(source.readline, ""):
             if not line.strip():
@@ -94,7 +95,8 @@ class Program:
 
     def close(self) -> None:
         """Close the program's input and wait for its end."""
-        self._process.communicate()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate()
 
 
 def medians(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
