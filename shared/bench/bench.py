@@ -44,7 +44,7 @@ def main() -> int:
     front.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="options of the command")
     chosen = front.parse_args()
     service, module, _ = COMMANDS[chosen.command]
-    sys.path[1:1] = [str(WORKSPACE / service / folder) for folder in ("bench", "scripts", "tests")]
+    sys.path[1:1] = [str(WORKSPACE / service / folder) for folder in ("bench", "scripts", "tests/support")]
     command: Any = importlib.import_module(module)
     parser = argparse.ArgumentParser(
         prog=f"{front.prog} {chosen.command}",
