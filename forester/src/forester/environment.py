@@ -1,4 +1,4 @@
-"""The variables that commands see: those of the process, and those of a ``.env`` file in the working directory."""
+"""Variables for all commands: those of the process, and those of a ``.env`` file in the working directory."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ DOTENV = Path(".env")
 def variables() -> Mapping[str, str]:
     """Return all variables that are not empty; those of the process come before those of the file.
 
-    A file that cannot be read is left out: whoever loads the settings tells of it, each command in its own form.
+    A file that cannot be read is left out: the loader of the settings reports it.
     """
     try:
         if not DOTENV.is_file():

@@ -1,4 +1,4 @@
-"""Every failure the forester knows, and what it means to a shell.
+"""All errors of the forester, with their exit codes.
 
 ForesterError                    exit 70
 ├── SettingsInvalid              exit 78
@@ -7,12 +7,12 @@ ForesterError                    exit 70
 │   ├── EndpointTimedOut         exit 75
 │   ├── RateLimited              exit 75   429; carries Retry-After
 │   ├── RequestRefused           exit 69   an error in the answer, with its code and data
-│   └── MalformedAnswer          exit 69   an answer that is not what was asked for
+│   └── MalformedAnswer          exit 69   an answer that does not match the request
 ├── AccountMissing               exit 1    nothing at an address where an account must be
-├── MalformedAccount             exit 65   bytes that are not the account they should be
+├── MalformedAccount             exit 65   bytes that are not the expected account
 ├── TransactionRefused           exit 1    by a program, with its code, or by the chain
 │   ├── InsufficientFunds        exit 1
-│   └── AlreadyProcessed         exit 1    it was, so its status tells its fate
+│   └── AlreadyProcessed         exit 1    its status is its outcome
 └── ProofTimedOut                exit 75
 
 The first sentence of a class is its default message. Messages pass through ``redaction.mask``.
@@ -29,7 +29,7 @@ class ForesterError(Exception):
 
     exit_code: ClassVar[int] = 70
     retryable: bool = False
-    """Whether the same thing may succeed later; some kinds of errors know it per error."""
+    """True if a retry may succeed; some kinds of errors set it per error."""
 
     def __init__(self, detail: str | None = None) -> None:
         default = (inspect.getdoc(type(self)) or "").split("\n")[0].rstrip(".")
@@ -61,14 +61,14 @@ class EndpointTimedOut(EndpointError):
 
 
 def is_away(error: EndpointError) -> bool:
-    """Whether a service did not answer at all, or not usefully; one that asks to be asked later did."""
+    """Return whether a service gave no usable answer; a request to retry later is a usable one."""
     return isinstance(error, EndpointUnreachable | EndpointTimedOut)
 
 
 class RateLimited(EndpointError):
     """429 Too Many Requests.
 
-    ``retry_after_s`` is what the service asked for, None if it said nothing.
+    ``retry_after_s`` is the pause that the service requested, None if it did not.
     """
 
     exit_code = 75
@@ -87,7 +87,7 @@ class AnswersExceedMemory(EndpointError):
 class RequestRefused(EndpointError):
     """A service answered with an error.
 
-    ``code`` is the JSON-RPC code or HTTP status, ``data`` what came with it.
+    ``code`` is the JSON-RPC code or HTTP status, ``data`` the attached value.
     """
 
     retryable = False
@@ -153,13 +153,13 @@ class ProofTimedOut(ForesterError):
 
 
 class ChainWentBack(ForesterError):
-    """The chain is far behind the slots that were told before."""
+    """The chain is far behind the slots that were reported before."""
 
     exit_code = 75
     retryable = True
 
     def __init__(self, slots: int) -> None:
         super().__init__(
-            f"the chain is {slots} slots behind what the node told before: its first answer was wrong, or the network "
-            "began anew; start the forester again, which reads everything anew"
+            f"the chain is {slots} slots behind an earlier answer of the node: that answer was wrong, or the network "
+            "was reset; start the forester again, which reads everything again"
         )

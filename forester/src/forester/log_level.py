@@ -1,4 +1,4 @@
-"""How much is logged where neither ``-v`` nor ``-q`` says it: FORESTER_LOG, else RUST_LOG as for the reference.
+"""Log level without ``-v`` and ``-q``: of FORESTER_LOG, else of RUST_LOG as the reference reads it.
 
 RUST_LOG may be a filter of several directives, as ``warn,forester=debug``.
 """
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from forester.errors import SettingsInvalid
 
 LOG_LEVEL = "FORESTER_LOG"
-"""Names a level for the forester alone."""
+"""Variable with a level for the forester alone."""
 
 _REFERENCE_VARIABLE = "RUST_LOG"
 _LEVELS = {
@@ -20,14 +20,14 @@ _LEVELS = {
     "error": "error",
     "off": "error",
 }
-"""Words of both variables; there is nothing below debug, and errors are always told."""
+"""Words of both variables; there is no level below debug, and errors are always logged."""
 
 
 def log_level(environment: Mapping[str, str]) -> str:
     """Return the level of the logs, ``info`` unless a variable names another.
 
-    Raises SettingsInvalid for a word that FORESTER_LOG cannot be. What RUST_LOG says of other programs, and what
-    cannot be understood in it, counts for nothing.
+    Raises SettingsInvalid for an unknown word in FORESTER_LOG. Directives of RUST_LOG for other programs, and invalid
+    ones, are ignored.
     """
     own = environment.get(LOG_LEVEL, "").strip().lower()
     if not own:
@@ -38,7 +38,7 @@ def log_level(environment: Mapping[str, str]) -> str:
 
 
 def _of_filter(text: str) -> str:
-    """The level of a filter for the forester: that of its own directive, else that of all programs."""
+    """Return the level of a filter for the forester: that of its own directive, else that of all programs."""
     levels = {}
     for directive in text.lower().split(","):
         target, _, word = directive.strip().rpartition("=")

@@ -11,7 +11,7 @@ _PR_SET_DUMPABLE = 4
 def protect_memory() -> str | None:
     """Make the process not dumpable until it ends: no core file, no debugger or reader without CAP_SYS_PTRACE.
 
-    Returns why the kernel refused, None if it did not. Other systems than Linux get the limit of core files alone.
+    Returns the reason of a refusal by the kernel, None if it agreed. Systems other than Linux only limit core files.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":

@@ -1,10 +1,10 @@
-"""What must never be printed, and how it is masked: the same function before every sink.
+"""Masking of secrets: one function before every output.
 
-Masked are credentials in URLs, query parameters whose name speaks of a key, token or secret, long opaque path segments
+Masked are credentials in URLs, query parameters whose name contains key, token or secret, long opaque path segments
 (as some providers put their keys there), arrays of 64 bytes, and every value given to ``remember_secret``.
 
-Texts come from other machines, and the event loop waits meanwhile: the time is linear in their length. So what is
-repeated without bound is looked for only after something literal ("://", "=", "/", "["), never from every character on.
+Texts come from other machines, and the event loop waits meanwhile: the time is linear in their length. So
+unbounded repetitions are only matched after a literal ("://", "=", "/", "["), never from every character on.
 """
 
 import base64
@@ -29,7 +29,7 @@ _REMEMBERED_LIMIT = 256
 
 
 def remember_secret(value: str) -> None:
-    """Mask ``value`` wherever it appears from now on. Values under 6 characters are left, as they would mask words."""
+    """Mask ``value`` everywhere from now on. Values under 6 characters are ignored, as they would mask words."""
     if len(value) >= _SHORTEST_SECRET and len(_remembered) < _REMEMBERED_LIMIT:
         _remembered[value] = None
 
@@ -37,7 +37,7 @@ def remember_secret(value: str) -> None:
 def remember_url(url: str) -> None:
     """Remember the parts of a URL that grant access: password, and values of keys in its query, as written or decoded.
 
-    A user without a password is one, too; so is what HTTP makes of both (basic authentication).
+    A user without a password also counts; so does the HTTP encoding of both (basic authentication).
     """
     parts = urlsplit(url)
     user, password = unquote(parts.username or ""), unquote(parts.password or "")

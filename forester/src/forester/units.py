@@ -1,4 +1,4 @@
-"""Quantities that are easily mixed up, as types of their own."""
+"""Distinct types of quantities that are easily confused."""
 
 from typing import NewType
 

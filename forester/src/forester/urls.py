@@ -4,11 +4,11 @@ from yarl import URL
 
 
 def under(base: URL | str, path: str) -> URL:
-    """A path below a base URL, whose query stays behind it."""
+    """Return a path below a base URL, whose query follows it."""
     url = URL(base)
     return url.with_path(url.path.rstrip("/") + "/" + path).with_query(url.query)
 
 
 def shown(url: URL | str) -> str:
-    """An address without credentials, query and fragment, for messages."""
+    """Return an address without credentials, query and fragment, for messages."""
     return str(URL(url).with_user(None).with_query(None).with_fragment(None))

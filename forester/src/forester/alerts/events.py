@@ -19,14 +19,14 @@ _CLIENT = "forester"
 
 @dataclass(frozen=True)
 class Origin:
-    """Who tells of a problem: the forester's authority (its payer's address), and the host it runs on."""
+    """Sender of an incident: the forester's authority (its payer's address) and the host it runs on."""
 
     authority: str
     host: str
 
 
 def dedup_key(origin: Origin, condition: str) -> str:
-    """Return the name of an incident: the same for the same problem of the same forester, also after a restart."""
+    """Return the key of an incident, which is the same for the same problem of a forester across restarts."""
     return f"{_CLIENT}/{origin.authority}/{condition}"[:_KEY_LENGTH]
 
 

@@ -1,7 +1,7 @@
-"""Tells an incident service what is wrong, and when it is over; never in anybody's way.
+"""Reports problems and their ends to an incident service, without delaying any other task.
 
-What is kept per condition is what the service should know, not what happened: a problem that comes again or ends
-replaces what waits to be sent of it. So there are as many entries as conditions, however long the service is away.
+One entry per condition holds the state that the service must learn, not the history: a problem that returns or ends
+replaces the entry that waits. So there are at most as many entries as conditions, however long the service is away.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ _TOLD_BYTES = 512
 
 
 class Pager:
-    """Sends events in one task, ``run``; ``tell`` returns at once.
+    """Sender of events in one task, ``run``; ``report`` returns at once.
 
-    ``url`` takes the events; ``retries`` says how long to wait after failures, half of it at least. An event that the
-    service refuses for good is dropped with a log line.
+    ``url`` receives the events; ``retries`` sets the pauses after failures, of which at least half is waited. An event
+    that the service refuses for good is dropped with a log line.
     """
 
     def __init__(self, routing_key: str, origin: Origin, *, url: str = EVENTS_URL, retries: Backoff = RETRIES) -> None:
@@ -46,15 +46,16 @@ class Pager:
         self._idle.set()
 
     def follow(self, board: HealthBoard) -> None:
-        """Tell the problems of a board, those that it has already included."""
+        """Report the problems of a board, including those that it already has."""
         for problem in board.problems:
             self.tell(problem.condition, problem)
         board.subscribe(self.tell)
 
     def tell(self, condition: str, problem: Problem | None) -> None:
-        """Have it told that a condition holds, or that it does not.
+        """Report that a condition holds, or with None that it does not.
 
-        An end is told of what was told to hold, and once of each other condition: an earlier process may have told it.
+        An end is sent for each reported problem, and once for each other condition, as an earlier process may have
+        reported it.
         """
         if problem is None and condition not in self._open and condition in self._told:
             self._waiting.pop(condition, None)
@@ -86,7 +87,7 @@ class Pager:
                     failures = 0
 
     async def drain(self, within_s: float) -> bool:
-        """Wait until all was sent, ``within_s`` seconds at most; whether it was. ``run`` has to go on meanwhile."""
+        """Return whether all events were sent within ``within_s`` seconds; ``run`` must continue meanwhile."""
         try:
             async with asyncio.timeout(within_s):
                 await self._idle.wait()
@@ -106,7 +107,7 @@ class Pager:
             event = resolve(self._routing_key, self._origin, condition)
         else:
             event = trigger(self._routing_key, self._origin, problem)
-            # Before the answer: what the service took may seem to have failed, and must be ended some day.
+            # Before the answer: an event that the service accepted may seem to have failed, and must be resolved later.
             self._open.add(condition)
         try:
             await self._post(session, event)

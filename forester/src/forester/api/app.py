@@ -1,6 +1,6 @@
 """The monitoring API: a small read-only HTTP server inside the daemon.
 
-Every answer is made from memory: no request makes the forester ask a node, and none waits. Connections are few, headers
+Every answer is made from memory: no request causes a call to a node, and none waits. Connections are few, headers
 short, bodies are not read.
 """
 
@@ -23,10 +23,10 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 MOST_CONNECTIONS = 128
-"""Few enough to leave the process the descriptors that its work needs; one more ends the oldest of them."""
+"""Leaves the process the descriptors that its work needs; one more connection closes the oldest."""
 
 _IDLE_S = 30.0
-"""For a first header, for the next request of a connection."""
+"""Seconds for a first header, and for the next request of a connection."""
 
 _HEADER_LINE_BYTES = 8190
 _LINGER_S = 2.0
@@ -48,7 +48,7 @@ def create_app(state: Monitoring) -> web.Application:
 
 @contextlib.asynccontextmanager
 async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tuple[str, int] | None]:
-    """Serve while the block runs; yields host and port, None where the settings name no port.
+    """Serve while the block runs; yield host and port, None if the settings name no port.
 
     On 127.0.0.1, or on all interfaces with ``api_server_public_bind``. Raises SettingsInvalid for a port that is taken.
     """
@@ -67,7 +67,7 @@ async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tu
         address = (host, int(server.sockets[0].getsockname()[1]))
         _log.info("api_listening", address=f"{address[0]}:{address[1]}", public=settings.api_server_public_bind)
         if settings.api_server_public_bind:
-            _log.warning("api_unauthenticated", detail="whoever reaches the address of the API may read it")
+            _log.warning("api_unauthenticated", detail="every client that reaches the address of the API may read it")
         yield address
     finally:
         if server is not None:
@@ -111,7 +111,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> asyncio.Server
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's side of one connection; bytes that are not HTTP are answered as everything else, and not logged."""
+    """One connection of aiohttp; bytes that are not HTTP get the usual error answer and are not logged."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class _Connection(web.RequestHandler):
 
 @web.middleware
 async def _answers(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Errors as JSON that repeat nothing of the request; pages of any origin may read all answers."""
+    """Answer errors as JSON without any part of the request; pages of any origin may read all answers."""
     response: web.StreamResponse
     if request.method == "OPTIONS":
         response = web.Response(status=HTTPStatus.NO_CONTENT, headers={"Allow": _METHODS})

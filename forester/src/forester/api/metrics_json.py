@@ -41,7 +41,7 @@ Sample = tuple[str, Mapping[str, str], float]
 
 @dataclass(frozen=True)
 class Values:
-    """What the answer tells; ``counted`` says whether anything was ever processed."""
+    """Values of the answer; ``counted`` is true once anything was processed."""
 
     content: dict[str, Any]
     counted: bool
@@ -49,7 +49,7 @@ class Values:
 
 
 def values_of(samples: Iterable[Sample]) -> Values:
-    """Return the answer's members. Series of several foresters are added up, those of what they all see are not."""
+    """Return the answer's members. Series of several foresters are added up, except those that all of them share."""
     processed: dict[str, float] = defaultdict(float)
     rates: dict[str, float] = defaultdict(float)
     balances: dict[str, float] = {}
@@ -83,7 +83,7 @@ def values_of(samples: Iterable[Sample]) -> Values:
 
 
 def metrics_object(metrics: Metrics, prometheus: "PrometheusSource | None") -> dict[str, Any]:
-    """Return the answer: of this process once it has counted something, else of Prometheus, else what gauges tell."""
+    """Return the answer: of this process once it has counted something, else of Prometheus, else of the gauges."""
     own = values_of(_own_samples(metrics))
     theirs = prometheus.latest if prometheus is not None else None
     if not own.counted and prometheus is not None and theirs is not None and not theirs.empty:
@@ -112,7 +112,7 @@ class _Answer(msgspec.Struct):
 
 
 class PrometheusSource:
-    """Asks a Prometheus server in the background; ``latest`` is what it said last, None before."""
+    """Values read from a Prometheus server in the background; ``latest`` is None before the first answer."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -123,7 +123,7 @@ class PrometheusSource:
         self.cached_at = 0
 
     async def run(self, every_s: float = _EVERY_S) -> None:
-        """Ask again and again, until cancelled; a failure is logged when it begins and when it ends."""
+        """Query repeatedly, until cancelled; a failure is logged when it begins and when it ends."""
         async with aiohttp.ClientSession() as session:
             while True:
                 try:
@@ -139,7 +139,7 @@ class PrometheusSource:
                 await asyncio.sleep(every_s)
 
     async def refresh(self, session: aiohttp.ClientSession) -> None:
-        """Ask once. Raises EndpointError."""
+        """Query once. Raises EndpointError."""
         try:
             async with (
                 asyncio.timeout(_TIMEOUT_S),

@@ -1,6 +1,6 @@
-"""Everything that watches a forester, put together: snapshot, progress, alerts, push gateway, and the API over them.
+"""Composition of all that monitors a forester: snapshot, progress, alerts, push gateway, and the API over them.
 
-It runs beside the daemon, not under it: what happens there is told while the daemon starts, fails and drains, too.
+It runs next to the daemon, not inside it, so it also reports while the daemon starts, fails and drains.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 UNWATCHED_REFRESH_EVERY_S = 300.0
-"""Where nobody can ask and nobody is told, the snapshot serves the log alone."""
+"""Without API, push gateway and alerts, the snapshot serves only the log."""
 
 LAST_ALERTS_S = 2.0
 _RESTARTS = Backoff(1.0, 60.0)
@@ -41,7 +41,7 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Watcher:
-    """What the daemon tells: ``worked`` after each round, ``choose`` which trees are ours."""
+    """Monitoring as the daemon sees it: ``worked`` reports each round, ``choose`` selects our trees."""
 
     def __init__(
         self, settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str
@@ -59,7 +59,7 @@ class Watcher:
         self.probes.follow(board)
         self.state = Monitoring(metrics, board, snapshots, self.probes)
         self.address: tuple[str, int] | None = None
-        """Where the API listens; None where the settings name no port."""
+        """Address at which the API listens; None if the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
         if asked and (looks := service_looks(settings, client)):
             self.tasks["services"] = ServiceWatch(board, looks).run
@@ -74,11 +74,11 @@ class Watcher:
             self.tasks["alerts"] = self.pager.run
 
     def choose(self, ours: Callable[[TreeMetadata], bool]) -> None:
-        """Watch the progress of these trees only; without it of all."""
+        """Watch the progress of these trees only; without this call, of all."""
         self._ours = ours
 
     def worked(self, tree: TreeMetadata, done: ProcessingResult) -> None:
-        """Take in a round."""
+        """Record the result of a round."""
         self._progress.worked(str(tree.address), done.elements, symptom_of(done.failure))
 
     def _show_progress(self, state: NetworkState) -> None:
@@ -113,14 +113,14 @@ async def watching(
 
 
 async def _kept_up(name: str, work: Work, board: HealthBoard) -> None:
-    """Run work that never ends by itself; begin it anew when it fails."""
+    """Run work that never ends; restart it when it fails."""
     loop = asyncio.get_running_loop()
     failures = 0
     while True:
         began = loop.time()
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - a bug in what watches must not end it
+        except Exception as error:  # noqa: BLE001 - a bug in one monitoring task must not end it
             failures = 1 if loop.time() - began > TASK_QUIET_S else failures + 1
             _log.exception("task_crashed", task=name, failures=failures)
             board.task_failed(name, failures, type(error).__name__)

@@ -1,4 +1,4 @@
-"""What each path of the monitoring API answers: from memory, at once."""
+"""Handlers of the monitoring API, which answer from memory at once."""
 
 import json
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _RETRY_AFTER_S = 5
 
 @dataclass(frozen=True)
 class Monitoring:
-    """What the API shows: the daemon's metrics, its problems, and the snapshot of the network."""
+    """Sources of the API: the daemon's metrics, its problems, and the snapshot of the network."""
 
     metrics: Metrics
     board: HealthBoard
@@ -51,7 +51,7 @@ async def index(_: web.Request) -> web.Response:
 
 
 async def livez(request: web.Request) -> web.Response:
-    """Whether a restart would help: only if tasks have died. A blocked event loop gives no answer at all."""
+    """Return 503 if tasks have died, so that a restart helps. A blocked event loop gives no answer at all."""
     dead = request.app[MONITORING].probes.dead_tasks
     if not dead:
         return as_json({"status": "alive"})
@@ -59,7 +59,7 @@ async def livez(request: web.Request) -> web.Response:
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Whether the start has succeeded and no stop was asked for."""
+    """Return 200 once the start has succeeded, until a stop is requested."""
     probes = request.app[MONITORING].probes
     if probes.draining:
         return as_json({"status": "draining"}, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -70,7 +70,7 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def health(request: web.Request) -> web.Response:
-    """Whether the forester is fit; in the reference's form when it is."""
+    """Return 200 in the reference's format if the forester is fit, else 503 with the reasons."""
     problems = request.app[MONITORING].board.problems
     if not problems:
         return as_json({"status": "ok"})
@@ -86,7 +86,7 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def status(request: web.Request) -> web.Response:
-    """The last good snapshot; its age in seconds is the header Age, X-Snapshot-Error says why there is no newer one."""
+    """Return the last good snapshot, with its age in seconds as Age and the last failure as X-Snapshot-Error."""
     keeper = request.app[MONITORING].snapshots
     snapshot = keeper.latest
     if snapshot is None:
@@ -102,14 +102,14 @@ async def status(request: web.Request) -> web.Response:
 
 
 async def metrics(request: web.Request) -> web.Response:
-    """All metrics, those of the process included."""
+    """Return all metrics, including those of the process."""
     state = request.app[MONITORING]
     text = state.metrics.exposition() + generate_latest(state.process)
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 async def metrics_json(request: web.Request) -> web.Response:
-    """A few metrics as JSON."""
+    """Return a few metrics as JSON."""
     state = request.app[MONITORING]
     return as_json(metrics_object(state.metrics, state.prometheus))
 
@@ -121,7 +121,7 @@ def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:
 
 
 def _one_line(text: str) -> str:
-    """What fits a header: printable ASCII, not long."""
+    """Return the part of a text that fits a header: printable ASCII, shortened."""
     return "".join(letter if " " <= letter <= "~" else " " for letter in text[:300]).strip()
 
 

@@ -1,6 +1,6 @@
-"""Whether indexer and provers answer, looked at again and again while a forester runs; told to its health board.
+"""Periodic checks of indexer and provers while a forester runs, reported to its health board.
 
-A round that needs them waits for them, so that nothing else says early that they are away
+A round that needs them waits for them, so nothing else reports early that they are away
 (forester/docs/reference/behaviour.md, "Service checks").
 """
 
@@ -20,14 +20,14 @@ EVERY_S = 60.0
 LIMIT_S = 20.0
 _SLOT_S, _INDEXER_S = 4.0, 7.0
 FAILURES = 2
-"""Looks in a row that fail before it is told: a service may restart."""
+"""Consecutive failures before a report: a service may restart."""
 
 Look = Callable[[], Awaitable[object]]
-"""Raises ForesterError for what is not as it should be."""
+"""A check, which raises ForesterError if it fails."""
 
 
 class ServiceWatch:
-    """Looks at services by name, which are the conditions of the board; each look takes ``limit_s`` at most."""
+    """Checks of services, whose names are the conditions of the board; each takes ``limit_s`` at most."""
 
     def __init__(
         self, board: HealthBoard, looks: Mapping[str, Look], *, every_s: float = EVERY_S, limit_s: float = LIMIT_S
@@ -39,13 +39,13 @@ class ServiceWatch:
         self._failures = dict.fromkeys(looks, 0)
 
     async def run(self) -> None:
-        """Look again and again, until cancelled; the first time after a while."""
+        """Check repeatedly, until cancelled; the first time after a while."""
         while True:
             await asyncio.sleep(self._every_s)
             await self.look()
 
     async def look(self) -> None:
-        """Look once at all of them, side by side."""
+        """Check all services once, concurrently."""
         reasons = await asyncio.gather(*map(self._reason, self._looks.values()))
         for name, reason in zip(self._looks, reasons, strict=True):
             self._failures[name] = 0 if reason is None else self._failures[name] + 1
@@ -66,7 +66,7 @@ class ServiceWatch:
 
 
 def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
-    """What there is to look at in the settings: the indexer, and the provers unless only V1 trees are processed."""
+    """Return the checks for the settings: the indexer, and the provers unless only V1 trees are processed."""
     looks: dict[str, Look] = {}
     urls = (settings.indexer_url, settings.fallback_indexer_url)
     indexers = [url.get_secret_value() for url in urls if url is not None]
@@ -81,10 +81,10 @@ def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
 
 
 async def _look_at_indexers(client: RpcClient, urls: list[str], *, leaves_late: bool) -> None:
-    """The one in use must do: the second if the first is left, which it is for not answering or refusing.
+    """Check the indexer in use: the second one if the first failed over, because it did not answer or refused.
 
-    One that is late is left by rounds of V2 trees only, which wait for its slot; so the second is no excuse for it if
-    there are others. A node that tells no slot is no fault of the indexers, and told elsewhere.
+    Only rounds of V2 trees fail over from a late indexer, as they wait for its slot; so the second one does not excuse
+    it if other trees exist. A node that reports no slot is no fault of the indexers, and reported elsewhere.
     """
     try:
         async with asyncio.timeout(_SLOT_S):

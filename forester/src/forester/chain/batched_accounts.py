@@ -37,7 +37,7 @@ _STORE = struct.Struct("<QQ")
 
 
 class BatchState(enum.Enum):
-    """Where a batch is in its life."""
+    """State of a batch."""
 
     FILL = 0
     INSERTED = 1
@@ -78,7 +78,7 @@ class Batch:
 
     @property
     def pending_elements(self) -> int:
-        """Elements that are queued and not in the tree, those of the open zkp batch included."""
+        """Elements that are queued and not in the tree, including those of the open zkp batch."""
         return self.ready_zkp_batches * self.zkp_batch_size + self.open_elements
 
 
@@ -101,7 +101,7 @@ class QueueBatches:
 
     @property
     def insertable_zkp_batches(self) -> int:
-        """Zkp batches that the tree takes now, without waiting for the other batch to begin."""
+        """Zkp batches that the tree accepts now, without waiting for the other batch to begin."""
         return self.pending_batch.ready_zkp_batches
 
     @property
@@ -119,8 +119,8 @@ class QueueBatches:
 class BatchedTree:
     """A V2 tree. Its queue holds nullifiers (state) or addresses.
 
-    ``nullifier_next_index`` counts nullifiers in the tree; ``root_index`` is the place of the latest root in the ring
-    of ``root_history_capacity``.
+    ``nullifier_next_index`` counts nullifiers in the tree; ``root_index`` is the position of the latest root in the
+    ring of ``root_history_capacity``.
     """
 
     kind: TreeKind
@@ -248,7 +248,7 @@ def _hash_chains(data: bytes, offset: int) -> tuple[tuple[bytes, ...], tuple[byt
             raise MalformedAccount(f"{len(data)} bytes end before the hash chains at {offset}")
         length, capacity = _STORE.unpack_from(data, offset)
         if length > capacity or capacity > bounds.LARGEST_BATCH:
-            raise MalformedAccount(f"a store of {length} hash chains in {capacity} places")
+            raise MalformedAccount(f"a store of {length} hash chains in {capacity} entries")
         stores.append(tuple(_words(data, offset + _STORE.size, length)))
         offset += _STORE.size + _WORD * capacity
     return stores[0], stores[1]

@@ -1,4 +1,4 @@
-"""Limits of the values in accounts, which an RPC node chooses if it lies; every decoder refuses what is beyond them.
+"""Limits of the values in accounts, which a dishonest RPC node chooses; every decoder refuses values beyond them.
 
 A value that decides how often something is repeated, how much memory it takes, or how far a number is shifted has a
 limit. Deployed programs stay below every one of them, and so do local networks with short epochs and small trees.
@@ -38,7 +38,7 @@ LARGEST_BATCH = LARGEST_ACCOUNT_BYTES // 64
 """Elements of a batch: an account holds the 32 bytes of each, twice; published queues have up to 30,000."""
 
 LARGEST_ZKP_BATCH = 1000
-"""Elements of a zkp batch: no circuit takes more."""
+"""Elements of a zkp batch: no circuit accepts more."""
 
 MOST_BLOOM_ITERATIONS = 64
 """Hashes of a bloom filter; published trees have 10."""
@@ -50,7 +50,7 @@ NEVER = 2**64 - 1
 """A slot that has not come, or a threshold that is never reached."""
 
 _REMEDY = (
-    "no deployed program writes this: the RPC node is faulty, lies, or is of another network; "
+    "no deployed program writes this: the RPC node is faulty, dishonest, or of another network; "
     "correct --rpc-url or --fallback-rpc-url"
 )
 

@@ -22,7 +22,7 @@ from forester.units import Root
 TREE_HEAD_BYTES = 384
 """Length of the slice that ``decode_tree`` needs."""
 QUEUE_HEAD_BYTES = 256
-"""Where the cells of a queue begin."""
+"""Offset of the cells of a queue."""
 
 _WORD = 32
 _CELL = struct.Struct("<QQ32s")
@@ -37,7 +37,7 @@ _TREE = "V1 tree"
 class ConcurrentTree:
     """A V1 tree.
 
-    ``changelog_index`` is the newest entry of the changelog, ``root_index`` the place of the latest root.
+    ``changelog_index`` is the newest entry of the changelog, ``root_index`` the position of the latest root.
     """
 
     kind: TreeKind
@@ -91,7 +91,7 @@ def decode_tree(data: bytes) -> ConcurrentTree:
 
 
 def root_offset(tree: ConcurrentTree) -> int:
-    """Return where the 32 bytes of the latest root lie in the account."""
+    """Return the offset of the 32 bytes of the latest root in the account."""
     entry = -(-(tree.height * _PATH_NODE_BYTES) // 8) * 8 + 8
     return TREE_HEAD_BYTES + _WORD * tree.height + entry * tree.changelog_capacity + _WORD * tree.root_index
 

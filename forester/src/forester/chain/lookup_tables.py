@@ -19,7 +19,7 @@ _STILL_ACTIVE = 2**64 - 1
 
 
 def decode_lookup_table(account: Account) -> AddressLookupTableAccount:
-    """Decode a table; MalformedAccount if it is none, or was given up by its owner."""
+    """Decode a table; MalformedAccount if it is none, or its owner deactivated it."""
     data = account.data
     addresses = data[HEADER_BYTES:]
     if account.owner != PROGRAM or len(data) < HEADER_BYTES or int.from_bytes(data[:4], "little") != _LOOKUP_TABLE:

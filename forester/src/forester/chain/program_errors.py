@@ -2,7 +2,7 @@
 
 Source: forester/docs/reference/programs.md, "Error codes".
 
-Several programs number their errors from 6000. The innermost one, which the logs name first, tells whose code it is.
+Several programs number their errors from 6000. The code belongs to the innermost one, which the logs name first.
 """
 
 import re
@@ -75,7 +75,7 @@ def error_name(program: str | None, code: int) -> str | None:
 
 
 def innermost_failure(logs: Sequence[str]) -> tuple[str | None, int | None]:
-    """Return the program that failed first, and its code, as the logs of a transaction tell."""
+    """Return the program that failed first and its code, from the logs of a transaction."""
     for line in logs:
         found = _FAILED.match(line)
         if found:
@@ -84,7 +84,7 @@ def innermost_failure(logs: Sequence[str]) -> tuple[str | None, int | None]:
 
 
 def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefused:
-    """Return what a transaction's ``err`` and logs mean; InsufficientFunds where the payer lacks money."""
+    """Return the error of a transaction's ``err`` and logs; InsufficientFunds if the payer lacks money."""
     if isinstance(error, str) and error in _NO_FEE:
         return InsufficientFunds(f"insufficient funds: {error}")
     if error == "AlreadyProcessed":
@@ -107,7 +107,7 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
 
 
 def _without_rent(told: Any) -> TransactionRefused:
-    """What it means that an account would be left with less than frees it from rent: it need not be the payer's."""
+    """Return the error of an account that would keep less than the rent-free minimum: it may not be the payer's."""
     index = told.get("account_index") if isinstance(told, dict) else None
     if index == _PAYER_INDEX and not isinstance(index, bool):
         return InsufficientFunds(f"insufficient funds: {_NO_RENT}")
@@ -118,7 +118,7 @@ def _without_rent(told: Any) -> TransactionRefused:
 
 
 def _instruction_error(error: Any) -> tuple[int | None, int | None]:
-    """Position and custom code of ``{"InstructionError": [position, {"Custom": code}]}``."""
+    """Return the position and custom code of ``{"InstructionError": [position, {"Custom": code}]}``."""
     if not isinstance(error, dict):
         return None, None
     parts = error.get("InstructionError")

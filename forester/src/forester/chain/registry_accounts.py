@@ -35,7 +35,7 @@ class ProtocolConfig:
 
 @dataclass(frozen=True)
 class ProtocolConfigAccount:
-    """The protocol configuration and who may change it."""
+    """The protocol configuration and the authority that may change it."""
 
     authority: Pubkey
     config: ProtocolConfig
@@ -55,7 +55,7 @@ class ForesterAccount:
 
 @dataclass(frozen=True)
 class EpochAccount:
-    """An epoch for which somebody registered."""
+    """An epoch for which a forester registered."""
 
     epoch: int
     config: ProtocolConfig

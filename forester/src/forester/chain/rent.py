@@ -1,8 +1,8 @@
 """The rent that an account may cost; no I/O.
 
 A cluster asks for ``(128 + bytes) * lamports per byte-year * 2 years``. The public clusters use 3,480 lamports per
-byte-year. A cluster may be cheaper than the formula. A dearer one needs a setting, because the answer of a node decides
-how much the payer gives away.
+byte-year. A cluster may be cheaper than the formula. A more expensive one needs a setting, because the answer of a
+node decides how much the payer pays.
 """
 
 from forester.errors import MalformedAnswer
@@ -31,7 +31,7 @@ def checked_rent(answer: int, data_length: int, lamports_per_byte_year: int = LA
     if answer > maximum:
         raise ExcessiveRent(
             f"the node asks for a rent of {answer} lamports for {data_length} bytes, the maximum is {maximum}; use "
-            "another node, or raise --rent-lamports-per-byte-year on a cluster that is dearer "
+            "another node, or raise --rent-lamports-per-byte-year on a more expensive cluster "
             f"(now {lamports_per_byte_year})"
         )
     return answer

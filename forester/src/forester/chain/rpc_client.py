@@ -52,14 +52,14 @@ class Blockhash:
 
 @dataclass(frozen=True)
 class BlockHeight:
-    """How many blocks there are, by which blockhashes expire, and the slot of the last one."""
+    """Number of blocks, by which blockhashes expire, and the slot of the last block."""
 
     block: int
     slot: int
 
 
 class SignatureStatus(msgspec.Struct, rename="camel"):
-    """What became of a transaction; ``err`` is None if it succeeded."""
+    """Outcome of a transaction; ``err`` is None if it succeeded."""
 
     slot: Slot
     err: Any = None
@@ -68,7 +68,7 @@ class SignatureStatus(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True)
 class SignatureStatuses:
-    """Statuses of transactions, None where the node knows nothing of one at ``slot``."""
+    """Statuses of transactions, None for those that the node does not know at ``slot``."""
 
     slot: int
     found: list[SignatureStatus | None]
@@ -151,7 +151,7 @@ class RpcClient:
 
     @property
     def second_source(self) -> "RpcClient | None":
-        """A client of the node that is not in use, which is called once per method; None where there is one node."""
+        """A client of the node that is not in use, which is called once per method; None if there is one node."""
         standby = self._pool.standby if isinstance(self._pool, RpcPool) else None
         return RpcClient(standby, commitment=self._commitment) if standby is not None else None
 
@@ -160,7 +160,7 @@ class RpcClient:
         return await self._pool.call("getHealth", [], str)
 
     def leave_standing_node(self) -> None:
-        """Take in that the node's slot does not move: ask the second one, if there is one, until it moves again."""
+        """Fail over from a node whose slot does not move to the second one, if any, until it moves again."""
         if isinstance(self._pool, RpcPool):
             self._pool.leave_standing_node()
 
@@ -174,7 +174,7 @@ class RpcClient:
         return BlockHeight(answer.block_height, answer.absolute_slot)
 
     async def genesis_hash(self) -> str:
-        """Return what tells one cluster from another."""
+        """Return the genesis hash, which identifies the cluster."""
         return await self._pool.call("getGenesisHash", [], str)
 
     async def balance(self, address: Pubkey) -> int:
@@ -276,7 +276,7 @@ class RpcClient:
     async def signature_statuses(
         self, signatures: Sequence[Signature], *, search_history: bool = False
     ) -> SignatureStatuses:
-        """Return the status of transactions, and the slot at which the node that is farthest behind told them."""
+        """Return the status of transactions, and the slot of the node that is farthest behind."""
         found: list[SignatureStatus | None] = []
         slots: list[int] = []
         for place in range(0, len(signatures), STATUSES_PER_CALL):
@@ -321,7 +321,7 @@ class RpcClient:
         return checked_rent(answer, data_length, self._rent_lamports_per_byte_year)
 
     async def recent_prioritization_fees(self, writable: Sequence[Pubkey]) -> list[int]:
-        """Return the lowest price per compute unit, in microlamports, of recent slots in which ``writable`` were."""
+        """Return the lowest price per compute unit, in microlamports, of recent slots that wrote to ``writable``."""
         answer = await self._pool.call(
             "getRecentPrioritizationFees", [[str(address) for address in writable[:128]]], list[_PrioritizationFee]
         )

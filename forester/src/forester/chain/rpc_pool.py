@@ -1,4 +1,4 @@
-"""Calls that survive a node's bad moments: retries with jitter, and a second node while the first one fails."""
+"""Calls with retries and jitter, and with a fallback node while the first one fails."""
 
 import asyncio
 import random
@@ -36,23 +36,23 @@ Result = TypeVar("Result")
 _PROBE_TIMEOUT_S = 3.0
 _LIMIT_TOLD_S = 30.0
 _SLOTS_APART = 50
-"""Nodes of one cluster differ by a few slots; one that is farther behind stands or catches up."""
+"""Nodes of one cluster differ by a few slots; one that is farther behind is stuck or catches up."""
 
 
 def read_limit(settings: Settings) -> TokenBucket | None:
-    """Return a new limit of reads as the settings want it, None for none."""
+    """Return a new limit of reads from the settings, None for none."""
     return None if settings.rpc_rate_limit is None else TokenBucket(settings.rpc_rate_limit)
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often calls are tried again, and how long after."""
+    """Number of retries, and the pauses between them."""
 
     retries: int = 100
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 16.0))
 
     def pause(self, failures: int, error: EndpointError) -> float:
-        """Seconds to wait after ``failures`` attempts in a row; what a node asks for with 429 comes first."""
+        """Return the seconds to wait after consecutive ``failures``; a Retry-After of the node comes first."""
         fraction = random.random()  # noqa: S311 - spreads load, keeps nothing secret
         if not isinstance(error, RateLimited):
             return self.backoff.wait_s(failures, fraction)
@@ -63,14 +63,14 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class FailOver:
-    """When the second node takes over, and how often the first one is tried again."""
+    """Conditions for a failover to the second node, and how often the first one is tried again."""
 
     failure_threshold: int = 3
     probe_interval_s: float = 30.0
 
 
 class RpcPool:
-    """One session to the RPC nodes of the settings; ``call`` is the way to all methods.
+    """One session to the RPC nodes of the settings; ``call`` serves all methods.
 
     Use it as an asynchronous context manager, which opens and closes the connections.
     """
@@ -113,9 +113,9 @@ class RpcPool:
     def from_settings(
         cls, settings: Settings, *, retry: RetryPolicy | None = None, reads: TokenBucket | None = None
     ) -> Self:
-        """Return a pool as the settings want it.
+        """Return a pool for the settings.
 
-        In short commands ``retry`` replaces their policy, and ``reads`` is the limit that several pools keep together.
+        In short commands ``retry`` replaces their policy, and ``reads`` is a limit that several pools share.
         """
         nodes = [url.get_secret_value() for url in (settings.rpc_url, settings.fallback_rpc_url) if url is not None]
         return cls(
@@ -150,19 +150,19 @@ class RpcPool:
 
     @property
     def standby(self) -> "StandbyNode | None":
-        """The node that is not in use, to confirm what the other one says; None where there is one node only."""
+        """The node that is not in use, to confirm answers of the other one; None if there is only one node."""
         return StandbyNode(self) if len(self._urls) > 1 else None
 
     @property
     def on_fallback(self) -> bool:
-        """Whether calls go to the second node."""
+        """Return whether calls go to the second node."""
         return self._on_fallback
 
     def leave_standing_node(self) -> None:
-        """Take in that the first node answers and stands: use the second one until the first is as far as that."""
+        """Fail over from the first node, which answers with the same slot, until it has caught up with the second."""
         if len(self._endpoints) > 1 and not self._on_fallback:
             self._behind = True
-            self._go_to_fallback(f"{self._endpoints[0].name} tells the same slot again and again")
+            self._go_to_fallback(f"{self._endpoints[0].name} returns the same slot repeatedly")
 
     async def call(
         self,
@@ -189,7 +189,7 @@ class RpcPool:
                 await limit.wait()
             remaining = ends - self._clock()
             if remaining <= 0:
-                raise EndpointTimedOut(f"{endpoint.name} could not be asked for {method} within {deadline_s:g} s")
+                raise EndpointTimedOut(f"{endpoint.name} could not be called for {method} within {deadline_s:g} s")
             try:
                 raw = await endpoint.call(method, params, timeout_s=min(timeout_s, remaining))
                 return self._decoded(endpoint, method, raw, result)
@@ -205,7 +205,7 @@ class RpcPool:
                 return await self._ask_both(endpoint, ask)
             except EndpointError as error:
                 if sends and unsure is not None and isinstance(error, NodeRefused) and len(self._endpoints) > 1:
-                    raise unsure from None  # one node may have taken it: a refusal would let it be signed anew
+                    raise unsure from None  # one node may have accepted it: a refusal would let it be signed again
                 pause = self._retry.pause(attempt + 1, error)
                 if not error.retryable or attempt == self._retry.retries or self._clock() + pause >= ends:
                     raise
@@ -216,16 +216,16 @@ class RpcPool:
     async def call_standby(self, method: str, params: list[Any], result: type[Result], *, timeout_s: float) -> Result:
         """Return the result of a method from the node that is not in use, in one attempt; ValueError without one."""
         if len(self._endpoints) < 2:
-            raise ValueError("there is one node only")
+            raise ValueError("there is only one node")
         endpoint = self._endpoints[0 if self._on_fallback else 1]
         if self._reads is not None:
             await self._reads.wait()
         return self._decoded(endpoint, method, await endpoint.call(method, params, timeout_s=timeout_s), result)
 
     async def _ask_both(self, endpoint: RpcEndpoint, ask: Callable[[RpcEndpoint], Awaitable[Result]]) -> Result:
-        """Ask a node, and the other one at once if that one refuses for reasons of its own.
+        """Call a node, and the other one at once if the first refuses for reasons of its own.
 
-        Raises that refusal if the other one is away: the call is not tried again for its sake.
+        Raises the refusal if the other one is away: the call is not retried because of it.
         """
         try:
             return await ask(endpoint)
@@ -240,11 +240,11 @@ class RpcPool:
                 raise (error if is_away(another) else another) from None
 
     async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
-        """Keep the rest that a node has asked for; with a second node, failures soon lead to that one instead."""
+        """Wait for a node's Retry-After; with a second node, failures soon lead to a failover instead."""
         if len(self._endpoints) > 1:
             return
         if (rest_s := self._quiet.remaining_s) >= max(0.0, ends - self._clock()) and rest_s > 0:
-            raise RateLimited(f"{endpoint.name} wants no calls for {rest_s:.0f} s, {method} cannot wait so long")
+            raise RateLimited(f"{endpoint.name} accepts no calls for {rest_s:.0f} s, {method} cannot wait so long")
         await self._quiet.over()
 
     def _decoded(self, endpoint: RpcEndpoint, method: str, raw: msgspec.Raw, result: type[Result]) -> Result:
@@ -274,7 +274,7 @@ class RpcPool:
         _log.warning("rpc_fallback_used", node=self._endpoints[0].name, failures=self._failures, error=reason)
 
     async def _require_progress(self) -> None:
-        """Raise EndpointError unless the first node is as far as the second, or the second cannot be asked."""
+        """Raise EndpointError unless the first node is as far as the second, or the second does not answer."""
         first = await self._slot_of(self._endpoints[0])
         try:
             second = await self._slot_of(self._endpoints[1])
@@ -293,7 +293,7 @@ class RpcPool:
             _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, hint=hint)
 
     async def _endpoint(self) -> RpcEndpoint:
-        """The node to ask: the first one, or the second until the first one is healthy again."""
+        """Return the node to call: the first one, or the second until the first one is healthy again."""
         if not self._on_fallback:
             return self._endpoints[0]
         if self._clock() >= self._next_probe and not self._probing:
@@ -330,7 +330,7 @@ class StandbyNode:
         deadline_s: float = 5.0,
         sends: bool = False,
     ) -> Result:
-        """Return the result of a method in one attempt; ValueError for what sends."""
+        """Return the result of a method in one attempt; ValueError for methods that send."""
         if sends:
             raise ValueError("the standby node only confirms")
         return await self._pool.call_standby(method, params, result, timeout_s=min(timeout_s, deadline_s))

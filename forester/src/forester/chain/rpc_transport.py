@@ -1,4 +1,4 @@
-"""One JSON-RPC endpoint over HTTP: a call is one request, failures are typed, nothing is tried twice."""
+"""One JSON-RPC endpoint over HTTP: a call is one request, failures are typed, nothing is retried."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -25,11 +25,11 @@ _NODE_BEHIND = (-32004, -32005, -32014, -32016)
 """Codes of a node that lacks a block or a slot, is unhealthy or behind; another one, or the same later, can answer."""
 
 _OF_NODE = (401, 402, 403, 404, -32401, -32402, -32403, -32603)
-"""JSON-RPC codes of a node that wants a key or money, has no such page, or broke on its inside."""
+"""JSON-RPC codes of a node that demands a key or payment, has no such page, or failed internally."""
 
 _OF_NODE_TEXTS = ("node is behind", "node is unhealthy", "internal server error")
 _OF_REQUEST = (-32601, -32602, -32002, -32003)
-"""Codes that stay the request's fault whatever HTTP status they come with: some servers give 404 for -32601."""
+"""Codes that are the request's fault with any HTTP status: some servers give 404 for -32601."""
 
 _BAD_REQUESTS = (400, 413, 415, 422)
 """HTTP statuses of a request that another node would refuse as well."""
@@ -51,7 +51,7 @@ class _Envelope(msgspec.Struct):
 
 
 class RpcEndpoint:
-    """A node at a URL. ``name`` is what messages call it; the URL itself, which may hold a key, is never shown."""
+    """A node at a URL. Messages contain ``name``; the URL itself, which may hold a key, is never shown."""
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, *, name: str = "RPC node", answers: AnswerMemory = ANSWERS

@@ -1,7 +1,7 @@
 """Notifications of an RPC node over one WebSocket, which is opened again whenever it breaks.
 
-A break may have swallowed notifications: ``Gap`` tells so once everything is subscribed again, and the reader looks at
-the accounts itself. Nothing is queued here: a slow reader makes the node wait, and in the end hang up, which is a gap.
+A break may lose notifications: ``NotificationsLost`` reports it once everything is subscribed again, and the reader
+reads the accounts. Nothing is queued here: a slow reader makes the node wait, and finally close the connection.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _CLOSING = aiohttp.ClientWSTimeout(ws_close=1.0)
 
 @dataclass(frozen=True)
 class Subscription:
-    """What is subscribed to: a method with its parameters, and the address that its notifications are about."""
+    """A subscription: a method with its parameters, and the address of its notifications."""
 
     method: str
     params: tuple[Any, ...] = ()
@@ -57,7 +57,7 @@ class AccountChanged:
 
 @dataclass(frozen=True)
 class Gap:
-    """Notifications may have been lost. ``failures`` counts attempts to come back, 0 at the first connection."""
+    """Notifications may have been lost. ``failures`` counts attempts to reconnect, 0 at the first connection."""
 
     failures: int
 
@@ -66,12 +66,12 @@ Event = SlotSeen | AccountChanged | Gap
 
 
 def slots() -> Subscription:
-    """Every slot."""
+    """Return the subscription to every slot."""
     return Subscription("slotSubscribe")
 
 
 def account(address: Pubkey, *, commitment: str = "confirmed") -> Subscription:
-    """Every change of an account."""
+    """Return the subscription to every change of an account."""
     options = {"encoding": "base64", "commitment": commitment}
     return Subscription("accountSubscribe", (str(address), options), address)
 
@@ -83,9 +83,9 @@ def program_accounts(
     length: int | None = None,
     commitment: str = "confirmed",
 ) -> Subscription:
-    """Every change of those accounts of a program that have given bytes at given offsets.
+    """Return the subscription to changes of the accounts of a program that have given bytes at given offsets.
 
-    With ``length`` notifications carry no more than so many bytes of each.
+    With ``length`` notifications carry at most that many bytes of each account.
     """
     options: dict[str, Any] = {"encoding": "base64", "commitment": commitment, "filters": memcmp_filters(memcmp)}
     if length is not None:
@@ -132,10 +132,10 @@ async def events(
     idle_s: float = 30.0,
     backoff: Backoff | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """Yield notifications for ever, beginning with a Gap: what happened before is not told.
+    """Yield notifications forever, beginning with NotificationsLost: earlier changes are not reported.
 
     ``idle_s`` without any message counts as a break when slots are subscribed to, which come all the time. Raises
-    RequestRefused only, when the node does not know a subscription; everything else is tried again.
+    RequestRefused if the node does not know a subscription; everything else is retried.
     """
     waits = backoff or Backoff(0.5, 30.0)
     node = _Node(session, url, tuple(subscriptions), idle_s)
@@ -210,7 +210,7 @@ class _Node:
                     yield event
 
     async def _subscribe(self, socket: aiohttp.ClientWebSocketResponse) -> dict[int, Subscription]:
-        """Ids of the node → subscriptions; notifications before the last answer are dropped, as a gap follows."""
+        """Return the subscriptions by the node's ids; earlier notifications are dropped: NotificationsLost follows."""
         for number, item in enumerate(self._subscriptions):
             request = {"jsonrpc": "2.0", "id": number, "method": item.method, "params": list(item.params)}
             await self._send(socket, msgspec.json.encode(request).decode())
@@ -242,7 +242,7 @@ class _Node:
             async with asyncio.timeout(idle_s):
                 frame = await socket.receive()
         except TimeoutError:
-            raise EndpointTimedOut(f"{self._name} said nothing for {idle_s:g} s") from None
+            raise EndpointTimedOut(f"{self._name} sent nothing for {idle_s:g} s") from None
         if frame.type is not aiohttp.WSMsgType.TEXT:
             raise EndpointUnreachable(f"{self._name} was closed ({frame.type.name.lower()} {socket.close_code or ''})")
         try:
@@ -251,7 +251,7 @@ class _Node:
             raise MalformedAnswer(f"{self._name} sent something unexpected: {error}") from None
 
     def _event(self, message: _Message, ids: dict[int, Subscription]) -> SlotSeen | AccountChanged | None:
-        """What a notification tells; None if it is of a subscription that is not ours."""
+        """Return the event of a notification; None if its subscription is not ours."""
         wanted = ids.get(message.params.subscription) if message.params is not None else None
         if wanted is None or message.params is None:
             return None

@@ -1,4 +1,4 @@
-"""What all trees and queues begin with: kind, owner, rollover (forester/docs/reference/accounts.md, "Metadata")."""
+"""First bytes of all trees and queues: kind, owner, rollover (forester/docs/reference/accounts.md, "Metadata")."""
 
 import enum
 import struct
@@ -22,7 +22,7 @@ _METADATA = struct.Struct("<32s32s32s7Q32s32s")
 
 
 class TreeKind(enum.Enum):
-    """Kinds of trees, with the number that the protocol gives them."""
+    """Kinds of trees, with their numbers in the protocol."""
 
     STATE_V1 = 1
     ADDRESS_V1 = 2
@@ -41,13 +41,13 @@ class TreeKind(enum.Enum):
 
     @property
     def is_batched(self) -> bool:
-        """Whether the tree is one of V2."""
+        """Return whether the tree is a V2 tree."""
         return self in (TreeKind.STATE_V2, TreeKind.ADDRESS_V2)
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """Who may change an account, and how it is rolled over.
+    """Access and rollover of an account.
 
     ``associated`` is the queue of a tree or the tree of a queue, ``successor`` the account that replaced this one.
     Fees in lamports; ``rollover_threshold`` in percent of the capacity.
@@ -68,7 +68,7 @@ class Metadata:
 
     @property
     def is_rolled_over(self) -> bool:
-        """Whether another account took over; what is queued must still be worked off."""
+        """Return whether another account replaced this one; queued elements must still be processed."""
         return self.rolledover_slot is not None
 
 

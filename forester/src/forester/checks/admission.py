@@ -1,4 +1,4 @@
-"""Whether the protocol's authority admitted the forester, and with the key that we sign with."""
+"""Check that the protocol's authority admitted the forester, with the key that signs."""
 
 from solders.pubkey import Pubkey
 

@@ -1,4 +1,4 @@
-"""Whether the payer can pay."""
+"""Check of the payer's balance."""
 
 from solders.pubkey import Pubkey
 

@@ -1,4 +1,4 @@
-"""Whether the RPC nodes answer, and which cluster they are of."""
+"""Checks of the RPC nodes and their cluster."""
 
 from forester.chain.programs.addresses import PROTOCOL_CONFIG
 from forester.chain.registry_accounts import decode_protocol_config
@@ -15,7 +15,7 @@ CLUSTERS = {
 
 
 async def check_node(client: RpcClient) -> str:
-    """Return cluster and slot; the node must call itself healthy."""
+    """Return cluster and slot; the node must report itself healthy."""
     await client.health()
     genesis = await client.genesis_hash()
     return f"{CLUSTERS.get(genesis, f'cluster with genesis {genesis}')} at slot {await client.slot()}"
@@ -30,7 +30,7 @@ async def check_same_cluster(first: RpcClient, second: RpcClient) -> str:
 
 
 async def check_protocol(client: RpcClient) -> str:
-    """Return the lengths of epochs; the registry must be there and configured."""
+    """Return the lengths of epochs; the registry must exist and be configured."""
     account = await client.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
     times = protocol_times(decode_protocol_config(account.data).config)
     return f"active phases of {times.active_phase_length} slots, light slots of {times.slot_length}"

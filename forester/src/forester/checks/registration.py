@@ -1,4 +1,4 @@
-"""Whether the forester is registered for the latest epoch."""
+"""Check of the registration for the latest epoch."""
 
 from solders.pubkey import Pubkey
 

@@ -13,14 +13,14 @@ _log = get_logger(__name__)
 
 
 class CheckFailed(ForesterError):
-    """A check failed; the message tells what was found and what to do."""
+    """A check failed; the message says what was found and what to do."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found, and how long it took."""
+    """Outcome of a check and its duration."""
 
     name: str
     success: bool
@@ -29,16 +29,16 @@ class CheckResult:
 
 
 def passed(finding: Finding) -> str:
-    """Return what was found; CheckFailed if it is not as it should be."""
+    """Return the finding; CheckFailed if it is a failure."""
     if not finding.fine:
         raise CheckFailed(finding.message)
     return finding.message
 
 
 async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResult:
-    """Run a check, which returns what it found and raises ForesterError when that is not as it should be.
+    """Run a check, which returns its finding, or raises ForesterError if it fails.
 
-    Any other error is a failure of this check alone: what the other checks found is still to be told.
+    Any other error is a failure of this check alone: the findings of the other checks are still reported.
     """
     started = time.monotonic()
     try:
@@ -51,7 +51,7 @@ async def run_check(name: str, check: Callable[[], Awaitable[str]]) -> CheckResu
 
 
 def crash_of(name: str, error: Exception) -> str:
-    """What is told of a check that crashed, whose trace is logged for those who look for it."""
+    """Return the message for a check that crashed, whose trace is logged at debug level."""
     _log.debug("check_crashed", check=name, exc_info=error)
     said = f": {error}" if str(error) else ""
-    return mask(f"unexpected {type(error).__name__}{said}; forester -v tells its trace")
+    return mask(f"unexpected {type(error).__name__}{said}; forester -v logs its trace")

@@ -1,4 +1,4 @@
-"""Whether indexer, provers and the node's WebSocket answer."""
+"""Checks of the indexer, the provers and the node's WebSocket."""
 
 import aiohttp
 from pydantic import SecretStr
@@ -13,13 +13,13 @@ from forester.settings import Settings
 from forester.urls import under
 
 LAG_LIMIT_SLOTS = 150
-"""How far an indexer may be behind: a minute."""
+"""Maximum lag of an indexer in slots: a minute."""
 
 _TIMES = IndexerTimes(call_s=8.0, deadline_s=10.0, attempts=3)
 
 
 async def check_indexer(client: RpcClient, url: str) -> str:
-    """Return the lag; CheckFailed if it is large. The indexer must call itself healthy."""
+    """Return the lag; CheckFailed if it is large. The indexer must report itself healthy."""
     return await check_indexer_at(await client.slot(), url)
 
 
@@ -36,14 +36,14 @@ async def check_indexer_at(slot: int, url: str) -> str:
 
 
 def has_provers(settings: Settings) -> bool:
-    """Whether every circuit has a prover."""
+    """Return whether every circuit has a prover."""
     return None not in _of_circuits(settings)
 
 
 def prover_urls(settings: Settings) -> list[str]:
-    """The provers of the three circuits, each once; SettingsInvalid if a circuit has none."""
+    """Return the provers of the three circuits, each once; SettingsInvalid if a circuit has none."""
     if not has_provers(settings):
-        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
+        raise SettingsInvalid("missing prover_url: pass --prover-url or set PROVER_URL")
     return list(dict.fromkeys(url.get_secret_value() for url in _of_circuits(settings) if url is not None))
 
 

@@ -1,4 +1,4 @@
-"""Whether the indexer's compressed token accounts and balances of an owner tell the same."""
+"""Check that the indexer's compressed token accounts and balances of an owner agree."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from forester.indexer.client import IndexerClient
 from forester.indexer.types import Hash32, TokenAccount, TokenBalance
 
 PAGES = 100
-"""Pages that are read at most; an owner with more is checked no further."""
+"""Maximum pages that are read; an owner with more is not checked."""
 
 Item_co = TypeVar("Item_co", covariant=True)
 

@@ -1,4 +1,4 @@
-"""``forester check``: whether everything that the forester needs exists, answers, and fits together."""
+"""``forester check``: checks that everything the forester needs exists, answers, and fits together."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
         unknown = unknown_variables(variables())
         if unknown:
             raise CheckFailed("; ".join(unknown))
-        return "all valid; forester config show tells them"
+        return "all valid; forester config show prints them"
 
     async def node_check() -> str:
         async with connections.open() as (client, _):
@@ -103,7 +103,7 @@ def _checks(flags: dict[str, Any], min_balance: float) -> dict[str, Check]:
     async def prover_check() -> str:
         settings = load_settings(flags, only=(*_PROVERS, "prover_api_key", "processor_mode")).settings
         if settings.processor_mode == "v1":
-            return "not asked; V1 trees need none"
+            return "not queried; V1 trees need none"
         return await check_prover(prover_urls(settings), _text(settings.prover_api_key))
 
     return {

@@ -1,4 +1,4 @@
-"""Runs checks side by side within a limit, and shows what they found."""
+"""Runs checks concurrently within a limit, and prints their findings."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from forester.settings import Settings, load_settings, require
 
 RETRY = RetryPolicy(4, Backoff(0.2, 2.0))
 LIMIT_S = 20.0
-"""The longest that checks take together, whatever fails."""
+"""Maximum seconds of all checks together, whatever fails."""
 
 Check = Callable[[], Awaitable[str]]
 
@@ -31,12 +31,12 @@ limit_option = click.option(
     type=click.FloatRange(0.1, LIMIT_S),
     default=LIMIT_S,
     show_default=True,
-    help="Seconds that all checks together may take.",
+    help="Maximum seconds of all checks together.",
 )
 
 
 class Connections:
-    """Connections of one command: each check has its own, and together they keep the limit of reads."""
+    """Connections of one command: each check has its own, and all share the limit of reads."""
 
     def __init__(self, flags: Mapping[str, Any]) -> None:
         self._flags = flags
@@ -44,9 +44,9 @@ class Connections:
 
     @asynccontextmanager
     async def open(self, *needs: str, optional: tuple[str, ...] = ()) -> AsyncIterator[tuple[RpcClient, Settings]]:
-        """Read the settings of one check and open its connections; yields client and settings.
+        """Read the settings of one check and open its connections; yield client and settings.
 
-        Raises SettingsInvalid for those that are invalid or, of ``needs``, missing.
+        Raises SettingsInvalid for settings that are invalid, or missing from ``needs``.
         """
         names = ("rpc_url", "fallback_rpc_url", "rpc_rate_limit", *needs, *optional)
         settings: Settings = load_settings(self._flags, only=names).settings
@@ -63,9 +63,9 @@ class Connections:
 def run_checks(
     checks: Mapping[str, Check], *, limit_s: float, output: str, exit_on_failure: bool, summaries: tuple[str, ...] = ()
 ) -> None:
-    """Run the checks, print what they found, and end with status 1 if one failed and ``exit_on_failure``.
+    """Run the checks, print their findings, and end with status 1 if one failed and ``exit_on_failure``.
 
-    ``summaries`` are the names that the JSON form has an object of its own for.
+    ``summaries`` are the names that have an object of their own in the JSON format.
     """
     results = asyncio.run(_run(checks, limit_s, output, exit_on_failure, summaries))
     if exit_on_failure and not all(result.success for result in results):
@@ -93,7 +93,7 @@ async def _bounded(name: str, check: Check, limit_s: float) -> CheckResult:
 
 
 def _leave(code: int) -> None:
-    """End at once where a thread of the name resolution may still hang, which would outlast the limit."""
+    """End at once: a thread of the name resolution that hangs would outlast the limit."""
     if any(thread.name.startswith("asyncio_") for thread in threading.enumerate()):
         sys.stdout.flush()
         os._exit(code)

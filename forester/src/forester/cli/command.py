@@ -1,4 +1,4 @@
-"""Commands that are imported when used, and whose failures become one masked line and an exit code."""
+"""Commands that are imported when used; their failures become one masked line and an exit code."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ class Command(click.Command):
         self.examples = examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse arguments beyond the options without repeating them: they may be parts of a key that has spaces."""
+        """Refuse arguments beyond the options without printing them: they may be parts of a key that has spaces."""
         ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
@@ -43,7 +43,7 @@ class Group(click.Group):
     """A group of commands that may raise ForesterError.
 
     ``modules`` maps their names to ``module`` or ``module:name``, and their summaries; ``refused`` maps names that are
-    no commands here to what to do instead.
+    not commands here to what to do instead.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Group(click.Group):
         return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; a usage error that says what to do for one that is refused."""
+        """Import a command; a refused one raises a usage error that says what to do."""
         if cmd_name in self.refused:
             raise click.UsageError(self.refused[cmd_name], ctx)
         if cmd_name not in self.modules:
@@ -77,7 +77,7 @@ class Group(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a ForesterError ends the process with its exit code, a surprise with 70 and a trace."""
+        """Run the command; a ForesterError ends the process with its exit code, any other error with 70 and a trace."""
         if os.getpid() == 1:  # of a container
             from shared.shutdown import end_by_sigterm
 

@@ -1,4 +1,4 @@
-"""``forester config``: what holds, and why."""
+"""``forester config``: settings in effect, and their sources."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ from forester.settings.sources import unknown_variables
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def config() -> None:
-    """Look at the configuration."""
+    """Show the configuration."""
 
 
 @config.command(
@@ -27,7 +27,7 @@ def config() -> None:
 @setting_options(*Settings.model_fields)
 @output_option
 def show(output: str, **flags: Any) -> None:
-    """Print every setting with its value and where it comes from; whatever grants access is masked."""
+    """Print every setting with its value and its source; secrets are masked."""
     loaded = load_settings(flags)
     seen = variables()
     for sentence in (*unknown_variables(seen), *told_variables(seen)):
@@ -46,7 +46,7 @@ def show(output: str, **flags: Any) -> None:
 
 
 def shown(name: str, value: object) -> Any:
-    """Return a value as it may be seen: secrets as stars, URLs without what grants access, key pairs as addresses."""
+    """Return a value as it may be shown: secrets as stars, URLs without credentials, key pairs as addresses."""
     if isinstance(value, SigningKey):
         return f"key of {value.pubkey}"
     if isinstance(value, SecretStr):

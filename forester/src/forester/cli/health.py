@@ -1,4 +1,4 @@
-"""``forester health``: is the forester fit to work? Made for cron."""
+"""``forester health``: checks for cron that the forester is fit to work."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ _NAMES = ("balance", "registration")
         "forester health --check-balance --min-balance 0.5 --output json | jq .balance.healthy",
         "*/5 * * * * forester health --output json || mail -s 'forester unhealthy' ops@example.com",
     ),
-    epilog="Exit codes: 0 all checks passed (or --exit-on-failure false), 1 a check failed, settings that are missing "
-    "or invalid included, 2 wrong usage.",
+    epilog="Exit codes: 0 all checks passed (or --exit-on-failure false), 1 a check failed, including missing or "
+    "invalid settings, 2 wrong usage.",
 )
 @click.option("--check-balance", "balance", is_flag=True, help="Only check that the payer has enough SOL.")
 @click.option("--check-registration", "registration", is_flag=True, help="Only check the registration for the epoch.")
@@ -34,7 +34,7 @@ _NAMES = ("balance", "registration")
     flag_value="true",
     default="true",
     show_default=True,
-    help="Whether a failed check makes the exit status 1.",
+    help="Exit with status 1 if a check fails.",
 )
 @limit_option
 @output_option

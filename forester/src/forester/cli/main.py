@@ -1,4 +1,4 @@
-"""The ``forester`` command: data on standard output, talk on standard error, exit codes that mean something."""
+"""The ``forester`` command: data on standard output, messages on standard error, exit codes by cause."""
 
 import click
 
@@ -12,11 +12,11 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 COMMANDS = {
-    "start": ("forester.cli.start", "Register for epochs and move the trees that are ours."),
+    "start": ("forester.cli.start", "Register for epochs and process the assigned trees."),
     "status": ("forester.cli.status", "Print epochs, foresters, queues and trees."),
-    "health": ("forester.cli.health", "Check balance and registration; made for cron."),
+    "health": ("forester.cli.health", "Check balance and registration, from cron."),
     "check": ("forester.cli.check", "Check everything that a forester needs."),
-    "config": ("forester.cli.config", "Show the settings, and where each comes from."),
+    "config": ("forester.cli.config", "Show the settings and their sources."),
 }
 
 
@@ -28,19 +28,19 @@ COMMANDS = {
         "--api-server-port, forester status prints it; start one of them instead"
     },
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
+    epilog="Exit codes: 0 success, 1 a check failed, 2 usage, 65 malformed data, 69 a service is unreachable, "
     "70 internal, 75 try again later, 78 configuration, 130 and 143 by signal.",
 )
 @click.version_option(
     None, "-V", "--version", package_name="zkc-forester", prog_name="forester", message="%(prog)s %(version)s"
 )
-@click.option("-v", "--verbose", is_flag=True, help="Write debug lines, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Write errors only.")
+@click.option("-v", "--verbose", is_flag=True, help="Also log debug lines.")
+@click.option("-q", "--quiet", is_flag=True, help="Log errors only.")
 def cli(verbose: bool, quiet: bool) -> None:
     """Keep Light Protocol's Merkle trees moving.
 
-    Options are read from the environment and from .env, too; `forester config show` tells what holds and why. Without
-    -v and -q, FORESTER_LOG or RUST_LOG says how much is logged.
+    Options are also read from the environment and from .env; `forester config show` prints the values in effect and
+    their sources. Without -v and -q, FORESTER_LOG or RUST_LOG sets the log level.
     """
     refused = protect_memory()  # before .env is read, which may hold keys
     configure_logs(level="error" if quiet else "debug" if verbose else log_level(variables()))

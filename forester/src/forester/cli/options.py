@@ -1,4 +1,4 @@
-"""Options that follow from the table of settings, and words that options take."""
+"""Options from the table of settings, and types of option values."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_add
 
 
 class Amount(click.ParamType[float]):
-    """An amount of SOL: a number from 0 on."""
+    """An amount of SOL: a number not below 0."""
 
     name = "sol"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; a usage error for what is none, or negative."""
+        """Return the number; a usage error for other text and negative numbers."""
         try:
             amount = float(value)
         except ValueError:
@@ -47,7 +47,7 @@ class BooleanWord(click.ParamType[bool]):
 
 
 def setting_options(*names: str) -> Callable[[Function], Function]:
-    """Give a command the options of settings; values stay text, as ``load_settings`` validates them all together."""
+    """Return a decorator that adds the options of settings; values stay text, which ``load_settings`` validates."""
 
     def decorate(function: Function) -> Function:
         for name in reversed(names):
@@ -72,7 +72,7 @@ def _option(name: str) -> Callable[[Function], Function]:
 
 
 def _metavar(name: str) -> str:
-    """What kind of value a setting takes, as help says it."""
+    """Return the name of a setting's value in the help."""
     if name in _FLAG_WORDS:
         return "[true|false]"
     if name == "processor_mode":
@@ -87,11 +87,11 @@ def _metavar(name: str) -> str:
 
 
 def refused_options(reasons: Mapping[str, str]) -> Callable[[Function], Function]:
-    """Let a command refuse options of the reference that mean nothing here, each with its reason; help omits them."""
+    """Return a decorator that refuses options of the reference without effect here, with reasons; help omits them."""
 
     def decorate(function: Function) -> Function:
         for name in reasons:
-            # Given bare or with a value, as the reference takes it: the reason matters, not the spelling.
+            # Bare or with a value, as the reference accepts it: the reason matters, not the spelling.
             function = click.option(
                 name, callback=_refusal(reasons[name]), expose_value=False, hidden=True, is_flag=False, flag_value=""
             )(function)
@@ -109,7 +109,7 @@ def _refusal(reason: str) -> Callable[[click.Context, click.Parameter, Any], Non
 
 
 min_balance_option = click.option(
-    "--min-balance", type=Amount(), default="0.01", show_default=True, help="Least balance of the payer, SOL."
+    "--min-balance", type=Amount(), default="0.01", show_default=True, help="Minimum payer balance in SOL."
 )
 
 output_option = click.option(
@@ -117,5 +117,5 @@ output_option = click.option(
     type=click.Choice(["text", "json"], case_sensitive=False),
     default="text",
     show_default=True,
-    help="Form of the answer.",
+    help="Output format.",
 )

@@ -42,17 +42,17 @@ _PROVERS = ("prover_append_url", "prover_update_url", "prover_address_append_url
         "forester start --tree-id bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU --processor-mode v2",
         "forester start --dry-run",
     ),
-    epilog="SIGTERM and SIGINT drain: transactions in flight end, proofs under way are kept in the journal for the "
+    epilog="SIGTERM and SIGINT drain: transactions in flight end, proofs under way are stored in the journal for the "
     "next start; a second signal ends the process at once. Exit codes: 0 stopped by a signal, 1 a check failed (dry "
-    "run), 2 usage, 65 the journal is of a newer release, 69 a service is unreachable (dry run), 75 the chain is far "
-    "behind the slots told before (start again), 78 configuration or journal in use, 130 and 143 by a second signal.",
+    "run), 2 usage, 65 a newer release wrote the journal, 69 a service is unreachable (dry run), 75 the chain is far "
+    "behind the reported slots (start again), 78 configuration or journal in use, 130 and 143 by a second signal.",
 )
 @setting_options(*Settings.model_fields)
 @refused_options(REFERENCE_ONLY)
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and the checks; send and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and the checks; send and write nothing.")
 @output_option
 def start(dry_run: bool, output: str, **flags: Any) -> None:
-    """Register for epochs and move the trees that are ours, until a signal."""
+    """Register for epochs and process the assigned trees, until a signal."""
     settings = load_settings(flags).settings
     _require(settings)
     seen = variables()
@@ -69,7 +69,7 @@ def _require(settings: Settings) -> None:
     require(settings, *_NEEDED)
     v1_only = settings.processor_mode == "v1"
     if not v1_only and settings.prover_url is None and any(getattr(settings, name) is None for name in _PROVERS):
-        raise SettingsInvalid("missing prover_url: give --prover-url or set PROVER_URL")
+        raise SettingsInvalid("missing prover_url: pass --prover-url or set PROVER_URL")
 
 
 async def _run(settings: Settings) -> None:
@@ -89,7 +89,7 @@ async def _run(settings: Settings) -> None:
 
 
 async def _checked(settings: Settings, probes: Probes) -> None:
-    """Tell what is not as it should be. SettingsInvalid for what no patience mends; services may come up later."""
+    """Log failed checks. Raises SettingsInvalid for failures that no wait resolves; services may come up later."""
     for item in await run_start_checks(settings):
         if item.success:
             _log.info("start_check", check=item.name, found=item.message)

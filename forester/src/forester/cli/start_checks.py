@@ -1,4 +1,4 @@
-"""What ``forester start`` looks at before it begins: a wrong setting is told at once, with its remedy."""
+"""Checks of ``forester start`` before it begins: a wrong setting is reported at once, with its remedy."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,15 +20,15 @@ from forester.network_status.fitness import LEAST_BALANCE_SOL
 from forester.settings import Settings, given
 
 LIMIT_S = 20.0
-"""The longest that one check takes; they run side by side."""
+"""Maximum seconds of one check; they run concurrently."""
 
 _HOPELESS = ("fallback_rpc", "protocol", "admission", "chosen_trees")
-"""Checks whose findings no patience mends."""
+"""Checks whose failures no wait resolves."""
 
 
 @dataclass(frozen=True)
 class StartCheck:
-    """What a check found; ``hopeless`` if a forester could never work like this."""
+    """Finding of a check; ``hopeless`` if a forester could never work like this."""
 
     name: str
     success: bool
@@ -37,7 +37,7 @@ class StartCheck:
 
 
 async def run_start_checks(settings: Settings) -> list[StartCheck]:
-    """Run all checks that the settings give cause for; nothing is sent, and no failure is raised."""
+    """Run all checks that apply to the settings; nothing is sent, and no failure is raised."""
     reads = read_limit(settings)
     async with RpcPool.from_settings(settings, retry=RETRY, reads=reads) as pool:
         checks = _checks(settings, RpcClient(pool), reads)

@@ -54,11 +54,11 @@ _KINDS = {
 @click.option("--rpc-url", "--RPC_URL", "rpc_url", metavar="URL", help="RPC node to read from. [RPC_URL]")
 @setting_options("fallback_rpc_url", "rpc_rate_limit", "indexer_url", "payer", "derivation", "push_gateway_url")
 @refused_options({"--pagerduty-routing-key": "only forester start sends alerts; leave it out"})
-@click.option("--protocol-config", is_flag=True, help="Only, or also, the protocol configuration.")
+@click.option("--protocol-config", is_flag=True, help="Print the protocol configuration.")
 @click.option(
     "--full",
     is_flag=True,
-    help="Everything: all epochs, schedules, protocol configuration, all queues, compressed token accounts.",
+    help="Print everything: all epochs, schedules, protocol configuration, all queues, compressed token accounts.",
 )
 @click.option(
     "--queue",
@@ -67,7 +67,7 @@ _KINDS = {
     multiple=True,
     is_flag=False,
     flag_value="all",
-    help="Only, or also, the queues; of one kind if it is named. Repeatable.",
+    help="Print the queues, or those of one kind. Repeatable.",
 )
 @output_option
 def status(protocol_config: bool, full: bool, kinds: tuple[str, ...], output: str, **flags: Any) -> None:

@@ -1,4 +1,4 @@
-"""Shows the spending budget: in metrics, and as a condition of its own while it has no room."""
+"""Reports of the spending budget: in metrics, and as a condition while it has no room."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ EVERY_S = 10.0
 
 
 class BudgetWatch:
-    """Reads the budget every ``every_s`` seconds, and at once when it is exceeded."""
+    """Task that reads the budget every ``every_s`` seconds, and at once when it is exceeded."""
 
     def __init__(
         self, budget: SpendingBudget, metrics: Metrics, board: HealthBoard, *, every_s: float = EVERY_S
@@ -21,7 +21,7 @@ class BudgetWatch:
         self._every_s = every_s
 
     async def run(self) -> None:
-        """Watch for ever. Raises JournalError."""
+        """Watch forever. Raises JournalError."""
         self._metrics.spending_budget.set(self._budget.maximum)
         while True:
             await self._budget.refresh()

@@ -1,4 +1,4 @@
-"""What the node tells by itself: trees and queues that changed, epochs that changed; one WebSocket for all of it."""
+"""Notifications of the node over one WebSocket: changes of trees, queues and epochs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ REFUSED_AGAIN_S = 600.0
 
 @dataclass(frozen=True)
 class EventListeners:
-    """Who is told: of an account of trees and queues with its first bytes, of epochs, of lost notifications."""
+    """Callbacks: for an account of a tree or queue with its first bytes, for epochs, for lost notifications."""
 
     account: Callable[[Pubkey, bytes], None]
     epochs: Callable[[], None]
@@ -32,7 +32,7 @@ class EventListeners:
 
 
 def watched() -> list[Subscription]:
-    """Trees and queues of both generations, no more of them than their heads; epochs and the protocol's rules."""
+    """Return the subscriptions: heads of V1 and V2 trees and queues; epochs and the protocol configuration."""
     kinds = (*TREE_DISCRIMINATORS, OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR)
     trees = [
         subscriptions.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, kind)], length=TREE_HEAD_BYTES)
@@ -43,7 +43,7 @@ def watched() -> list[Subscription]:
 
 
 async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListeners) -> None:
-    """Tell the listeners, for ever; RequestRefused if the node does not offer these subscriptions."""
+    """Call the listeners, forever; RequestRefused if the node does not offer these subscriptions."""
     async for event in subscriptions.events(session, url, watched()):
         if isinstance(event, Gap):
             listeners.gap()
@@ -55,7 +55,7 @@ async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListen
 
 
 async def while_offered(follow: Callable[[], Awaitable[None]], *, again_s: float = REFUSED_AGAIN_S) -> None:
-    """Follow subscriptions for ever; a node that refuses them is asked again after a while, and polled meanwhile."""
+    """Follow subscriptions forever; a node that refuses them is tried again after a while, and polled meanwhile."""
     while True:
         try:
             await follow()

@@ -1,11 +1,11 @@
-"""The current slot, known without asking: readings of the node, extrapolated between them.
+"""The current slot without a call: readings of the node, extrapolated between them.
 
 Source: forester/docs/reference/behaviour.md, "Slot clock".
 
-The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so it is off
-by a bounded number of slots while the node is silent, and right again with its next word. Where several readings agree
-that the chain is far behind it (a first reading was wrong, a development cluster began anew) it is of no use any more,
-nor is what was made of it: that is told, and everything has to begin anew.
+The estimate never runs backwards. It runs ahead of the last reading only as far as readings may be apart, so its error
+is bounded while the node is silent, and ends with the next reading. If several readings agree that the chain is far
+behind it (a first reading was wrong, a development cluster was reset), the estimate and all that was derived from it
+are useless: that is reported, and the process has to start again.
 """
 
 import asyncio
@@ -27,32 +27,32 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 IMPLAUSIBLE_SLOTS = 1000
-"""A reading so far ahead of what the time since the last one explains is believed when the next one says the same.
+"""A reading this far ahead of what the elapsed time explains is accepted when the next one agrees.
 
 A node that is less behind lags: the estimate waits for it. One that is farther behind, and does not catch up, is
-believed after a while.
+accepted after a while.
 """
 
 RETREAT_READINGS = 5
-"""So many readings in a row, over STANDING_S, that are far behind and go on from each other, are where the chain is."""
+"""This many consistent readings far behind, over STANDING_S, show the true position of the chain."""
 
 FASTEST_SLOT_S = 0.2
-"""Quicker than any slot of the design: a node that catches up after a pause must not make the estimate race."""
+"""Faster than any slot of the design: a node that catches up after a pause must not make the estimate race."""
 
 _CATCHING_UP = 1.2
-"""A node that goes on so many times as fast as the chain did, or faster, is on its way to where the chain is."""
+"""A node that advances this many times as fast as the chain did, or faster, is catching up."""
 
 _NODES_APART = 50
-"""Nodes behind one address take turns in answering: their slots go on from each other within this."""
+"""Nodes behind one address answer alternately: their slots differ by at most this."""
 
 _BURST_SLOTS = 8
 """Slots that may come at once after a short silence of the node or of the network."""
 
 _JUMPS_BELIEVED = 3
-"""So many jumps in a row are no jumps: the chain is that quick."""
+"""This many consecutive jumps are no jumps: the chain is that fast."""
 
 STANDING_S = 60.0
-"""A slot that is the current one for so long is that of a node that stands, or of a chain that does."""
+"""A slot that stays current for this long shows that the node or the chain is stuck."""
 
 _WINDOW_S = 60.0
 _LEAST_SPACING_S = 1.0
@@ -61,7 +61,7 @@ _UNCONFIRMED_AGAIN_S = 0.5
 
 @dataclass(frozen=True)
 class _Retreat:
-    """Readings in a row that are far behind: ``since``, ``began`` of the first, ``at``, ``slot`` of the highest."""
+    """Consecutive readings far behind: ``since`` and ``began`` of the first, ``at`` and ``slot`` of the highest."""
 
     since: float
     began: int
@@ -70,27 +70,27 @@ class _Retreat:
     readings: int = 1
 
     def goes_on(self, now: float, slot: int) -> bool:
-        """Whether a reading tells of the same chain."""
+        """Return whether a reading continues the same chain."""
         highest = self.slot + IMPLAUSIBLE_SLOTS + (now - self.at) / FASTEST_SLOT_S
         return self.slot - _NODES_APART <= slot <= highest
 
     def after(self, now: float, slot: int) -> "_Retreat":
-        """Return the readings with one more, which goes on from them."""
+        """Return the readings with one more, which continues them."""
         at, highest = (now, slot) if slot > self.slot else (self.at, self.slot)
         return _Retreat(self.since, self.began, at, highest, self.readings + 1)
 
     def is_chain(self, per_second: float) -> bool:
-        """Whether they are of a chain that moves on, rather than of a node that stands or catches up."""
+        """Return whether the readings show a chain that moves, not a node that is stuck or catches up."""
         most = _BURST_SLOTS + _CATCHING_UP * per_second * (self.at - self.since)
         return 0 < self.slot - self.began <= most
 
 
 class SlotClock:
-    """The estimate. ``silence_s`` is the longest time that usually passes between two readings."""
+    """The estimate of the slot. ``silence_s`` is the longest usual time between two readings."""
 
     def __init__(self, *, silence_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self.went_back = asyncio.Event()
-        """Set once readings agree for long that the chain is far behind the estimate, for good."""
+        """Set, permanently, once readings have agreed for long that the chain is far behind the estimate."""
         self.went_back_by = 0
         self._silence_s = silence_s
         self._now = now
@@ -109,12 +109,12 @@ class SlotClock:
 
     @property
     def is_set(self) -> bool:
-        """Whether a slot was ever read."""
+        """Return whether a slot was ever read."""
         return self._reading is not None
 
     @property
     def slots_per_second(self) -> float:
-        """The measured pace; 0 while the chain stands."""
+        """The measured pace; 0 while the chain is stuck."""
         return self._per_second
 
     @property
@@ -129,24 +129,24 @@ class SlotClock:
 
     @property
     def behind(self) -> int:
-        """How many slots the node's last word was behind an earlier one; 0 if it was not, or is long ago."""
+        """Slots by which the node's last reading was behind an earlier one; 0 if it was not, or is long ago."""
         if self._dropped is None or self._now() - self._dropped[0] > STANDING_S:
             return 0
         return self._dropped[1]
 
     def slot(self) -> int:
-        """The current slot; RuntimeError before the first reading."""
+        """Return the current slot; RuntimeError before the first reading."""
         if self._reading is None:
-            raise RuntimeError("no slot was read yet")
+            raise RuntimeError("no slot has been read yet")
         at, slot = self._reading
         ahead = min(self._now() - at, 2 * self._silence_s)
         self._already_logged = max(self._already_logged, slot + int(ahead * self._per_second))
         return self._already_logged
 
     def read(self, slot: int, *, witness: bool = True) -> bool:
-        """Take in what a node said; False for a reading that needs another one to be believed.
+        """Record a reading; return False if it needs another one to be accepted.
 
-        ``witness`` is whether the node may say that the chain is far behind, rather than that it is itself.
+        With ``witness`` a reading far behind counts as evidence about the chain, not only about the node.
         """
         now = self._now()
         if self._reading is not None and slot < self._reading[1]:
@@ -187,7 +187,7 @@ class SlotClock:
         return self._unconfirmed is not None and slot >= self._unconfirmed
 
     def _drop(self, now: float, slot: int, before: int) -> bool:
-        """Leave a reading out; False for one that needs others to be believed."""
+        """Drop a reading; return False if it needs others to be accepted."""
         behind = before - slot
         if behind <= IMPLAUSIBLE_SLOTS:
             self._retreat = None
@@ -199,8 +199,8 @@ class SlotClock:
         )
         if retreat.readings < RETREAT_READINGS:
             return False
-        # For so long that the pace tells, and that whoever else tells the slot had a turn to object. A node that stands
-        # far behind is left for the second one.
+        # Long enough to measure the pace, and for every other source of the slot to contradict. A node that is stuck
+        # far behind is replaced by the second one.
         enough = retreat.at - retreat.since >= max(STANDING_S, 2 * self._silence_s)
         if enough and retreat.is_chain(self._per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
             _log.error("slot_regressed", slot=slot, behind=behind, readings=retreat.readings)
@@ -211,7 +211,7 @@ class SlotClock:
     def _measure(self, now: float, slot: int) -> None:
         self._jumps = self._jumps + 1 if self._is_jump(now, slot) else 0
         if 0 < self._jumps < _JUMPS_BELIEVED:
-            # A node that caught up says nothing about the pace: an estimate made of it would run ahead of the chain.
+            # The pace of a node that caught up is not the chain's: an estimate from it would run ahead of the chain.
             self._measured.clear()
         if self._measured and now - self._measured[-1][0] < _LEAST_SPACING_S:
             return
@@ -236,7 +236,7 @@ class SlotClock:
         self._arm()
 
     def _arm(self) -> None:
-        """Look again when extrapolation should have brought the first of those who wait to their slot."""
+        """Check again when extrapolation should have reached the first slot that is waited for."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -252,9 +252,9 @@ class SlotClock:
 
 
 async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
-    """Read the slot every ``interval_s`` seconds for ever; failures are logged, and tried again at the same pace.
+    """Read the slot every ``interval_s`` seconds forever; failures are logged and retried at the same pace.
 
-    A node that tells the same slot for STANDING_S is left for the second one, if there is one.
+    After STANDING_S with the same slot the pool fails over to the second node, if there is one.
     """
     while True:
         pause_s = interval_s
@@ -269,7 +269,7 @@ async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> Non
 
 
 async def follow_slots(clock: SlotClock, session: aiohttp.ClientSession, url: str) -> None:
-    """Take in every slot that a WebSocket tells, for ever."""
+    """Record every slot that a WebSocket reports, forever."""
     async for event in subscriptions.events(session, url, [subscriptions.slots()]):
         if isinstance(event, SlotSeen):
             clock.read(event.slot, witness=False)

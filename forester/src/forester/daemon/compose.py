@@ -1,4 +1,4 @@
-"""The daemon: clock, epochs, trees and their watchers, put together and run until somebody asks to stop."""
+"""The daemon: clock, epochs, trees and their watchers, composed and run until a stop is requested."""
 
 from collections.abc import Callable
 from functools import partial
@@ -35,10 +35,10 @@ from shared.shutdown import Shutdown
 _log = get_logger(__name__)
 
 STOP_S = DRAIN_S + CLOSE_S + 5.0
-"""The longest that the end of the process takes: transactions in flight, then proofs under way, then the rest."""
+"""Maximum seconds for the end of the process: transactions in flight, then proofs under way, then the rest."""
 
 Worked = Callable[[TreeMetadata, ProcessingResult], None]
-"""Told of every round."""
+"""Called after every round."""
 
 
 class Daemon:
@@ -88,10 +88,10 @@ class Daemon:
         return self._discovery.trees
 
     async def run(self, shutdown: Shutdown) -> None:
-        """Forest until ``shutdown`` is requested, then drain: what is in flight ends, what was paid for is kept.
+        """Forest until ``shutdown`` is requested, then drain: transactions in flight end, finished proofs are stored.
 
-        Raises ChainWentBack after that if the chain turns out to be elsewhere: epochs and schedules were made of slots
-        that are wrong, and a new process reads them anew.
+        Then raises ChainWentBack if the chain turns out to be far behind: epochs and schedules were computed from
+        wrong slots, and a new process reads them again.
         """
         self._start_clock()
         await first_of(self._clock.reach(0), shutdown.wait())
@@ -185,7 +185,7 @@ class Daemon:
 
     def _funds_changed(self) -> None:
         payer = given(self._services.settings.payer).pubkey
-        reason = f"insufficient funds: processing rests until {payer} is topped up"
+        reason = f"insufficient funds: processing stops until {payer} is topped up"
         self._board.set("funds", None if self._funds.available else reason)
         self._trees.plan_changed()
 

@@ -1,9 +1,9 @@
-"""Which trees are ours to move: found by slices of the programs' accounts, narrowed by the settings.
+"""Discovery of trees: found by slices of the programs' accounts, narrowed by the settings.
 
 Source: forester/docs/reference/behaviour.md, "Tree discovery".
 
 A tree that was rolled over stays as long as its queues hold work that can be done. Nullifiers of its leaves may be
-queued years later: it is looked at in every round, and comes back when they fill a batch.
+queued years later: it is checked in every round, and returns when they fill a batch.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ Trees = Mapping[Pubkey, TreeMetadata]
 
 @dataclass(frozen=True)
 class TreeFilter:
-    """Which of the trees the settings choose; ``ids`` empty and ``group`` None choose all."""
+    """Selection of trees by the settings; empty ``ids`` and ``group`` None choose all."""
 
     ids: tuple[Pubkey, ...] = ()
     group: Pubkey | None = None
@@ -55,11 +55,11 @@ class TreeFilter:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
-        """The filter of the settings, which may leave the group to the registry."""
+        """Return the filter of the settings, which may leave the group to the registry."""
         return cls(settings.tree_ids, settings.group_authority, settings.processor_mode)
 
     def chooses(self, tree: TreeMetadata, group: Pubkey | None) -> bool:
-        """Whether a tree is chosen; ``group`` is the owner that all trees must have."""
+        """Return whether a tree is chosen; ``group`` is the owner that all trees must have."""
         if tree.metadata.network_fee == 0:
             return False  # served by the key in its metadata, not by foresters of epochs
         if group is not None and tree.metadata.owner != group:
@@ -70,7 +70,7 @@ class TreeFilter:
 
 
 async def find_trees(rpc: RpcClient, wanted: TreeFilter) -> dict[Pubkey, TreeMetadata]:
-    """Return the chosen trees, those that were rolled over included; EndpointError if a kind could not be read."""
+    """Return the chosen trees, including those that were rolled over; EndpointError if a kind could not be read."""
     reads = [
         rpc.program_accounts(ACCOUNT_COMPRESSION, memcmp=[(0, discriminator)], length=METADATA_BYTES)
         for discriminator in TREE_DISCRIMINATORS
@@ -99,7 +99,7 @@ async def _group(rpc: RpcClient, wanted: TreeFilter) -> Pubkey | None:
 
 
 async def has_work(rpc: RpcClient, tree: TreeMetadata) -> bool:
-    """Whether the queues of a tree hold something that can be worked off now."""
+    """Return whether the queues of a tree hold elements that can be processed now."""
     if not tree.kind.is_batched:
         queue = await rpc.existing_account(tree.queue, "a V1 queue")
         return next(pending_cells(queue.data), None) is not None
@@ -125,7 +125,7 @@ class Discovery:
         self.trees: Trees = {}
 
     async def refresh(self) -> None:
-        """Look once. Raises EndpointError and MalformedAccount, and has then changed nothing."""
+        """Read the trees once. Raises EndpointError and MalformedAccount, and then changes nothing."""
         found = await find_trees(self._rpc, self._wanted)
         retired = [tree for tree in found.values() if tree.metadata.is_rolled_over]
         working = await asyncio.gather(*(has_work(self._rpc, tree) for tree in retired))
@@ -138,7 +138,7 @@ class Discovery:
             self._changed(trees)
 
     async def run(self) -> None:
-        """Look at every interval, and whenever a tree was noticed, for ever."""
+        """Read the trees at every interval, and whenever one was noticed, forever."""
         while True:
             try:
                 async with asyncio.timeout(self._interval_s or None):
@@ -149,7 +149,7 @@ class Discovery:
             await self.refresh()
 
     def notice(self, address: Pubkey, data: bytes) -> None:
-        """Take in that an account has changed: an unknown tree, or one that was rolled over, is looked at soon."""
+        """Record a changed account: an unknown tree, or one that was rolled over, is read soon."""
         if data[:8] not in TREE_DISCRIMINATORS or len(data) < METADATA_BYTES:
             return
         known = self.trees.get(address)
@@ -165,7 +165,7 @@ class Discovery:
             self._again.set()
 
     def look_again(self) -> None:
-        """Look as soon as possible."""
+        """Read the trees as soon as possible."""
         self._again.set()
 
 

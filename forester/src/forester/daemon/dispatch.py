@@ -1,8 +1,8 @@
-"""Gives every tree its turns: in the windows of its schedule, each tree by itself.
+"""Dispatch of work to each tree separately, in the eligibility windows of its schedule.
 
 Source: forester/docs/reference/behaviour.md, "Separate trees".
 
-A tree that fails is tried again after 0.2 to 30 s, which no other tree notices. Between rounds without work it waits
+A tree that fails is retried after 0.2 to 30 s, which does not affect other trees. Between rounds without work it waits
 until one of its accounts changes.
 """
 
@@ -28,41 +28,41 @@ from shared.logs import bind, get_logger
 _log = get_logger(__name__)
 
 LOOKAHEAD_SLOTS = 75
-"""Half a minute: so long before a window of ours a V1 tree prepares; the terms of a V2 tree say who proves for it."""
+"""Half a minute: a V1 tree prepares this long before our window; scheduling terms assign the proofs of a V2 tree."""
 
 AFTER_WINDOW_S = 30.0
-"""What is under way when a window ends may finish, unless the next window comes sooner: proofs are kept for later."""
+"""Work under way at the end of a window may finish, unless the next window comes sooner: proofs are stored."""
 
 DRAIN_S = 10.0
 CLOSE_S = 10.0
-"""When the process ends: time for transactions in flight, then for proofs under way."""
+"""Seconds at the end of the process for transactions in flight, then for proofs under way."""
 
 LOOK_S = 1.0
-"""So often a tree is looked at that still rests after a failure of its own."""
+"""Interval of checks of a tree that still pauses after a failure."""
 
 _PREPARE_AGAIN_S = 2.0
 _IDLE_S = 0.2
 _ROLL_OVER_S = 600.0
 
 Progress = Callable[[TreeMetadata, EligibilityWindow, ProcessingResult, float], None]
-"""Told of every round, with the seconds that it took."""
+"""Called after every round, with its seconds."""
 
 
 RollOver = Callable[[TreeMetadata, EligibilityWindow], Awaitable[ForesterError | None]]
-"""Replaces a tree if it is full; returns what kept it from that."""
+"""Replaces a tree if it is full; returns the failure that prevented it."""
 
 
 @runtime_checkable
 class _Hearing(Protocol):
-    """A processor that remembers what it read of a queue."""
+    """A processor that caches what it read of a queue."""
 
     def queue_changed(self) -> None:
-        """Take in that the queue is different."""
+        """Record that the queue has changed."""
 
 
 @dataclass(frozen=True)
 class DispatchParts:
-    """What the dispatchers of all trees share."""
+    """Services that the dispatchers of all trees share."""
 
     clock: SlotClock
     shares: LiveShares
@@ -80,7 +80,7 @@ class DispatchParts:
 
 
 class TreeDispatcher:
-    """The turns of one tree. ``run`` may be begun anew after a crash: it makes itself another processor."""
+    """Dispatcher of one tree. ``run`` may be called again after a crash: it creates a new processor."""
 
     def __init__(self, tree: TreeMetadata, parts: DispatchParts) -> None:
         self.tree = tree
@@ -95,22 +95,22 @@ class TreeDispatcher:
         self._roll_over_at = 0.0
 
     def queue_changed(self) -> None:
-        """Take in that the tree or its queue is different: there may be work."""
+        """Record that the tree or its queue has changed: there may be work."""
         self._queue_changed.set()
         self._roll_over_at = 0.0
         if isinstance(self._processor, _Hearing):
             self._processor.queue_changed()
 
     def plan_changed(self) -> None:
-        """Take in that shares or funds are different, or that the process is to end."""
+        """Record that shares or funds have changed, or that the process must end."""
         self._plan_changed.set()
 
     def retire(self) -> None:
-        """Take in that the tree is not worked on any more: what is under way is the last."""
+        """Record that the tree is no longer processed: no work begins after what is under way."""
         self._retired.set()
 
     async def run(self) -> None:
-        """Take the turns of the tree until it is retired, or the process is to end."""
+        """Process the tree in its windows until it is retired, or the process must end."""
         with bind(tree=str(self.tree.address), kind=self.tree.kind.label):
             processor = self._processor = self._parts.make_processor(self.tree)
             close_s = 0.0
@@ -148,11 +148,11 @@ class TreeDispatcher:
         return self._made[1]
 
     def _slot_of(self, last: int) -> int:
-        """The slot as a turn sees it: once the process is to end, no window has any time left."""
+        """Return the slot for a window; once the process must end, no window has any time left."""
         return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
     async def _before(self, processor: TreeProcessor, turn: EligibilityWindow) -> None:
-        """Prepare, a V1 tree when the window is near; again when the queue changes or may have."""
+        """Prepare, a V1 tree only near its window; again when the queue changes or may have changed."""
         parts = self._parts
         nears = 0 if self.tree.kind.is_batched else turn.window.first - LOOKAHEAD_SLOTS
         if parts.clock.slot() < nears:
@@ -182,13 +182,13 @@ class TreeDispatcher:
             return
         self._failures, self._failure = 0, None
         if done.more:
-            # Without progress, what waits cannot be done right now.
+            # Without progress, the waiting work cannot be done now.
             await self._rest(0 if done.elements else _IDLE_S, until_slot=turn.window.last + 1)
             return
         await self._rest(self._parts.poll_s, until_slot=turn.window.last + 1, or_queue=True)
 
     async def _work(self, processor: TreeProcessor, turn: EligibilityWindow) -> ProcessingResult | None:
-        """One round; None if it was cut off, long after its window or when the process ends."""
+        """Return the result of one round; None if it was cancelled after its window or at the end of the process."""
         work = asyncio.ensure_future(processor.work(turn))
         try:
             await first_of(_settled(work), self._time_over(turn))
@@ -214,7 +214,7 @@ class TreeDispatcher:
 
     async def _after_failure(self, turn: EligibilityWindow, failure: ForesterError) -> None:
         if failure is self._failure:
-            # The processor rests after it and has tried nothing: a second pause upon its own would come to a minute.
+            # The processor pauses after it and has tried nothing: a second pause after its own would make a minute.
             await self._rest(self._parts.look_s)
             return
         self._failure = failure
@@ -234,7 +234,7 @@ class TreeDispatcher:
         await self._rest(pause_s)
 
     async def _check_roll_over(self, turn: EligibilityWindow) -> None:
-        """Look whether the tree is full, when it has changed or long has not."""
+        """Check whether the tree is full, after a change or a long time without one."""
         roll_over = self._parts.roll_over
         if roll_over is None or time.monotonic() < self._roll_over_at:
             return
@@ -246,7 +246,7 @@ class TreeDispatcher:
     async def _rest(
         self, seconds: float | None = None, *, until_slot: int | None = None, or_queue: bool = False
     ) -> None:
-        """Wait for a new plan, the end of the tree or the process, and what is given."""
+        """Wait for a new plan, the end of the tree or the process, or one of the given waits."""
         waits: list[Wait] = [self._plan_changed.wait(), self._parts.stopping.wait(), self._retired.wait()]
         if until_slot is not None:
             waits.append(self._parts.clock.reach(until_slot))

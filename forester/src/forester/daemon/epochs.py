@@ -1,9 +1,9 @@
-"""Lives the epochs: each from its registration to its report, the next one beside the current.
+"""Runs each epoch from its registration to its report, the current one and the next concurrently.
 
 Source: forester/docs/reference/behaviour.md, "Epoch life".
 
-What to do is decided by ``epoch.machine`` from what the chain says; here the chain is read, time is waited for, and
-transactions are sent. Nothing ends an epoch but its end: failures are tried again.
+``epoch.machine`` decides from the state of the chain; this module reads the chain, waits, and sends transactions.
+No failure ends an epoch: failures are retried until it is over.
 """
 
 import asyncio
@@ -36,25 +36,25 @@ _log = get_logger(__name__)
 
 CONFIG_REFRESH_S = 600.0
 REREAD_S = 30.0
-"""How often an epoch is read again where no notification says that it changed."""
+"""Interval of reads of an epoch without notifications of changes."""
 
 _ACTION_SECONDS = 30.0
 _ACTION_UNITS = 100_000
 _REGISTRATION_LAMPORTS = maximum_rent(265) + maximum_rent(184)
-"""The program takes the rent of our account of an epoch, and of the epoch's if nobody registered before."""
-"""Several times what registering takes, the costliest of the actions."""
+"""The payer pays the rent of our account of an epoch, and of the epoch's if it is the first to register."""
+"""Several times the units of a registration, the most expensive action."""
 
 _OVER_REMEMBERED = 8
 
 Page = Callable[[int, str], None]
-"""Told an epoch and why somebody should look at it; an empty reason says that it and those before are well again."""
+"""Called with an epoch and the reason for an alert; an empty reason ends the alerts of it and earlier ones."""
 
 _WELL = (EpochState.ACTIVE, EpochState.DONE)
 
 
 @dataclass(frozen=True)
 class EpochParts:
-    """What living an epoch takes. ``authority`` signs for the forester that ``derivation`` names."""
+    """Services for running an epoch. ``authority`` signs for the forester that ``derivation`` names."""
 
     rpc: RpcClient
     sender: Sender
@@ -70,7 +70,7 @@ class EpochParts:
 
 
 class EpochRunner:
-    """One epoch. ``run`` may be begun anew at any time: what was done is read from the chain."""
+    """Runner of one epoch. ``run`` may be restarted at any time: progress is read from the chain."""
 
     def __init__(self, parts: EpochParts, epoch: int, config: ProtocolConfig, stopping: asyncio.Event) -> None:
         self.epoch = epoch
@@ -84,21 +84,21 @@ class EpochRunner:
         self._paged = ""
 
     def wake(self) -> None:
-        """Look at the chain again now."""
+        """Read the chain again now."""
         self._awake.set()
 
     def adopt(self, config: ProtocolConfig) -> None:
-        """Take over new rules, which hold until we are registered: a registration has a copy of its own."""
+        """Use a new protocol configuration, until we are registered: a registration has a copy of its own."""
         self._config = config
         self._awake.set()
 
     def refuse(self, error: TransactionRefused) -> None:
-        """Take in that work in this epoch was refused: the share may be outdated."""
+        """Record that work in this epoch was refused: the share may be outdated."""
         self._refused = error
         self._awake.set()
 
     async def run(self) -> None:
-        """Live until the epoch is over, or somebody asks to stop."""
+        """Run until the epoch is over, or a stop is requested."""
         with bind(epoch=self.epoch):
             try:
                 await self._live()
@@ -132,7 +132,7 @@ class EpochRunner:
     async def _look(self) -> Seen:
         parts = self._parts
         seen = await read_epoch(parts.rpc, parts.derivation, self.epoch, self._config.finalize_counter_limit)
-        # The node tells a confirmed slot, which lags: waiting for a slot and then not believing it would never end.
+        # The node returns a confirmed slot, which lags: waiting for a slot and then rejecting it would never end.
         return replace(seen, slot=max(seen.slot, parts.clock.slot()))
 
     def _phases(self, seen: Seen) -> EpochPhases:
@@ -195,7 +195,7 @@ class EpochRunner:
 
 
 class EpochKeeper:
-    """Begins every epoch in which something can be done, and keeps the protocol's rules up to date."""
+    """Starter of every epoch that allows an action; it keeps the protocol configuration up to date."""
 
     def __init__(
         self, parts: EpochParts, supervisor: Supervisor, *, config_refresh_s: float = CONFIG_REFRESH_S
@@ -210,20 +210,20 @@ class EpochKeeper:
 
     @property
     def states(self) -> dict[int, EpochState]:
-        """The epochs that were lived last, with where they stand."""
+        """Return the states of the latest epochs."""
         return {epoch: runner.state for epoch, runner in self._runners.items()}
 
     def _registered(self) -> float:
         return max((epoch for epoch, runner in self._runners.items() if runner.registered), default=0)
 
     def wake(self) -> None:
-        """Take in that epochs or the rules may have changed."""
+        """Record that epochs or the protocol configuration may have changed."""
         self._awake.set()
         for runner in self._runners.values():
             runner.wake()
 
     async def run(self) -> None:
-        """Begin epochs for ever. Raises ForesterError while the rules cannot be read: whoever runs this begins anew."""
+        """Start epochs forever. Raises ForesterError without a configuration: the supervisor restarts it."""
         parts = self._parts
         while True:
             self._awake.clear()
@@ -240,7 +240,7 @@ class EpochKeeper:
             await first_of(parts.clock.reach(opening), self._awake.wait(), timeout_s=self._config_refresh_s)
 
     async def _refresh_config(self) -> None:
-        """Read the rules; epochs for which we are not registered are lived by the new ones."""
+        """Read the protocol configuration; epochs for which we are not registered follow the new one."""
         account = await self._parts.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
         config = decode_protocol_config(account.data).config
         protocol_times(config)

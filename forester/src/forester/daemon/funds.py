@@ -1,4 +1,4 @@
-"""Whether the payer can pay; without money everything rests until somebody tops it up."""
+"""Balance of the payer; without money all work stops until the payer is topped up."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,23 +18,23 @@ BALANCE_S = 300.0
 BALANCE_WHILE_SHORT_S = 10.0
 
 TRY_AGAIN_LAMPORTS = LAMPORTS_PER_SOL // 100
-"""With this much, work is tried again after a while even if nobody topped up: a node may have been wrong."""
+"""With this balance, work is retried after a while even without a top-up: a node may have been wrong."""
 _TRY_AGAIN_S = 60.0
 
 
 class Spender(Protocol):
-    """Who notices that money is lacking."""
+    """A sender that notices a lack of money."""
 
     @property
     def short_of_funds(self) -> bool:
-        """Whether the payer could not pay; nothing is sent until ``funds_restored``."""
+        """Return whether the payer could not pay; nothing is sent until ``funds_restored``."""
 
     def funds_restored(self) -> None:
         """Send again."""
 
 
 class Funds:
-    """The payer's balance, which a task follows; ``changed`` is called when processing stops and when it resumes."""
+    """Task that follows the payer's balance; ``changed`` is called when processing stops and when it resumes."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class Funds:
         self.available = True
 
     def notice(self) -> None:
-        """Look whether the last transaction failed for lack of money; if so, everything rests."""
+        """Stop all work if the last transaction failed for lack of money."""
         if self._spender.short_of_funds and self.available:
             self.available = False
             self._at_stop = None
             self._stopped_at = asyncio.get_running_loop().time()
             _log.error(
-                "insufficient_funds", payer=str(self._payer), hint="processing rests until the payer is topped up"
+                "insufficient_funds", payer=str(self._payer), hint="processing stops until the payer is topped up"
             )
             self._noticed.set()
             self._changed()
 
     async def run(self) -> None:
-        """Read the balance again and again, for ever."""
+        """Read the balance repeatedly, forever."""
         while True:
             self._noticed.clear()
             try:

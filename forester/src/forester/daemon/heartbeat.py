@@ -1,4 +1,4 @@
-"""One line every 20 s that says where the forester stands, and whether it still knows the slot.
+"""A log line every 20 s with the state of the forester and of its slot clock.
 
 Source: forester/docs/reference/behaviour.md, "Heartbeat".
 """
@@ -20,7 +20,7 @@ SLOT_STALE_S = 60.0
 
 
 class Heartbeat:
-    """Counts rounds between its lines."""
+    """Task that logs the state and counts rounds in between."""
 
     def __init__(
         self, clock: SlotClock, epochs: EpochKeeper, supervisor: Supervisor, funds: Funds, board: HealthBoard
@@ -33,30 +33,30 @@ class Heartbeat:
         self._rounds = self._elements = self._transactions = self._failures = 0
 
     def count(self, done: ProcessingResult) -> None:
-        """Take in a round."""
+        """Count a round."""
         self._rounds += 1
         self._elements += done.elements
         self._transactions += done.transactions
         self._failures += done.failure is not None
 
     async def run(self) -> None:
-        """Write the line again and again, for ever."""
+        """Log the state repeatedly, forever."""
         while True:
             await asyncio.sleep(EVERY_S)
             self.beat()
 
     def _stale(self, age_s: float | None) -> str | None:
-        """What is wrong with the readings of the slot."""
+        """Return the fault of the slot readings, None if there is none."""
         if age_s is not None and age_s > SLOT_STALE_S:
             if self._clock.behind:
-                return f"the node's slot is {self._clock.behind} behind what it told before"
-            return f"the node has told no slot for {age_s:.0f} s"
+                return f"the node's slot is {self._clock.behind} behind an earlier one"
+            return f"the node has reported no slot for {age_s:.0f} s"
         if self._clock.standing_s > STANDING_S:
-            return f"the node tells the same slot for {self._clock.standing_s:.0f} s"
+            return f"the node has reported the same slot for {self._clock.standing_s:.0f} s"
         return None
 
     def beat(self) -> None:
-        """Write the line once."""
+        """Log the state once."""
         age_s = self._clock.reading_age_s
         self._board.set("slots", self._stale(age_s))
         _log.info(

@@ -1,4 +1,4 @@
-"""Whether somebody else works with our key, told from the transactions that name its account; no I/O."""
+"""Detection of another process with our key, from the transactions that name its account; no I/O."""
 
 from collections.abc import Sequence
 
@@ -12,26 +12,26 @@ from forester.chain.rpc_client import AddressSignature
 from forester.transactions.own_signatures import OwnSignatures
 
 GRACE_SLOTS = 300
-"""What an earlier process signed may land for the 150 blocks of its blockhash; slots without a block come on top."""
+"""Transactions of an earlier process may land for the 150 blocks of their blockhash, plus slots without a block."""
 
 
 class KeyUse:
-    """Looks through an account's signatures, answer by answer. ``slot`` is the one in which this process began.
+    """Signatures of an account, judged answer by answer. ``slot`` is the one in which this process began.
 
     Slots only go up: what an earlier answer has covered is never judged again, so that a node that is behind, or
-    another one, cannot bring up signatures that are ours and forgotten.
+    another one, cannot return signatures that are ours and forgotten.
     """
 
     def __init__(self, slot: int) -> None:
         self.until: Signature | None = None
-        """The newest signature seen."""
+        """Newest signature that was seen."""
         self._covered = slot + GRACE_SLOTS
         self._seen_slot = -1
         self._compared = False
         self._signed = 0
 
     def strangers(self, seen: Sequence[AddressSignature], own: OwnSignatures) -> list[AddressSignature]:
-        """Take in an answer; what is new in it, newest first, and neither ours nor of a time before us.
+        """Record an answer; return its new signatures, newest first, that are neither ours nor older than this process.
 
         Nothing is judged by the first answer, nor if so much was signed since the last one that some may be forgotten.
         """
@@ -46,9 +46,9 @@ class KeyUse:
 
 
 def works_with(key: Pubkey, transaction: bytes) -> bool:
-    """Whether a transaction that landed has an instruction of the registry's work which ``key`` signed for.
+    """Return whether a landed transaction has a work instruction of the registry that ``key`` signed.
 
-    Being mentioned is no signature: whoever likes may send lamports to an account.
+    A mention is no signature: anybody may send lamports to an account.
     """
     try:
         message = VersionedTransaction.from_bytes(transaction).message

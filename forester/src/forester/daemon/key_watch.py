@@ -1,8 +1,8 @@
-"""Whether another process works with our key, looked at again and again; told to the log and the health board.
+"""Periodic check for another process with our key, reported to the log and the health board.
 
-The journal keeps processes of one machine apart; nothing but the chain knows of one elsewhere
-(forester/docs/reference/behaviour.md, "One key, two processes"). It is told, never acted upon: who paused one of two
-foresters must not find both of them at rest.
+The journal keeps processes of one machine apart; only the chain shows one elsewhere
+(forester/docs/reference/behaviour.md, "One key, two processes"). It is reported, never acted upon: an operator who
+pauses one of two foresters must not find both of them paused.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ _log = get_logger(__name__)
 EVERY_S = 60.0
 LIMIT_S = 20.0
 QUIET_S = 600.0
-"""Nothing seen for so long: there is nobody else any more."""
+"""After this long without a transaction there is no other process any more."""
 
 LIMIT = 50
-"""Signatures of an answer, the newest ones; a second forester is not missed by what falls behind."""
+"""Signatures of an answer, the newest ones; older ones do not hide a second forester."""
 
 CONDITION = "key"
 FETCHES = 4
-"""Most transactions that are looked into at a time."""
+"""Maximum transactions that are read at once."""
 
 USELESS_LOOKS = 10
-"""Refused or empty answers in a row, while we send, after which the node is taken to keep no history."""
+"""Consecutive refused or empty answers, while we send, after which the node is treated as one without history."""
 
 _DO = "stop one of the two, or give it a key of its own"
 _NO_HISTORY = (-32601, -32011)
 
 
 class KeyWatch:
-    """Watches the payer of ``sender``; ``slot`` is the current one when work begins."""
+    """Task that checks the payer of ``sender``; ``slot`` is the current one when work begins."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class KeyWatch:
         self._useless = 0
 
     async def run(self) -> None:
-        """Look again and again, until cancelled or the node has no history; the first time after a while."""
+        """Check repeatedly, until cancelled or the node has no history; the first time after a while."""
         useful = True
         while useful:
             await asyncio.sleep(self._every_s)
             useful = await self.look()
 
     async def look(self) -> bool:
-        """Look once; whether there is any use in looking again. Raises JournalError."""
+        """Check once; return whether to check again. Raises JournalError."""
         try:
             async with asyncio.timeout(self._limit_s):
                 found = await self._stranger()
@@ -86,7 +86,7 @@ class KeyWatch:
             self._useless = USELESS_LOOKS if error.code in _NO_HISTORY else self._useless + 1
             reason = error.detail
         except (EndpointError, TimeoutError):
-            return True  # told elsewhere, and asked again
+            return True  # reported elsewhere, and retried
         else:
             self._tell(found)
             reason = "no signature of our transactions is known"
@@ -96,7 +96,7 @@ class KeyWatch:
         return False
 
     async def _stranger(self) -> Signature | None:
-        """A transaction of somebody else's work since the last look; None if there is none."""
+        """Return a transaction of another process's work since the last check; None if there is none."""
         own, use = await self._sender.own_signatures(), self._use
         seen = await self._rpc.signatures_for(self._sender.payer, limit=LIMIT, until=use.until)
         strangers = [item.signature for item in use.strangers(seen, own)]
@@ -111,7 +111,7 @@ class KeyWatch:
 
     def _tell(self, found: Signature | None) -> None:
         if found is None:
-            # Not at once: an earlier process may have told of it, and it may still be so.
+            # Not at once: an earlier process may have reported it, and it may still hold.
             if self._clock() - self._quiet_since >= QUIET_S:
                 self._board.clear(CONDITION)
             return
@@ -123,7 +123,7 @@ class KeyWatch:
 
 
 def _bytes_of(answer: dict[str, Any] | None) -> bytes:
-    """The transaction in an answer; empty if it is not known, or not as it was asked for."""
+    """Return the transaction in an answer; empty if it is unknown, or in another format than requested."""
     match answer:
         case {"transaction": [str(text), "base64"]}:
             try:

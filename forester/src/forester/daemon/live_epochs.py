@@ -1,4 +1,4 @@
-"""The epochs in which we may work, and with which share: told by those who live them, read by those who dispatch."""
+"""Active epochs with our shares: published by the epoch runners, read by the dispatchers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class LiveShares:
         self._refusals: dict[int, Refusals] = {}
 
     def publish(self, epoch: int, live: LiveEpoch | None, refusals: Refusals | None = None) -> None:
-        """Tell the share in an epoch, or that there is none (any more); ``refusals`` hears of work refused in it."""
+        """Publish the share in an epoch, None if there is none; ``refusals`` is called for work refused in it."""
         if live is None:
             self._refusals.pop(epoch, None)
             if self._live.pop(epoch, None) is not None:
@@ -41,12 +41,12 @@ class LiveShares:
             self._changed()
 
     def at(self, slot: int) -> LiveEpoch | None:
-        """The epoch that is active at a slot, or the next one that is known; None if we have a share of neither."""
+        """Return the epoch that is active at a slot, or the next known one; None if we have a share of neither."""
         coming = [live for live in self._live.values() if slot <= live.phases.active.last]
         return min(coming, key=lambda live: live.phases.epoch, default=None)
 
     def refused(self, epoch: int, error: TransactionRefused) -> None:
-        """Tell that the programs refused work in an epoch."""
+        """Report that the programs refused work in an epoch."""
         hear = self._refusals.get(epoch)
         if hear is not None:
             hear(error)

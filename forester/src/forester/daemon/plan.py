@@ -1,4 +1,4 @@
-"""What a forester would do: read once, nothing sent, nothing written."""
+"""Plan of a dry run: the chain is read once, nothing is sent or written."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ WINDOWS_SHOWN = 3
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """An epoch, where it stands for us, and what would be done now."""
+    """An epoch, our state in it, and the next action."""
 
     epoch: int
     phase: str
@@ -33,10 +33,10 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class TreePlan:
-    """A tree that would be worked on, and the next windows of slots in which it is ours.
+    """A tree that would be processed, and our next eligibility windows.
 
-    ``certain`` is false while the weight of the epoch is not finalised: the windows then show what the registered
-    weights come to so far.
+    ``certain`` is false while the weight of the epoch is not finalised: the windows then follow from the weights
+    registered so far.
     """
 
     tree: str
@@ -48,7 +48,7 @@ class TreePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that would be done."""
+    """All that a forester would do."""
 
     slot: int
     payer: str
@@ -58,7 +58,7 @@ class Plan:
     trees: tuple[TreePlan, ...]
 
     def as_object(self) -> dict[str, Any]:
-        """The plan as JSON would have it."""
+        """Return the plan as a JSON object."""
         return asdict(self)
 
 
@@ -101,7 +101,7 @@ def _epoch_plan(phases: EpochPhases, seen: Seen) -> EpochPlan:
 
 
 def _share(seen: Seen) -> Share | None:
-    """Our share, that of the registered weight while it is not finalised."""
+    """Return our share, of the registered weight while it is not finalised."""
     registration = seen.registration
     if registration is None:
         return None
@@ -124,7 +124,7 @@ def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, Seen]], sl
 
 
 def plan_text(plan: Plan) -> list[str]:
-    """The plan as lines for people."""
+    """Return the plan as lines for people."""
     lines = [
         f"slot {plan.slot}",
         f"payer {plan.payer}, registered under {plan.derivation}",
@@ -134,7 +134,7 @@ def plan_text(plan: Plan) -> list[str]:
     ]
     for tree in plan.trees:
         slots = ", ".join(f"{first} to {last}" for first, last in tree.windows) or "none known yet"
-        note = "" if tree.certain or not tree.windows else " (as far as weights are registered)"
+        note = "" if tree.certain or not tree.windows else " (from the weights registered so far)"
         retired = ", rolled over" if tree.rolled_over else ""
         lines.append(f"  {tree.kind} {tree.tree}{retired}: next windows {slots}{note}")
     return lines

@@ -52,8 +52,8 @@ class Services:
 
 
 def journal_path(settings: Settings) -> Path:
-    """Where the journal is: as the settings say, else among the user's state. SettingsInvalid if that has no home."""
-    whole = "give --journal or set JOURNAL_PATH to a whole path"
+    """Return the journal's path: of the settings, else in the user's state folder. SettingsInvalid without a home."""
+    whole = "pass --journal or set JOURNAL_PATH to an absolute path"
     if settings.journal_path is not None:
         try:
             return Path(settings.journal_path).expanduser()
@@ -67,7 +67,7 @@ def journal_path(settings: Settings) -> Path:
 
 
 def prover_endpoints(settings: Settings) -> ProverEndpoints:
-    """The provers of the settings: one for all circuits, and those of single ones."""
+    """Return the provers of the settings: one for all circuits, and those of single ones."""
     named = {
         CircuitKind.BATCH_APPEND: settings.prover_append_url,
         CircuitKind.BATCH_UPDATE: settings.prover_update_url,
@@ -80,7 +80,7 @@ def prover_endpoints(settings: Settings) -> ProverEndpoints:
 
 
 def indexer_of(settings: Settings, session: aiohttp.ClientSession) -> IndexerClient:
-    """The indexer of the settings, with its fallback and its rate limit."""
+    """Return the indexer of the settings, with its fallback and its rate limit."""
     url = given(settings.indexer_url).get_secret_value()
     fallback = settings.fallback_indexer_url.get_secret_value() if settings.fallback_indexer_url is not None else None
     if settings.photon_rate_limit is None:
@@ -90,7 +90,7 @@ def indexer_of(settings: Settings, session: aiohttp.ClientSession) -> IndexerCli
 
 @asynccontextmanager
 async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[Services]:
-    """Open everything; JournalLocked if another forester has the journal. Nothing is asked of any service yet."""
+    """Open everything; JournalLocked if another forester has the journal. No service is called yet."""
     async with AsyncExitStack() as stack:
         journal = await stack.enter_async_context(await Journal.open(journal_path(settings)))
         pool = await stack.enter_async_context(RpcPool.from_settings(settings))
@@ -126,7 +126,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
 
 
 async def _tables(settings: Settings, rpc: RpcClient) -> tuple[AddressLookupTableAccount, ...]:
-    """The lookup table, without which transactions are only larger."""
+    """Return the lookup table, if any; without it transactions are only larger."""
     address = settings.lookup_table_address
     if address is None:
         return ()

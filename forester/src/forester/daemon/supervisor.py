@@ -1,7 +1,7 @@
-"""Tasks that are started again when they fail, and end together within a bounded time.
+"""Tasks that are restarted when they fail, and end together within a bounded time.
 
-A failure never reaches another task. Who wants to end well looks at ``stopping``; who does not is cancelled. A task
-that a bug has cancelled is dead: nothing starts it again but a restart of the process.
+A failure never reaches another task. A task that wants to end cleanly checks ``stopping``; others are cancelled. A task
+that a bug has cancelled is dead: only a restart of the process starts it again.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _log = get_logger(__name__)
 
 RESTARTS = Backoff(0.2, 30.0)
 STEADY_S = 60.0
-"""A task that ran so long before it failed begins with the shortest pause again."""
+"""A task that ran this long before it failed begins with the shortest pause again."""
 
 Work = Callable[[], Awaitable[object]]
 
@@ -25,7 +25,7 @@ Work = Callable[[], Awaitable[object]]
 class Supervisor:
     """The tasks of one process. Restarts are counted by ``kind``, of which there are few; names are for logs.
 
-    ``failed`` is told the kind of a task, how often it has failed in a row, and why.
+    ``failed`` is called with the kind of a task, its consecutive failures, and the reason.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class Supervisor:
         return frozenset(self._dead)
 
     def start(self, kind: str, work: Work, *, name: str | None = None, drains: bool = False) -> None:
-        """Run ``work`` until it returns; ValueError if a task of this name runs, nothing at all while stopping.
+        """Run ``work`` until it returns; ValueError if a task of this name runs; no effect while stopping.
 
-        ``drains`` says that it looks at ``stopping`` and then ends by itself; other tasks are cancelled at once.
+        With ``drains`` the task checks ``stopping`` and then ends; other tasks are cancelled at once.
         """
         name = name or kind
         if name in self._tasks:
@@ -75,7 +75,7 @@ class Supervisor:
         task.add_done_callback(self._forget)
 
     async def stop(self, within_s: float) -> bool:
-        """Ask all tasks to end, cancel those that have not after ``within_s`` seconds; whether none had to be."""
+        """Request the end of all tasks, cancel the rest after ``within_s`` seconds; return False if any was."""
         self.stopping.set()
         draining = {task for name, task in self._tasks.items() if name in self._draining}
         others = set(self._tasks.values()) - draining
@@ -106,7 +106,7 @@ class Supervisor:
             try:
                 await work()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is reported and the task begins anew
+            except Exception as error:  # noqa: BLE001 - any error is reported and the task restarted
                 failures = 1 if loop.time() - began >= STEADY_S else failures + 1
                 pause_s = jittered(self._backoff, failures)
                 self.restarts.labels(kind).inc()
@@ -115,7 +115,7 @@ class Supervisor:
             await self.pause(pause_s)
 
     async def pause(self, seconds: float) -> bool:
-        """Sleep, but no longer than until all tasks are asked to end; whether they are."""
+        """Sleep until the time or the end of all tasks is over; return whether the end is requested."""
         try:
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()
@@ -125,7 +125,7 @@ class Supervisor:
 
 
 def _report(name: str, error: Exception, failures: int, pause_s: float) -> None:
-    """Expected failures in one line, surprises with their trace."""
+    """Log expected failures in one line, other errors with their trace."""
     facts = {"task": name, "failures": failures, "again_in_s": round(pause_s, 3)}
     if isinstance(error, ForesterError):
         _log.warning("task_failed", error=error.detail, **facts)

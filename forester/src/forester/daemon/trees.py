@@ -1,4 +1,4 @@
-"""One dispatcher per tree, for as long as the tree is worked on."""
+"""One dispatcher per tree, for as long as the tree is processed."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from forester.daemon.supervisor import Supervisor
 
 
 class TreeTasks:
-    """The dispatchers, and who of them is to hear of a change."""
+    """The dispatchers, which receive the changes of their trees."""
 
     def __init__(self, supervisor: Supervisor, make: Callable[[TreeMetadata], TreeDispatcher]) -> None:
         self._supervisor = supervisor
@@ -20,7 +20,7 @@ class TreeTasks:
         self._by_account: dict[Pubkey, TreeDispatcher] = {}
 
     def set_trees(self, trees: Trees) -> None:
-        """Begin with trees that are new, end with those that are gone."""
+        """Start dispatchers of new trees, retire those of removed ones."""
         for address in self._dispatchers.keys() - trees.keys():
             self._dispatchers.pop(address).retire()
         for address in trees.keys() - self._dispatchers.keys():
@@ -34,23 +34,23 @@ class TreeTasks:
         }
 
     def account_changed(self, address: Pubkey) -> None:
-        """Tell the dispatcher whose tree or queue an account is."""
+        """Notify the dispatcher whose tree or queue an account is."""
         dispatcher = self._by_account.get(address)
         if dispatcher is not None:
             dispatcher.queue_changed()
 
     def all_changed(self) -> None:
-        """Tell all that their queues may have changed."""
+        """Notify all dispatchers that their queues may have changed."""
         for dispatcher in self._dispatchers.values():
             dispatcher.queue_changed()
 
     def plan_changed(self) -> None:
-        """Tell all that shares or funds are different."""
+        """Notify all dispatchers that shares or funds have changed."""
         for dispatcher in self._dispatchers.values():
             dispatcher.plan_changed()
 
     def _free_name(self, address: Pubkey) -> str:
-        """The name of a task; a tree that comes back may find its last one still ending."""
+        """Return an unused name of a task: the last one of a tree that returns may still be ending."""
         name = f"tree {address}"
         while name in self._supervisor.names:
             name += " again"

@@ -1,4 +1,4 @@
-"""Waiting for whatever comes first."""
+"""Waiting for the first of several events."""
 
 import asyncio
 from collections.abc import Coroutine

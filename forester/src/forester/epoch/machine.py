@@ -1,8 +1,8 @@
-"""The life of one epoch as decisions about what was read from the chain; no I/O.
+"""Decisions of one epoch from the state of the chain; no I/O.
 
-``decide`` says what to do now, ``after`` takes in what became of it. What the chain tells (registration, finalised
-weight, report) is never remembered here, so a restart in any phase goes on where the chain stands. Progress keeps what
-it does not tell: failed attempts, and what the programs will not accept any more.
+``decide`` returns the next action, ``after`` records its outcome. State of the chain (registration, finalised weight,
+report) is never stored here, so a restart in any phase continues from the chain. Progress holds the rest: failed
+attempts, and actions that the programs no longer accept.
 Source: forester/docs/reference/behaviour.md, "Epoch life" and "Weight changes".
 """
 
@@ -15,10 +15,10 @@ from forester.epoch.phases import CONFIRMATION_SLOTS, EpochPhases, Phase
 PAGE_AFTER_ATTEMPTS = 5
 MOST_BACKOFF_SLOTS = 64
 SETTLING_SLOTS = 8
-"""After a success, the time that a lagging node has to show it before the same thing is done again."""
+"""Slots after a success in which a lagging node may show it, before the same action is repeated."""
 
 REFINALIZE_SLOTS = 75
-"""Half a minute between finalisations on account of a changed weight, unless work was refused."""
+"""Half a minute between finalisations because of a changed weight, unless work was refused."""
 
 
 class RegistryCode(enum.IntEnum):
@@ -50,7 +50,7 @@ _REFUSED_SHARE = {RegistryCode.FORESTER_NOT_ELIGIBLE, RegistryCode.REGISTRATION_
 
 
 class EpochState(enum.Enum):
-    """Where an epoch stands for us."""
+    """Our state in an epoch."""
 
     DETECTED = "detected"
     REGISTERING = "registering"
@@ -65,12 +65,12 @@ class EpochState(enum.Enum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to do."""
+        """Return whether nothing is left to do."""
         return self in (EpochState.DONE, EpochState.MISSED)
 
 
 class Action(enum.Enum):
-    """What the runner of an epoch has to do next."""
+    """Next action of an epoch's runner."""
 
     WAIT = "wait"
     """Come back at ``until_slot``, or when an account of the epoch changes."""
@@ -95,7 +95,7 @@ class Registration:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was read from the chain, all at about ``slot``.
+    """State of an epoch on the chain, at about ``slot``.
 
     ``registered_weight`` is that of the epoch's account, None if the account does not exist. ``finalize_limit`` is the
     number of finalisations that the protocol allows.
@@ -106,27 +106,27 @@ class Seen:
     registered_weight: int | None
     finalize_limit: int
     config: ProtocolConfig | None = None
-    """The rules that were copied when we registered: they hold for the epoch, whatever the protocol's are by now."""
+    """The configuration copied at our registration: it holds for the epoch, even if the protocol's has changed."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known beyond the chain; begins empty."""
+    """Knowledge that is not on the chain; initially empty."""
 
     failures: int = 0
     retry_slot: int = 0
     finalized_slot: int | None = None
     share_refused: bool = False
     closed: frozenset[Action] = frozenset()
-    """What the programs refuse for the rest of the epoch, and a report once it is made."""
+    """Actions that the programs refuse for the rest of the epoch, and a report once it is made."""
     problem: str = ""
-    """Why the last attempt failed; empty after a success."""
+    """Reason of the last failure; empty after a success."""
     misconfigured: bool = False
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do. ``page`` is the reason to alert somebody, empty if there is none (or no longer)."""
+    """A decision. ``page`` is the reason for an alert, empty if there is none (or no longer)."""
 
     state: EpochState
     action: Action
@@ -136,7 +136,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an action: done, refused by the program with ``code``, or failed on the way there."""
+    """Outcome of an action: done, refused by the program with ``code``, or failed before it arrived."""
 
     done: bool
     code: int | None = None
@@ -218,9 +218,9 @@ def _page(progress: Progress) -> str:
 
 
 def after(phases: EpochPhases, progress: Progress, action: Action, outcome: Outcome, slot: int) -> Progress:
-    """Take in what became of an action at ``slot``; the chain is read again before the next decision.
+    """Return the progress after an action at ``slot``; the chain is read again before the next decision.
 
-    A refusal that says that the thing is done already counts as done.
+    A refusal of an action that is already done counts as done.
     """
     if outcome.done or outcome.code in _DONE_ALREADY.get(action, ()):
         return Progress(

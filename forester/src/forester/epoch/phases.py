@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from forester.units import SLOT_SECONDS
 
 CONFIRMATION_SLOTS = 4
-"""With fewer slots left a transaction is not sent: it would hardly be confirmed in time."""
+"""With fewer slots left a transaction is not sent, as it is unlikely to be confirmed in time."""
 
 V1_RESERVE_SECONDS = 2.0
 V1_LEAST_SECONDS = 1.6
@@ -23,7 +23,7 @@ class BeforeGenesis(ValueError):
 
 
 class Phase(enum.Enum):
-    """What an epoch is in at a slot."""
+    """Phase of an epoch at a slot."""
 
     WAITING = "waiting"
     REGISTRATION = "registration"
@@ -48,13 +48,13 @@ class SlotRange:
         return max(0, self.last - self.first + 1)
 
     def remaining(self, slot: int) -> int:
-        """Slots after ``slot`` that belong to the range; all of them before it begins."""
+        """Return the slots after ``slot`` that belong to the range; all of them before it begins."""
         return max(0, self.last - max(slot, self.first - 1))
 
 
 @dataclass(frozen=True)
 class ProtocolTimes:
-    """The part of the protocol configuration that says when; all lengths in slots.
+    """The part of the protocol configuration that sets times; all lengths in slots.
 
     Raises ValueError, naming the field, for values with which no epoch could be computed.
     """
@@ -74,22 +74,22 @@ class ProtocolTimes:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
 
     def registering_epoch(self, slot: int) -> int:
-        """The latest epoch that has been opened for registration; BeforeGenesis if there is none."""
+        """Return the latest epoch that has been opened for registration; BeforeGenesis if there is none."""
         if slot < self.genesis_slot:
-            raise BeforeGenesis(f"slot {slot} lies before the genesis slot {self.genesis_slot}")
+            raise BeforeGenesis(f"slot {slot} is before the genesis slot {self.genesis_slot}")
         return (slot - self.genesis_slot) // self.active_phase_length
 
     def active_epoch(self, slot: int) -> int:
-        """The epoch whose active phase contains the slot; BeforeGenesis before the first."""
+        """Return the epoch whose active phase contains the slot; BeforeGenesis before the first."""
         first = self.genesis_slot + self.registration_phase_length
         if slot < first:
-            raise BeforeGenesis(f"slot {slot} lies before the first active slot {first}")
+            raise BeforeGenesis(f"slot {slot} is before the first active slot {first}")
         return (slot - first) // self.active_phase_length
 
     def live_epochs(self, slot: int, lead_slots: int = 0) -> range:
-        """The epochs of which something may be done at a slot, from the one whose report phase has not ended.
+        """Return the epochs that allow an action at a slot, from the first whose report phase has not ended.
 
-        ``lead_slots`` brings an epoch in before its registration opens.
+        ``lead_slots`` includes an epoch that many slots before its registration opens.
         """
         if slot + lead_slots < self.genesis_slot:
             return range(0)
@@ -100,7 +100,7 @@ class ProtocolTimes:
         return range(max(0, ended + 1), latest + 1)
 
     def phases(self, epoch: int) -> "EpochPhases":
-        """The phases of an epoch."""
+        """Return the phases of an epoch."""
         opened = self.genesis_slot + epoch * self.active_phase_length
         active = opened + self.registration_phase_length
         report = active + self.active_phase_length
@@ -118,7 +118,7 @@ class ProtocolTimes:
 class EpochPhases:
     """Phases of one epoch.
 
-    ``registrable`` is the time in which the programs take the epoch for the latest one: releases that do not enforce
+    ``registrable`` is the time in which the programs treat the epoch as the latest one: releases that do not enforce
     the end of the registration phase accept registrations in all of it.
     """
 
@@ -140,7 +140,7 @@ class EpochPhases:
         return -(-self.active.length // self.slot_length)
 
     def phase_at(self, slot: int) -> Phase:
-        """The phase of the epoch at a slot."""
+        """Return the phase of the epoch at a slot."""
         if slot < self.registration.first:
             return Phase.WAITING
         if slot in self.registration:
@@ -150,13 +150,13 @@ class EpochPhases:
         return Phase.REPORT_WORK if slot in self.report_work else Phase.POST
 
     def light_slot_at(self, slot: int) -> int:
-        """The light slot of a slot of the active phase; ValueError outside it."""
+        """Return the light slot of a slot of the active phase; ValueError outside it."""
         if slot not in self.active:
             raise ValueError(f"slot {slot} is not in the active phase {self.active.first} to {self.active.last}")
         return (slot - self.active.first) // self.slot_length
 
     def light_slot_range(self, light_slot: int) -> SlotRange:
-        """The slots of a light slot; ValueError for one that the epoch does not have."""
+        """Return the slots of a light slot; ValueError for one that the epoch does not have."""
         if not 0 <= light_slot < self.light_slots:
             raise ValueError(f"epoch {self.epoch} has light slots 0 to {self.light_slots - 1}, not {light_slot}")
         first = self.active.first + light_slot * self.slot_length
@@ -164,7 +164,7 @@ class EpochPhases:
 
 
 def v1_batch_seconds(remaining_slots: int) -> float | None:
-    """Time that a V1 batch may take when so many slots are left; None if it should not begin."""
+    """Return the seconds that a V1 batch may take in the remaining slots; None if it should not begin."""
     seconds = remaining_slots * SLOT_SECONDS - V1_RESERVE_SECONDS
     # Slots are 0.4 s: rounding keeps nine slots, exactly 1.6 s, from falling below the bound.
     seconds = round(seconds, 6)
@@ -172,5 +172,5 @@ def v1_batch_seconds(remaining_slots: int) -> float | None:
 
 
 def confirmation_seconds(remaining_slots: int) -> float | None:
-    """Time until a transaction must be confirmed; None if it should not be sent any more."""
+    """Return the seconds until a transaction must be confirmed; None if it should not be sent any more."""
     return round(remaining_slots * SLOT_SECONDS, 6) if remaining_slots >= CONFIRMATION_SLOTS else None

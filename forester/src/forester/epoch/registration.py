@@ -1,4 +1,4 @@
-"""The life of an epoch on the chain: what the machine decides on is read here, what it wants is built here."""
+"""Accounts and instructions of an epoch: input and output of the machine's decisions."""
 
 from solders.instruction import Instruction
 from solders.pubkey import Pubkey
@@ -34,7 +34,7 @@ async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_li
 
 
 def registration_of(account: ForesterEpochAccount) -> Registration:
-    """The part of our account of an epoch on which decisions depend."""
+    """Return the part of our account of an epoch on which decisions depend."""
     return Registration(
         index=account.forester_index,
         weight=account.weight,
@@ -45,7 +45,7 @@ def registration_of(account: ForesterEpochAccount) -> Registration:
 
 
 def instruction_of(action: Action, authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
-    """The instruction that performs an action; ValueError for an action that needs none."""
+    """Return the instruction that performs an action; ValueError for an action that needs none."""
     if action is Action.REGISTER:
         return registry.register_forester_epoch(authority, authority, derivation, epoch)
     if action is Action.FINALIZE:
@@ -56,7 +56,7 @@ def instruction_of(action: Action, authority: Pubkey, derivation: Pubkey, epoch:
 
 
 def outcome_of(action: Action, error: ForesterError) -> Outcome:
-    """What a failure says about an action: the registry's code, or only that it did not come about."""
+    """Return the outcome of a failed action: the registry's code, or only that it was not done."""
     if not isinstance(error, TransactionRefused):
         return Outcome(done=False, text=error.detail)
     if action is Action.REGISTER and error.program == str(known.SYSTEM) and error.code == _ALREADY_IN_USE:

@@ -1,4 +1,4 @@
-"""Answers of the indexer read: the envelope, then the result as its method gives it."""
+"""Decoding of the indexer's answers: the envelope, then the result of the method."""
 
 from typing import Any, TypeVar
 
@@ -45,7 +45,7 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {
 
 
 def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
-    """The result in an answer; IndexerRefused if it is an error, AnswerWrong if it is neither."""
+    """Return the result in an answer; IndexerRefused if it is an error, AnswerWrong if it is neither."""
     try:
         envelope = _ENVELOPE.decode(text)
     except ValueError as error:

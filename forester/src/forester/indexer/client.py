@@ -54,7 +54,7 @@ _log = get_logger(__name__)
 class IndexerTimes:
     """``call_s`` bounds one exchange, ``deadline_s`` a call with its retries; queue pages are large and have their own.
 
-    ``lag_poll_s`` is the time between two looks at an indexer that is behind.
+    ``lag_poll_s`` is the time between two reads of the slot of an indexer that is behind.
     """
 
     call_s: float = 15.0
@@ -68,21 +68,21 @@ class IndexerTimes:
 
 @dataclass(frozen=True)
 class QueueQuery:
-    """Which elements of one queue: at most ``limit``, from ``start_index`` on or from the head."""
+    """Request for elements of one queue: at most ``limit``, from ``start_index`` on or from the head."""
 
     limit: int
     zkp_batch_size: int
     start_index: int | None = None
 
     def params(self) -> dict[str, int]:
-        """The request's spelling."""
+        """Return the members of the request."""
         given = {"limit": self.limit, "startIndex": self.start_index, "zkpBatchSize": self.zkp_batch_size}
         return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class _Call(Generic[_T]):
-    """What every attempt of a call needs; ``check`` raises AnswerWrong for an answer that cannot be the one to it."""
+    """A call of any number of attempts; ``check`` raises AnswerWrong for an answer that cannot belong to it."""
 
     method: str
     body: bytes
@@ -109,8 +109,8 @@ async def _no_limit() -> None:
 class IndexerClient:
     """An indexer, over a session that belongs to the caller; ``admit`` is awaited before every exchange.
 
-    With a ``fallback``, that is asked at once for what an indexer refuses for reasons of its own or answers wrongly;
-    ``Endpoints`` tells when it takes over.
+    A ``fallback`` is called at once for requests that an indexer refuses for reasons of its own or answers wrongly;
+    ``Endpoints`` decides when it takes over.
     """
 
     def __init__(
@@ -131,18 +131,18 @@ class IndexerClient:
         self._admit = admit
 
     async def health(self) -> None:
-        """Return if the indexer calls itself healthy; IndexerRefused with its reason otherwise."""
+        """Return if the indexer reports itself healthy; IndexerRefused with its reason otherwise."""
         await self._call("getIndexerHealth", [], str, validation.check_health)
 
     async def slot(self) -> int:
-        """The highest slot that is indexed."""
+        """Return the highest slot that is indexed."""
         return await self._call("getIndexerSlot", [], int, validation.check_slot)
 
     async def wait_for_slot(self, slot: int, within_s: float) -> int:
         """Wait until a slot is indexed and return the indexer's; IndexerBehind after ``within_s`` seconds.
 
-        EndpointTimedOut if the indexer did not tell any slot in that time. An indexer that stands is left if the other
-        one is ahead.
+        EndpointTimedOut if the indexer returned no slot in that time. A stuck indexer is replaced if the other one is
+        ahead.
         """
         if self._endpoints.begin_look():
             first = await self._slot_at(self._endpoints.first)
@@ -157,12 +157,12 @@ class IndexerClient:
             if (ahead := await self._ahead(asked, reached, slot)) >= slot:
                 return ahead
             if reached < 0:
-                raise EndpointTimedOut(f"indexer {shown(asked)} did not tell its slot within {within_s:g} s") from error
+                raise EndpointTimedOut(f"indexer {shown(asked)} returned no slot within {within_s:g} s") from error
             raise IndexerBehind(reached, slot) from error
         return reached
 
     async def _ahead(self, late: URL, reached: int, slot: int) -> int:
-        """The slot of the other indexer, for which the late one is left if that is ahead; -1 if there is no use."""
+        """Return the slot of the other indexer, after a failover if it is ahead of the late one; else -1."""
         other = self._endpoints.other(late)
         found = await self._slot_at(other) if other is not None else None
         if found is None or (found < slot and found <= reached + SLOTS_APART):
@@ -172,7 +172,7 @@ class IndexerClient:
         return found
 
     async def _slot_at(self, url: URL) -> int | None:
-        """The slot of one of the indexers; None if it does not tell it soon."""
+        """Return the slot of one of the indexers; None if it does not answer soon."""
         try:
             async with asyncio.timeout(_LOOK_S):
                 return await self._asked(url, _call_of("getIndexerSlot", [], int, _LOOK_S, validation.check_slot))
@@ -187,9 +187,9 @@ class IndexerClient:
         spent: QueueQuery | None = None,
         address: QueueQuery | None = None,
     ) -> QueueElements:
-        """One page of queued elements with the tree nodes they need; checked for contradictions.
+        """Return one page of queued elements with the tree nodes they need; checked for contradictions.
 
-        Raises AnswerWrong naming the member. What only the chain can tell is not checked here.
+        Raises AnswerWrong naming the member. Facts that only the chain proves are not checked here.
         """
         asked = {"outputQueue": output, "inputQueue": spent, "addressQueue": address}
         params = {"tree": str(tree)} | {name: query.params() for name, query in asked.items() if query is not None}
@@ -200,7 +200,7 @@ class IndexerClient:
         )
 
     async def account_proofs(self, hashes: Sequence[Hash32]) -> tuple[AccountProof, ...]:
-        """The paths of leaves of V1 state trees, in the order of ``hashes``."""
+        """Return the paths of leaves of V1 state trees, in the order of ``hashes``."""
         method = "getMultipleCompressedAccountProofs"
         answer = await self._call(
             *(method, [str(value) for value in hashes], AccountProofs),
@@ -209,7 +209,7 @@ class IndexerClient:
         return answer.value
 
     async def address_proofs(self, addresses: Sequence[tuple[Hash32, Hash32]]) -> tuple[AddressProof, ...]:
-        """The low elements of absent addresses, given with their trees, in that order."""
+        """Return the low elements of absent addresses, given with their trees, in that order."""
         method = "getMultipleNewAddressProofsV2"
         params = [{"address": str(address), "tree": str(tree)} for address, tree in addresses]
         answer = await self._call(
@@ -219,18 +219,18 @@ class IndexerClient:
         return answer.value
 
     async def queue_info(self, trees: Sequence[Hash32] = ()) -> tuple[QueueSize, ...]:
-        """The lengths of the queues of V2 trees, of all of them if none is named."""
+        """Return the lengths of the queues of V2 trees, of all of them if none is named."""
         params = {"trees": [str(tree) for tree in trees]} if trees else {}
         info = await self._call("getQueueInfo", params, QueueInfo)
         return info.queues
 
     async def token_accounts(self, owner: Hash32, cursor: str | None = None) -> TokenAccountPage:
-        """A page of the compressed token accounts of an owner."""
+        """Return a page of the compressed token accounts of an owner."""
         params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
         return (await self._call("getCompressedTokenAccountsByOwnerV2", params, TokenAccounts)).value
 
     async def token_balances(self, owner: Hash32, cursor: str | None = None) -> TokenBalancePage:
-        """A page of the balances of an owner, one for each mint."""
+        """Return a page of the balances of an owner, one for each mint."""
         params = {"owner": str(owner)} | ({"cursor": cursor} if cursor else {})
         return (await self._call("getCompressedTokenBalancesByOwnerV2", params, TokenBalances)).value
 
@@ -271,7 +271,7 @@ class IndexerClient:
                 await asyncio.sleep(wait_s)
 
     async def _attempt(self, call: _Call[_T]) -> _T:
-        """Ask the indexer in use, and the other one at once if a repetition would get the same."""
+        """Call the indexer in use, and the other one at once if a retry would get the same answer."""
         used = self._endpoints.current
         try:
             return await self._asked(used, call)
@@ -284,7 +284,7 @@ class IndexerClient:
                 answer = await self._asked(other, call)
             except EndpointError as another:
                 if isinstance(error, AnswerWrong) or (is_away(another) and not error.retryable):
-                    # What was asked may be at fault, which callers deal with; and nobody waits for one that is away.
+                    # The request may be at fault, which callers handle; no caller waits for an indexer that is away.
                     raise error from None
                 raise
             if isinstance(error, AnswerWrong):
@@ -293,13 +293,13 @@ class IndexerClient:
 
     async def _asked(self, url: URL, call: _Call[_T]) -> _T:
         await self._admit()
-        if self._endpoints.second is None:  # otherwise failures soon lead to the second one
+        if self._endpoints.second is None:  # otherwise failures soon cause a failover
             await self._quiet.over()
         try:
             answer = await self._post(url, call)
             call.check(answer)
         except AnswerWrong:
-            raise  # counted once another one answers the same rightly
+            raise  # counted once another one answers the same correctly
         except EndpointError as error:
             if isinstance(error, RateLimited):
                 self._tell_limit(error)
@@ -327,7 +327,7 @@ class IndexerClient:
                 async with ANSWERS.body(
                     response, f"indexer {shown(base)}", partial(AnswerWrong, call.method, "$")
                 ) as text:
-                    # Pages hold tens of thousands of hashes: the loop goes on while they are read.
+                    # Pages hold tens of thousands of hashes: the loop continues while they are decoded.
                     read = asyncio.to_thread if len(text) > _LARGE_ANSWER else _directly
                     return await read(read_answer, call.method, text, call.kind)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Which of two indexers is in use: the second while the first fails or stands; no I/O."""
+"""Choice between two indexers: the second one while the first fails or is stuck; no I/O."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PROBE_S = 30.0
 """After this long on the fallback, one exchange tries the first indexer again."""
 
 SLOTS_APART = 20
-"""An indexer that is farther behind calls itself unhealthy (forester/docs/reference/indexer.md, "Health and slot")."""
+"""A later indexer reports itself unhealthy (forester/docs/reference/indexer.md, "Health and slot")."""
 
 _log = get_logger(__name__)
 
@@ -31,26 +31,26 @@ class Endpoints:
 
     @property
     def current(self) -> URL:
-        """Where calls go: to the second one for a while after failures of the first, or while that stands."""
+        """The indexer in use: the second one for a while after failures of the first, or while that is stuck."""
         if self.second is not None and (self._standing or self._clock() < self._second_until):
             return self.second
         return self.first
 
     def begin_look(self) -> bool:
-        """Whether to look at the first indexer, which was left because it stood; of several askers one is told so."""
+        """Return whether to check the first indexer, which was stuck; True for one of several callers."""
         if not self._standing or self._clock() < self._second_until:
             return False
         self._second_until = self._clock() + PROBE_S
         return True
 
     def other(self, url: URL) -> URL | None:
-        """The indexer that is not ``url``, None if there is one only."""
+        """Return the indexer that is not ``url``, None if there is only one."""
         return self.second if url is self.first else self.first
 
     def note(self, url: URL, *, failed: bool) -> None:
-        """Take in how an exchange went; after failures in a row the first indexer is left for PROBE_S seconds.
+        """Record the result of an exchange; after consecutive failures the second indexer is used for PROBE_S seconds.
 
-        So is the second one if it is in use because the first stands, which is better than nothing.
+        A failing second one, in use because the first is stuck, is replaced by the first in the same way.
         """
         if self.second is None or url is not (self.second if self._standing else self.first):
             return
@@ -64,14 +64,14 @@ class Endpoints:
             self._second_until = self._clock() + PROBE_S
 
     def leave(self, url: URL) -> None:
-        """Use the other indexer from now on: this one is no good although it may answer."""
+        """Use the other indexer from now on: this one is unusable although it may answer."""
         self._standing = url is self.first
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if self._standing else 0.0
         _log.warning("indexer_failed_over", indexer=shown(url))
 
     def looked(self, *, late: bool) -> None:
-        """Take in whether the first indexer is late still, unless the second one was left meanwhile."""
+        """Record whether the first indexer is still late, unless the second one was replaced meanwhile."""
         if not self._standing:
             return
         self._standing = late

@@ -1,7 +1,7 @@
-"""What can go wrong between us and an indexer, beside the errors of all services (forester/errors.py).
+"""Errors of an indexer, in addition to those of all services (forester/errors.py).
 
 EndpointError
-├── IndexerBehind        it has not seen a slot that matters yet
+├── IndexerBehind        it has not indexed a required slot yet
 ├── RequestRefused
 │   └── IndexerRefused   a JSON-RPC error, with its method
 └── MalformedAnswer
@@ -14,7 +14,7 @@ from forester.errors import EndpointError, MalformedAnswer, RequestRefused
 from forester.redaction import mask
 
 _SHOWN_CHARACTERS = 500
-"""So much of what an indexer says is told: logs and alerts are no place for a page."""
+"""Characters of an indexer's text that logs and alerts repeat."""
 
 _INTERNAL_ERROR = -32603
 _BAD_REQUESTS = (400, 413, 415, 422)
@@ -26,7 +26,7 @@ _BUSY_TEXTS = ("internal server error", _BEHIND_TEXT, "timed out", "timeout", "t
 
 
 class IndexerBehind(EndpointError):
-    """The indexer has indexed up to ``slot`` only."""
+    """The indexer has only indexed up to ``slot``."""
 
     def __init__(self, slot: int, needed: int) -> None:
         super().__init__(f"the indexer is at slot {slot}, behind slot {needed}")
@@ -48,30 +48,30 @@ class IndexerRefused(RequestRefused):
 
     @property
     def of_indexer(self) -> bool:
-        """Whether the indexer has reasons of its own, so that another one may serve the same request.
+        """Return whether the refusal is due to the indexer, so that another one may serve the same request.
 
-        Positive codes are HTTP statuses: no key, no money, no such page, a redirection.
+        Positive codes are HTTP statuses: no key, no payment, no such page, a redirection.
         """
         return self.retryable or self.code in _NO_ACCESS or (self.code > 0 and self.code not in _BAD_REQUESTS)
 
     @property
     def behind(self) -> bool:
-        """Whether the indexer says that it is too far behind its node."""
+        """Return whether the indexer reports that it is too far behind its node."""
         return self.message.lower().startswith(_BEHIND_TEXT)
 
     @property
     def too_many(self) -> bool:
-        """Whether fewer elements may be asked for at once than were."""
+        """Return whether more elements were requested than allowed at once."""
         return self.message.removeprefix("Validation Error: ").startswith("Too many")
 
     @property
     def pruned(self) -> bool:
-        """Whether the elements asked for have left the queue: our view of the tree is older than the indexer's."""
+        """Return whether the requested elements have left the queue: our view of the tree is outdated."""
         return "first_queue_index" in self.message
 
 
 class AnswerWrong(MalformedAnswer):
-    """An answer of the indexer is not what the method gives; ``field`` is the JSON path of the place."""
+    """An answer of the indexer does not match its method; ``field`` is the JSON path of the member."""
 
     def __init__(self, method: str, field: str, reason: str) -> None:
         reason = shortened(reason)
@@ -82,6 +82,6 @@ class AnswerWrong(MalformedAnswer):
 
 
 def shortened(text: str) -> str:
-    """What is told of a text of the indexer, masked before it is cut: of half a secret nobody knows that it is one."""
+    """Return the start of an indexer's text, masked before it is cut: a mask does not recognise half a secret."""
     text = mask(text)
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"

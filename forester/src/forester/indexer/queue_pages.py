@@ -1,8 +1,8 @@
-"""Queued elements of several pages put together; all pages are of one root.
+"""Queued elements merged from several pages, all of one root.
 
-State pages begin at the first element of the first page plus what was read; address pages after the last queue index
+State pages begin at the first element of the first page plus the number read; address pages after the last queue index
 that was seen, because the answer's ``start_index`` counts differently (forester/docs/reference/indexer.md, "Queue
-pages"). Reading stops at a short page and at the first page of another root: what was read before stays usable.
+pages"). Reading stops at a short page and at the first page of another root: earlier pages stay usable.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _Q = TypeVar("_Q", OutputQueue, InputQueue, AddressQueue)
 
 PAGE_BATCHES = 5
 MOST_ELEMENTS = 30_000
-"""No indexer gives more at once."""
+"""Maximum elements that any indexer returns at once."""
 
 
 async def read_state_queue(
@@ -31,7 +31,7 @@ async def read_state_queue(
     zkp_batch_size: int,
     page_batches: int = PAGE_BATCHES,
 ) -> StateQueue | None:
-    """Up to so many batches of both queues of a state tree; None if neither has a full batch."""
+    """Return up to this many batches of both queues of a state tree; None if neither has a full batch."""
     page = _page_size(zkp_batch_size, page_batches)
     pages: list[StateQueue] = []
     wanted = {"output": appends * zkp_batch_size, "spent": nullifies * zkp_batch_size}
@@ -57,9 +57,9 @@ async def read_state_queue(
 async def read_address_queue(
     client: IndexerClient, tree: Hash32, *, batches: int, zkp_batch_size: int, page_batches: int = PAGE_BATCHES
 ) -> AddressQueue:
-    """Up to so many batches of addresses of a tree, at least one; the last one may be incomplete."""
+    """Return up to this many batches of addresses of a tree, at least one; the last one may be incomplete."""
     if batches < 1:
-        raise ValueError(f"{batches} batches of addresses are not to be read")
+        raise ValueError(f"{batches} batches of addresses cannot be read; read at least one")
     page = _page_size(zkp_batch_size, page_batches)
     wanted, start = batches * zkp_batch_size, None
     pages: list[AddressQueue] = []
@@ -70,7 +70,7 @@ async def read_address_queue(
         except IndexerRefused as error:
             if not error.too_many or page == zkp_batch_size:
                 raise
-            page = zkp_batch_size  # some indexers give 500 addresses at most
+            page = zkp_batch_size  # some indexers return 500 addresses at most
             continue
         if answer is None:
             raise AnswerWrong("getQueueElements", "$.result.addressQueue", "missing")
@@ -123,7 +123,7 @@ def _merged_addresses(pages: list[AddressQueue], zkp_batch_size: int) -> Address
 
 
 def _with_columns(pages: Sequence[_Q], **others: object) -> _Q:
-    """The first page with the columns of all, except ``others``."""
+    """Return the first page with the columns of all, except ``others``."""
     names = [name for name in pages[0].__struct_fields__ if isinstance(getattr(pages[0], name), tuple)]
     columns = {
         name: tuple(value for page in pages for value in getattr(page, name)) for name in names if name not in others
@@ -132,7 +132,7 @@ def _with_columns(pages: Sequence[_Q], **others: object) -> _Q:
 
 
 def _chains(pages: Sequence[tuple[int, tuple[Hash32, ...]]], zkp_batch_size: int) -> tuple[Hash32, ...]:
-    """The chains of all pages up to the first that does not tell all of its own: later ones would be out of step."""
+    """Return the chains of all pages up to the first with missing chains: later ones would be misaligned."""
     chains: list[Hash32] = []
     for elements, given in pages:
         chains.extend(given)

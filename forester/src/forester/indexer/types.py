@@ -1,7 +1,7 @@
 """Answers of a Photon-compatible indexer as JSON spells them (forester/docs/reference/indexer.md, "Methods").
 
-Unknown members are ignored, missing ones are errors: an indexer may be newer than we are. Hashes, keys and addresses
-travel as base58 and are 32 bytes here.
+Unknown members are ignored, missing ones are errors: an indexer may be newer than the forester. Hashes, keys and
+addresses travel as base58 and are 32 bytes here.
 """
 
 from typing import Annotated, Any
@@ -43,7 +43,7 @@ class Node(_Wire, frozen=True, kw_only=True):
 class OutputQueue(_Wire, frozen=True, kw_only=True):
     """Values waiting to be appended, parallel columns in order of their leaf index.
 
-    ``leaves`` is what the tree holds at these places now: zero, or the nullifier of an account spent meanwhile.
+    ``leaves`` are the tree's values at these positions now: zero, or the nullifier of an account spent meanwhile.
     """
 
     leaf_indices: tuple[U64, ...]
@@ -57,7 +57,7 @@ class OutputQueue(_Wire, frozen=True, kw_only=True):
 class InputQueue(_Wire, frozen=True, kw_only=True):
     """Spent accounts waiting for their nullification, parallel columns in order of their queue index.
 
-    ``nullifiers`` is what is to be written, ``leaves`` what the tree holds now.
+    ``nullifiers`` are the values to be written, ``leaves`` the tree's values now.
     """
 
     leaf_indices: tuple[U64, ...]
@@ -127,7 +127,7 @@ class AccountProofs(_Wire, frozen=True):
 
 
 class AddressProof(_Wire, frozen=True):
-    """An address is not in its tree: the element below it, that one's successor, and its siblings."""
+    """Proof that an address is not in its tree: the low element, its successor, and its siblings."""
 
     root: Hash32
     address: Hash32
@@ -164,7 +164,7 @@ class QueueInfo(_Wire, frozen=True):
 
 
 class TokenData(_Wire, frozen=True):
-    """What a compressed token account holds, in the smallest unit of its mint."""
+    """Balance of a compressed token account, in the smallest unit of its mint."""
 
     mint: Hash32
     amount: U64
@@ -177,7 +177,7 @@ class TokenAccount(_Wire, frozen=True):
 
 
 class TokenAccountPage(_Wire, frozen=True):
-    """Some token accounts of an owner; ``cursor`` leads to the next ones."""
+    """Some token accounts of an owner; ``cursor`` is the position of the next ones."""
 
     items: tuple[TokenAccount, ...]
     cursor: str | None = None
@@ -190,14 +190,14 @@ class TokenAccounts(_Wire, frozen=True):
 
 
 class TokenBalance(_Wire, frozen=True):
-    """What an owner holds of a mint in all accounts together."""
+    """Total balance of an owner in a mint, over all accounts."""
 
     mint: Hash32
     balance: U64
 
 
 class TokenBalancePage(_Wire, frozen=True):
-    """Some balances of an owner; ``cursor`` leads to the next ones."""
+    """Some balances of an owner; ``cursor`` is the position of the next ones."""
 
     items: tuple[TokenBalance, ...]
     cursor: str | None = None

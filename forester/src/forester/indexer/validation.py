@@ -1,7 +1,7 @@
-"""Contradictions inside answers of the indexer; no I/O.
+"""Checks of the indexer's answers for contradictions; no I/O.
 
-An answer that passes is consistent with itself and with what was asked. Whether it agrees with the chain is decided
-where the chain's state is known.
+An answer that passes is consistent with itself and with the request. Code that knows the chain's state checks that it
+agrees with the chain.
 Source: forester/docs/reference/indexer.md, "Queue elements" and "Checks of queue elements".
 """
 
@@ -30,11 +30,11 @@ _METHOD = "getQueueElements"
 
 
 class Query(Protocol):
-    """What was asked of one queue."""
+    """A request for elements of one queue."""
 
     @property
     def limit(self) -> int:
-        """Most elements."""
+        """Maximum number of elements."""
 
     @property
     def zkp_batch_size(self) -> int:
@@ -46,13 +46,13 @@ class Query(Protocol):
 
 
 def check_health(answer: str) -> None:
-    """Raise AnswerWrong unless an indexer calls itself healthy."""
+    """Raise AnswerWrong unless an indexer reports itself healthy."""
     if answer != "ok":
         raise AnswerWrong("getIndexerHealth", "$.result", f"'{answer[:80]}' where 'ok' is expected")
 
 
 def check_slot(answer: int) -> None:
-    """Raise AnswerWrong unless an indexer tells a slot."""
+    """Raise AnswerWrong unless an indexer returns a slot."""
     if answer < 0:
         raise AnswerWrong("getIndexerSlot", "$.result", "a negative slot")
 
@@ -60,11 +60,11 @@ def check_slot(answer: int) -> None:
 def check_queue_elements(
     answer: QueueElements, output: Query | None, spent: Query | None, address: Query | None
 ) -> None:
-    """Raise AnswerWrong, naming the member, unless the answer can be the one to these queries."""
+    """Raise AnswerWrong, naming the member, unless the answer can belong to these queries."""
     state = answer.state_queue
     if state is not None:
         if output is None and spent is None:
-            raise AnswerWrong(_METHOD, "$.result.stateQueue", "not asked for")
+            raise AnswerWrong(_METHOD, "$.result.stateQueue", "not requested")
         _check_state(state, output, spent)
     if address is not None:
         if answer.address_queue is None:
@@ -133,7 +133,7 @@ def _check_address(queue: AddressQueue, asked: Query) -> None:
     rows = zip(queue.low_element_values, queue.addresses, queue.low_element_next_values, strict=True)
     for number, (low, value, following) in enumerate(rows):
         if not low < value < following:
-            reason = "the low element does not pass over the address"
+            reason = "the low element's range does not contain the address"
             raise AnswerWrong(_METHOD, f"{place}.lowElementValues[{number}]", reason)
 
 
@@ -144,7 +144,7 @@ def check_account_proofs(method: str, proofs: Sequence[AccountProof], hashes: Se
     for number, (proof, asked) in enumerate(zip(proofs, hashes, strict=True)):
         place = f"$.result.value[{number}]"
         if proof.hash != asked:
-            raise AnswerWrong(method, f"{place}.hash", f"{proof.hash} where {asked} was asked for")
+            raise AnswerWrong(method, f"{place}.hash", f"{proof.hash} where {asked} was requested")
         if len(proof.proof) != V1_HEIGHT:
             raise AnswerWrong(method, f"{place}.proof", f"{len(proof.proof)} hashes where {V1_HEIGHT} are expected")
         if roots.setdefault(proof.merkle_tree, (proof.root, proof.root_seq)) != (proof.root, proof.root_seq):
@@ -154,14 +154,14 @@ def check_account_proofs(method: str, proofs: Sequence[AccountProof], hashes: Se
 def check_address_proofs(
     method: str, proofs: Sequence[AddressProof], addresses: Sequence[tuple[Hash32, Hash32]]
 ) -> None:
-    """Raise AnswerWrong unless the proofs are those of these addresses, whose low elements pass over them."""
+    """Raise AnswerWrong unless the proofs are those of these addresses, whose low elements have ranges around them."""
     _check_count(method, len(proofs), len(addresses))
     for number, (proof, (address, tree)) in enumerate(zip(proofs, addresses, strict=True)):
         place = f"$.result.value[{number}]"
         if proof.address != address:
-            raise AnswerWrong(method, f"{place}.address", f"{proof.address} where {address} was asked for")
+            raise AnswerWrong(method, f"{place}.address", f"{proof.address} where {address} was requested")
         if proof.merkle_tree != tree:
-            raise AnswerWrong(method, f"{place}.merkleTree", f"{proof.merkle_tree} where {tree} was asked for")
+            raise AnswerWrong(method, f"{place}.merkleTree", f"{proof.merkle_tree} where {tree} was requested")
         if not proof.lower_range_address < address < proof.higher_range_address:
             raise AnswerWrong(method, f"{place}.lowerRangeAddress", "the range does not contain the address")
         if len(proof.proof) not in _HEIGHTS:
@@ -170,13 +170,13 @@ def check_address_proofs(
 
 def _check_count(method: str, given: int, asked: int) -> None:
     if given != asked:
-        raise AnswerWrong(method, "$.result.value", f"{given} items where {asked} were asked for")
+        raise AnswerWrong(method, "$.result.value", f"{given} items where {asked} were requested")
 
 
 def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], place: str) -> None:
     for name, column in columns.items():
         if len(column) != length:
-            raise AnswerWrong(_METHOD, f"{place}.{name}", f"{len(column)} items beside {length} elements")
+            raise AnswerWrong(_METHOD, f"{place}.{name}", f"{len(column)} items for {length} elements")
 
 
 def _check_batches(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
@@ -187,14 +187,14 @@ def _check_batches(length: int, chains: Sequence[Hash32], asked: Query, place: s
 
 def _check_limits(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
     if length > asked.limit:
-        raise AnswerWrong(_METHOD, place, f"{length} elements where at most {asked.limit} were asked for")
+        raise AnswerWrong(_METHOD, place, f"{length} elements where at most {asked.limit} were requested")
     if len(chains) > length // asked.zkp_batch_size:
         raise AnswerWrong(_METHOD, f"{place}.leavesHashChains", f"{len(chains)} chains for {length} elements")
 
 
 def _check_start(first: int, asked: Query, place: str) -> None:
     if asked.start_index is not None and first != asked.start_index:
-        raise AnswerWrong(_METHOD, place, f"begins at {first} where {asked.start_index} was asked for")
+        raise AnswerWrong(_METHOD, place, f"begins at {first} where {asked.start_index} was requested")
 
 
 def _check_consecutive(indices: Sequence[int], place: str) -> None:

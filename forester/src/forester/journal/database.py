@@ -1,10 +1,10 @@
-"""The forester's durable memory: one SQLite file, one process, one thread that touches it.
+"""The forester's durable store: one SQLite file, used by one process in one thread.
 
 A change is on disk when its call returns: transactions are written ahead and synchronised, so that neither a killed
-process nor a lost machine loses one or leaves half of it. A lock beside the file keeps a second forester off it; the
-kernel gives it back when its holder dies.
+process nor a lost machine loses one or leaves half of it. A lock file next to it excludes a second forester; the
+kernel releases it when its holder dies.
 
-Keys of accounts that are about to be created are in it, so it is for its owner alone.
+It contains keys of accounts that are about to be created, so only its owner may read it.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ _MIGRATIONS = (
     "ALTER TABLE signatures ADD COLUMN signed BLOB NOT NULL DEFAULT x''",
     "CREATE TABLE spending (minute INTEGER PRIMARY KEY, lamports INTEGER NOT NULL)",
 )
-"""Each entry takes the schema one version further; entries are never changed once released."""
+"""Each entry raises the schema by one version; entries are never changed once released."""
 
 
 class JournalError(ForesterError):
@@ -77,7 +77,7 @@ class JournalNewer(JournalError):
 
 
 class Journal:
-    """An open journal; ``tables`` take its ``run`` to do their work. Use ``open`` and ``close``."""
+    """An open journal; the stores do their work in its ``run``. Use ``open`` and ``close``."""
 
     def __init__(self, connection: sqlite3.Connection, lock: int, executor: ThreadPoolExecutor) -> None:
         self._connection = connection
@@ -114,14 +114,14 @@ class Journal:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         except sqlite3.Error as error:
             os.close(lock)
-            raise JournalError(f"the journal {path} cannot be used: {error}; move it away to begin anew") from error
+            raise JournalError(f"the journal {path} cannot be used: {error}; move it away to create another") from error
         except BaseException:
             os.close(lock)
             raise
         return cls(connection, lock, executor)
 
     async def run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do some work as one transaction and return what it returns; JournalError if it is not on disk.
+        """Run work as one transaction and return its result; JournalError if it is not on disk.
 
         A caller that is cancelled may find the work done or not, never half of it.
         """
@@ -141,7 +141,7 @@ class Journal:
         return result
 
     async def close(self) -> None:
-        """Finish what was begun, and let go of the file."""
+        """Finish the work under way, and release the file."""
         await asyncio.get_running_loop().run_in_executor(self._executor, self._connection.close)
         self._executor.shutdown()
         os.close(self._lock)
@@ -154,7 +154,7 @@ class Journal:
 
 
 def _lock_beside(path: Path) -> int:
-    """Take the lock of a journal; it is held as long as the descriptor is open."""
+    """Acquire the lock of a journal; it is held as long as the descriptor is open."""
     descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -170,9 +170,9 @@ def _lock_beside(path: Path) -> int:
 
 
 def _keep_private(path: Path) -> None:
-    """Create the file for its owner alone, or make it so; SQLite gives the files that it puts beside it the same mode.
+    """Create the file for its owner alone, or make it so; SQLite gives its other files the same mode.
 
-    Call it before SQLite opens the file: closing a descriptor of it gives up the locks of the process.
+    Call it before SQLite opens the file: closing a descriptor of it releases the locks of the process.
     """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     real = path.resolve()
@@ -183,7 +183,7 @@ def _keep_private(path: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            # Another owner's file on a shared volume, or a file system without modes: no reason to stand still.
+            # Another owner's file on a shared volume, or a file system without modes: no reason to stop.
             _log.warning("journal_readable_by_others", file=str(file), error=error.strerror)
 
 

@@ -1,8 +1,8 @@
-"""Proofs that were paid for, until the chain has left them behind.
+"""Finished proofs, stored until the chain has passed them.
 
 Source: forester/docs/reference/behaviour.md, "Proof lifetime".
 
-A proof leads a tree from one root to another and fits at one sequence number only. What was proved ahead stays useful
+A proof leads a tree from one root to another and fits at one sequence number only. Proofs made ahead stay useful
 across windows, epochs and restarts.
 """
 
@@ -21,7 +21,7 @@ _COLUMNS = "tree, sequence, circuit, old_root, new_root, start_index, elements, 
 
 @dataclass(frozen=True)
 class StoredProof:
-    """A proof with what it proves.
+    """A proof with its statement.
 
     ``sequence`` is the tree's sequence number before it, ``start_index`` its first leaf or queue index, ``elements``
     their number, ``proof`` the 128 bytes of an instruction. ``circuit`` is spelled as on the wire.
@@ -44,7 +44,7 @@ class ProofStore:
         self._journal = journal
 
     async def add(self, proofs: Sequence[StoredProof]) -> None:
-        """Keep proofs; one that is kept already stays as it is. They are on disk when this returns."""
+        """Store proofs; one that is already stored stays as it is. They are on disk when this returns."""
         made_at = time.time()
         rows = [(*_row(proof), made_at) for proof in proofs]
         trees = sorted({proof.tree for proof in proofs})
@@ -60,13 +60,13 @@ class ProofStore:
         await self._journal.run(work)
 
     async def of_tree(self, tree: bytes) -> list[StoredProof]:
-        """The proofs of a tree by their sequence number."""
+        """Return the proofs of a tree by their sequence number."""
         query = f"SELECT {_COLUMNS} FROM proofs WHERE tree = ? ORDER BY sequence, circuit"  # noqa: S608
         rows = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchall())
         return [StoredProof(*row) for row in rows]
 
     async def forget_before(self, tree: bytes, sequence: int) -> int:
-        """Drop the proofs that fit before a sequence number only, and return how many there were."""
+        """Drop the proofs that only fit before a sequence number, and return their number."""
         statement = "DELETE FROM proofs WHERE tree = ? AND sequence < ?"
         return await self._journal.run(lambda connection: connection.execute(statement, (tree, sequence)).rowcount)
 
@@ -83,7 +83,7 @@ class ProofStore:
         await self._journal.run(work)
 
     async def counts(self) -> dict[bytes, int]:
-        """The number of proofs by tree."""
+        """Return the number of proofs by tree."""
         query = "SELECT tree, count(*) FROM proofs GROUP BY tree"
         return dict(await self._journal.run(lambda connection: connection.execute(query).fetchall()))
 

@@ -1,6 +1,6 @@
-"""The keys of accounts that a rollover is about to create, so that a restart goes on with the same accounts.
+"""The keys of accounts that a rollover is about to create, so that a restart continues with the same accounts.
 
-A key has no power over its account once that is created; before, whoever has it could only create the account first.
+A key has no power over its account once that is created; before that, its holder could only create the account.
 """
 
 import time
@@ -14,7 +14,7 @@ from forester.settings import SigningKey
 
 @dataclass(frozen=True)
 class BegunRollover:
-    """The keys of the accounts that shall follow those of ``tree``; queue and CPI context as the kind has them."""
+    """Keys of the accounts that replace those of ``tree``; queue and CPI context if the kind has them."""
 
     tree: bytes
     new_tree: SigningKey
@@ -28,13 +28,13 @@ class BegunRollover:
 
 
 class RolloverStore:
-    """The rollovers in a journal, one for each tree at most."""
+    """The rollovers in a journal, at most one for each tree."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     async def begin(self, rollover: BegunRollover) -> BegunRollover:
-        """Keep the keys and return those that count: a rollover of the same tree that was begun before stays."""
+        """Store the keys and return those in effect: an earlier rollover of the same tree stays."""
         secrets = (_secret(rollover.new_tree), _secret(rollover.new_queue), _secret(rollover.cpi_context))
         row = (rollover.tree, *secrets, time.time())
         statement = "INSERT OR IGNORE INTO rollovers VALUES (?, ?, ?, ?, ?)"
@@ -42,7 +42,7 @@ class RolloverStore:
         return rollover if added else await self.of_tree(rollover.tree) or rollover
 
     async def of_tree(self, tree: bytes) -> BegunRollover | None:
-        """The rollover of a tree that was begun, None if none was."""
+        """Return the begun rollover of a tree, None if there is none."""
         query = "SELECT new_tree, new_queue, cpi_context FROM rollovers WHERE tree = ?"
         row = await self._journal.run(lambda connection: connection.execute(query, (tree,)).fetchone())
         if row is None:
@@ -51,13 +51,13 @@ class RolloverStore:
         return BegunRollover(tree, SigningKey(Keypair.from_bytes(new_tree)), _key(new_queue), _key(cpi_context))
 
     async def trees(self) -> list[bytes]:
-        """The trees whose rollover was begun."""
+        """Return the trees with a begun rollover."""
         query = "SELECT tree FROM rollovers ORDER BY begun_at"
         rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
         return [tree for (tree,) in rows]
 
     async def forget(self, tree: bytes) -> None:
-        """Drop the keys: the tree has a successor, ours or another."""
+        """Drop the keys: the tree has a successor, ours or another forester's."""
         statement = "DELETE FROM rollovers WHERE tree = ?"
         await self._journal.run(lambda connection: connection.execute(statement, (tree,)).rowcount)
 

@@ -1,4 +1,4 @@
-"""Transactions that were sent and whose fate is not known yet, so that a restart asks before it sends again."""
+"""Sent transactions with unknown outcome, so that a restart queries them before it sends again."""
 
 import time
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from forester.journal.database import Journal
 
 @dataclass(frozen=True)
 class SentTransaction:
-    """A signature in base58, what the transaction is for, and the block height after which it cannot land any more.
+    """A signature in base58, its purpose, and the block height after which it cannot land any more.
 
-    ``subject`` is the tree or account that it changes, ``signed`` the transaction as it is sent, empty if it was
-    written down by an older release.
+    ``subject`` is the tree or account that it changes, ``signed`` the transaction as it is sent, empty if an
+    older release stored it.
     """
 
     signature: str
@@ -28,13 +28,13 @@ class SignatureStore:
         self._journal = journal
 
     async def add(self, sent: SentTransaction) -> None:
-        """Note a transaction; to be done before it is sent."""
+        """Store a transaction, before it is sent."""
         row = (sent.signature, sent.purpose, sent.subject, sent.last_valid_block_height, time.time(), sent.signed)
         statement = "INSERT OR IGNORE INTO signatures VALUES (?, ?, ?, ?, ?, ?)"
         await self._journal.run(lambda connection: connection.execute(statement, row).rowcount)
 
     async def pending(self) -> list[SentTransaction]:
-        """The transactions whose fate is not known, oldest first."""
+        """Return the transactions with unknown outcome, oldest first."""
         query = "SELECT signature, purpose, subject, last_valid_block_height, signed FROM signatures ORDER BY sent_at"
         rows = await self._journal.run(lambda connection: connection.execute(query).fetchall())
         return [SentTransaction(*row) for row in rows]
@@ -45,9 +45,9 @@ class SignatureStore:
         await self._journal.run(lambda connection: connection.execute(statement, (signature,)).rowcount)
 
     async def expire(self, block_height: int, *, age_s: float) -> int:
-        """Forget transactions that cannot land any more and are older than ``age_s``, and return how many there were.
+        """Forget transactions that cannot land any more and are older than ``age_s``, and return their number.
 
-        The height is a node's word, the age is not.
+        The height comes from a node, the age does not.
         """
         statement = "DELETE FROM signatures WHERE last_valid_block_height < ? AND sent_at < ?"
         bounds = (block_height, time.time() - age_s)

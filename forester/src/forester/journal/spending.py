@@ -1,4 +1,4 @@
-"""Lamports that transactions were signed for, by minute, so that a restart does not begin another budget."""
+"""Cost of signed transactions in lamports, by minute, so that a restart does not begin another budget."""
 
 import sqlite3
 
@@ -17,7 +17,7 @@ class SpendingStore:
     async def reserve(self, lamports: int, *, maximum: int, now: float) -> tuple[bool, int]:
         """Count lamports if the window has room for them below ``maximum``; on disk when this returns (JournalError).
 
-        Return whether it had, and what the window holds afterwards.
+        Return whether it had, and the sum in the window afterwards.
         """
 
         def work(connection: sqlite3.Connection) -> tuple[bool, int]:
@@ -42,7 +42,7 @@ def _minute(now: float) -> int:
 
 
 def _within_window(connection: sqlite3.Connection, now: float) -> int:
-    """Drop what has left the window, and add up the rest."""
+    """Drop minutes before the window, and return the sum of the rest."""
     # A clock that was set back must neither free the budget nor block it for longer than the window.
     (ahead,) = connection.execute(
         "SELECT coalesce(sum(lamports), 0) FROM spending WHERE minute > ?", (_minute(now),)

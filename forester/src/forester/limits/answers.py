@@ -27,9 +27,9 @@ class AnswerMemory:
     async def body(
         self, response: aiohttp.ClientResponse, name: str, too_long: Callable[[str], EndpointError]
     ) -> AsyncIterator[bytes]:
-        """Yield the body of a response of ``name``, whose bytes are counted until the block ends.
+        """Yield the body of a response of ``name``, which counts until the block ends.
 
-        Raises what ``too_long`` makes of the reason if the answer is over its limit, AnswersExceedMemory if all answers
+        Raises the error of ``too_long(reason)`` if the answer is over its limit, AnswersExceedMemory if all answers
         together are over theirs.
         """
         parts: list[bytes] = []

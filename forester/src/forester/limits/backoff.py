@@ -1,6 +1,6 @@
-"""How long to wait before another attempt; no I/O.
+"""Pauses before another attempt; no I/O.
 
-Waits double from 200 ms to 8 s with full jitter; a server's Retry-After comes first
+Pauses double from 200 ms to 8 s with full jitter; a server's Retry-After comes first
 (forester/docs/reference/behaviour.md, "Retries").
 """
 
@@ -11,29 +11,29 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST_RETRY_AFTER_S = 60.0
-"""Longer waits that a server asks for are cut to this: the deadline of the caller decides, not a header."""
+"""Longer pauses that a server requests are cut to this: the deadline of the caller decides, not a header."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Waits that double from ``first_s`` to ``longest_s``."""
+    """Pauses that double from ``first_s`` to ``longest_s``."""
 
     first_s: float = 0.2
     longest_s: float = 8.0
 
     def wait_s(self, failures: int, fraction: float) -> float:
-        """Seconds after ``failures`` attempts in a row; ``fraction`` in [0, 1) is drawn by the caller (full jitter)."""
+        """Return the pause in seconds after ``failures``; the caller draws ``fraction`` in [0, 1) (full jitter)."""
         doublings = min(max(failures - 1, 0), 32)
         return min(self.first_s * math.ldexp(1.0, doublings), self.longest_s) * fraction
 
 
 def jittered(backoff: Backoff, failures: int) -> float:
-    """Seconds after ``failures`` in a row: between half of the bound and all of it, for what nobody waits for."""
+    """Return the pause of a background task in seconds: between half of the bound and all of it."""
     return backoff.wait_s(failures, 0.5 + random.random() / 2)  # noqa: S311 - spreads load, keeps nothing secret
 
 
 def read_retry_after(text: str | None, now: datetime) -> float | None:
-    """Seconds that a Retry-After header asks for, at most LONGEST_RETRY_AFTER_S; None if it says nothing usable.
+    """Return the seconds of a Retry-After header, at most LONGEST_RETRY_AFTER_S; None if it is unusable.
 
     ``now`` needs a time zone.
     """

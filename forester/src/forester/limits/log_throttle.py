@@ -1,11 +1,11 @@
-"""What happens often and is to be told seldom; no I/O."""
+"""Limit on repeated log lines; no I/O."""
 
 import time
 from collections.abc import Callable
 
 
 class LogThrottle:
-    """Lets a line through every ``apart_s`` seconds, with the number of times that it was due since the last one."""
+    """Limit of one line every ``apart_s`` seconds, with the number of events since the last one."""
 
     def __init__(self, apart_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._apart_s = apart_s
@@ -14,7 +14,7 @@ class LogThrottle:
         self._count = 0
 
     def due(self) -> int:
-        """Count one more; the number since the last line if another one is due, otherwise 0."""
+        """Count one event; return the number since the last line if another line is due, otherwise 0."""
         self._count += 1
         now = self._clock()
         if now < self._next:

@@ -1,4 +1,4 @@
-"""Where the chain is in its epochs, as far as a status tells; no I/O."""
+"""View of the epochs for the status; no I/O."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from forester.units import SLOT_SECONDS
 
 
 def protocol_times(config: ProtocolConfig) -> ProtocolTimes:
-    """Return the part of the configuration that says when; MalformedAccount if no epoch follows from it."""
+    """Return the times of the configuration; MalformedAccount if no epoch follows from it."""
     try:
         return ProtocolTimes(
             config.genesis_slot,
@@ -37,7 +37,7 @@ class EpochView:
 
     @classmethod
     def at(cls, times: ProtocolTimes, slot: int) -> "EpochView":
-        """The view at ``slot``; epoch 0 is taken as the one that registers before genesis."""
+        """Return the view at ``slot``; before genesis, epoch 0 is treated as the one that registers."""
         registering = times.registering_epoch(slot) if slot >= times.genesis_slot else 0
         try:
             active: int | None = times.active_epoch(slot)
@@ -71,7 +71,7 @@ class EpochView:
 
     @property
     def registration_is_open(self) -> bool:
-        """Whether the registration phase of the latest epoch goes on."""
+        """Return whether the registration phase of the latest epoch goes on."""
         return self.slot in self.times.phases(self.registering).registration
 
     @property
@@ -86,7 +86,7 @@ class EpochView:
 
 
 def hours(slots: int) -> int:
-    """Whole hours that slots take by design."""
+    """Return the whole hours of slots of nominal length."""
     return int(slots * SLOT_SECONDS / 3600)
 
 
@@ -94,9 +94,10 @@ def hours(slots: int) -> int:
 def owners(
     shares: tuple[tuple[int, int], ...], total_weight: int, key: bytes, epoch: int, light_slots: int
 ) -> tuple[int | None, ...]:
-    """Position in ``shares`` (first part and weight of each forester) of who owns each light slot of a key, or None.
+    """Return the owner of each light slot of a key as a position in ``shares``, or None.
 
-    Kept, as thousands of hashes go into it and it changes with the epoch and its registrations only.
+    ``shares`` has the first part and the weight of each forester. Cached: it costs thousands of hashes and only changes
+    with the epoch and its registrations.
     """
     if total_weight < 1:
         return (None,) * light_slots

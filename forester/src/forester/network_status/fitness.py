@@ -1,4 +1,4 @@
-"""Whether a forester can pay and is registered: judged the same way by ``forester health`` and the daemon; no I/O."""
+"""Judgement of balance and registration, shared by ``forester health`` and the daemon; no I/O."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ REGISTRATION = "registration"
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and whether it is as it should be."""
+    """Result of a judgement; ``fine`` is false for a fault."""
 
     fine: bool
     message: str
 
 
 def judge_balance(payer: Pubkey, lamports: int, least_sol: float) -> Finding:
-    """Return whether a payer has at least ``least_sol``."""
+    """Return the finding for a payer's balance and the minimum ``least_sol``."""
     balance = sol(lamports)
     if balance < least_sol:
         needed = f"less than the minimum {least_sol:.4f} SOL; top it up"
@@ -35,7 +35,7 @@ def judge_balance(payer: Pubkey, lamports: int, least_sol: float) -> Finding:
 def judge_registration(
     epoch: int, current: ForesterEpochAccount | None, previous: ForesterEpochAccount | None, forester: Pubkey
 ) -> Finding:
-    """Return whether there is a registration for ``epoch``, the latest; ``previous`` is that of the one before."""
+    """Return the finding for the registration of ``epoch``, the latest; ``previous`` is that of the one before."""
     if current is not None:
         note = "" if current.total_epoch_weight is not None else ", not finalised yet"
         return Finding(True, f"registered for epoch {epoch} with weight {current.weight}{note}")
@@ -46,9 +46,9 @@ def judge_registration(
 
 
 class FitnessWatch:
-    """Tells a board, state by state, whether the payer's balance and registration are as they should be.
+    """Listener that reports faults of the payer's balance and registration to a board.
 
-    In the first half of a registration phase a registration that is missing is still on its way. Later it must be
+    In the first half of a registration phase a missing registration may still come. Later it must be
     missing twice in a row: a forester that has just been started registers at once.
     """
 

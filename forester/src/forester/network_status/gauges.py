@@ -6,7 +6,7 @@ from forester.units import sol
 
 
 def set_gauges(metrics: Metrics, state: NetworkState) -> None:
-    """Set the gauges that only a look at the whole network can set; what it does not show any more vanishes."""
+    """Set the gauges that depend on the whole network; series without a value any more vanish."""
     lengths: dict[tuple[str, ...], float] = {}
     capacities: dict[tuple[str, ...], float] = {}
     for item in state.trees:

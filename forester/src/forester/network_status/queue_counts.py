@@ -1,4 +1,4 @@
-"""Elements of V1 queues, which tell their number nowhere: the whole account of 1.4 MB must be read to count them."""
+"""Elements of V1 queues, which have no counter: counting requires the whole account of 1.4 MB."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class QueueCount:
 
 
 class QueueCounts:
-    """Counts of V1 queues, of which every call reads ``per_call`` anew, those that were read longest ago (None: all).
+    """Counts of V1 queues, of which every call reads the ``per_call`` oldest again (None: all).
 
     A queue that has never been read is read at once.
     """
@@ -31,14 +31,14 @@ class QueueCounts:
         self._counts: dict[Pubkey, QueueCount] = {}
 
     async def read(self, client: RpcClient, queues: Sequence[Pubkey]) -> dict[Pubkey, QueueCount]:
-        """Return the counts of ``queues``; AccountMissing if one is not there, EndpointError."""
+        """Return the counts of ``queues``; AccountMissing if one does not exist, EndpointError."""
         wanted = set(queues)
         known = [address for address in self._counts if address in wanted]
         new = [address for address in dict.fromkeys(queues) if address not in self._counts]
         oldest = known if self._per_call is None else known[: max(0, self._per_call - len(new))]
         room = asyncio.Semaphore(_AT_ONCE)
         read = dict(await asyncio.gather(*(_read(client, address, room) for address in [*new, *oldest])))
-        # In the order of their age: those that were read now come last.
+        # In the order of their age: those just read come last.
         self._counts = {address: self._counts[address] for address in known if address not in read} | read
         return dict(self._counts)
 

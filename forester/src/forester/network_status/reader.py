@@ -1,4 +1,4 @@
-"""Reads the state of all trees and epochs with as few and as small reads as it takes."""
+"""Reader of the state of all trees and epochs, with few and small reads."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from forester.network_status.queue_counts import QueueCount, QueueCounts
 from forester.network_status.state import NetworkState, TreeState
 
 _EPOCH_OFFSET = 48
-"""Where a ForesterEpochPda has its epoch."""
+"""Offset of the epoch in a ForesterEpochPda."""
 
 
 async def read_network(
@@ -113,7 +113,7 @@ def _tree_state(
 async def _registrations(
     client: RpcClient, epochs: Iterable[int] | None
 ) -> dict[int, tuple[ForesterEpochAccount, ...]]:
-    """Registrations by epoch, filtered by the node: their number grows with every epoch."""
+    """Return the registrations by epoch, filtered by the node: their number grows with every epoch."""
     own = (0, account_discriminator("ForesterEpochPda"))
     if epochs is None:
         parts = [await client.program_accounts(REGISTRY, memcmp=[own], most=None)]

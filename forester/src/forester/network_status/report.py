@@ -105,8 +105,8 @@ def _tree(state: NetworkState, item: TreeState) -> dict[str, Any]:
 
 
 def _batched(item: TreeState) -> dict[str, Any]:
-    """Counters of both queues of a V2 tree; the batches listed are the output queue's, where there is one."""
-    assert item.batched is not None  # noqa: S101 - asked for V2 trees only
+    """Return the counters of both queues of a V2 tree; the batches are the output queue's, if there is one."""
+    assert item.batched is not None  # noqa: S101 - called for V2 trees only
     into = item.batched.queue
     out = item.output_queue.queue if item.output_queue is not None else None
     shown = out if item.kind is TreeKind.STATE_V2 and out is not None else into

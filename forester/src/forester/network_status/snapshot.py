@@ -1,4 +1,4 @@
-"""The latest view of the whole network, read in the background: nobody who asks for it waits for a node.
+"""The latest view of the whole network, read in the background: no reader waits for a node.
 
 A refresh costs the reads of ``read_network``: three listings of trees by slices of a few hundred bytes, two of
 registrations, one call per hundred queues and balances, and a bounded number of whole V1 queues.
@@ -28,20 +28,20 @@ _log = get_logger(__name__)
 CONDITION = "snapshot"
 REFRESH_EVERY_S = 30.0
 FIRST_WITHIN_S = 40.0
-"""A node that is away from the start is told before one that was there."""
+"""A node that is away from the start is reported earlier than one that answered before."""
 
 V1_QUEUES_PER_REFRESH = 8
 """Some 15 MB as JSON; with more V1 trees their counts are a few refreshes old."""
 
 _REST = 3
-"""Pauses are at least so many times as long as the read before: a slow node is not kept busy by us. After a failure
-they are not: its time was spent on waiting between attempts."""
+"""Minimum pause as a multiple of the last read, so that a slow node is not overloaded. It does not apply after a
+failure, whose time was spent waiting between attempts."""
 
 _BEFORE_THE_FIRST = -1.0
 
 Read = Callable[[], Awaitable[NetworkState]]
 Listener = Callable[[NetworkState], None]
-"""Is told every new state; it must not block."""
+"""Called with every new state; it must not block."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class Snapshot:
 
 
 def reading(client: RpcClient, *owners: Pubkey) -> Read:
-    """Return what reads the network for a keeper, with the balances of ``owners``, at a bounded cost."""
+    """Return the function with which a keeper reads the network, and the balances of ``owners``, at a bounded cost."""
     counts = QueueCounts(V1_QUEUES_PER_REFRESH)
     return lambda: read_network(client, owners=owners, counts=counts)
 
 
 class SnapshotKeeper:
-    """Keeps the last good snapshot; one task runs ``run``, everybody reads ``latest`` without waiting.
+    """Holder of the last good snapshot; one task runs ``run``, readers use ``latest`` without waiting.
 
-    ``read`` gets a new state within ``timeout_s`` (``reading`` makes one). Older than ``stale_s``, or not there after
+    ``read`` returns a new state within ``timeout_s`` (see ``reading``). Older than ``stale_s``, or missing after
     FIRST_WITHIN_S, the snapshot is a problem for ``board``. ``clock`` returns Unix seconds.
     """
 
@@ -103,15 +103,15 @@ class SnapshotKeeper:
 
     @property
     def error(self) -> str | None:
-        """Why the last attempt failed, masked; None if it did not."""
+        """Reason of the last failure, masked; None after a success."""
         return self._error
 
     def subscribe(self, listener: Listener) -> None:
-        """Tell ``listener`` every new state from now on."""
+        """Call ``listener`` with every new state from now on."""
         self._listeners.append(listener)
 
     async def refresh(self) -> bool:
-        """Read once; whether that succeeded. A failure keeps the last snapshot and is logged when it is new."""
+        """Read once; return whether it succeeded. A failure keeps the last snapshot and is logged when it is new."""
         async with self._turn:
             try:
                 state = await self._state()
@@ -124,7 +124,7 @@ class SnapshotKeeper:
             return True
 
     async def run(self) -> None:
-        """Refresh again and again, until cancelled."""
+        """Refresh repeatedly, until cancelled."""
         while True:
             began = time.monotonic()
             read = await self.refresh()

@@ -14,7 +14,7 @@ from forester.network_status.epochs import EpochView, owners, protocol_times
 
 @dataclass(frozen=True)
 class TreeState:
-    """A tree with its queues: those of its generation are set, ``pending_cells`` and ``cells`` count a V1 queue."""
+    """A tree with its queues: those of its version are set, ``pending_cells`` and ``cells`` count a V1 queue."""
 
     tree: TreeMetadata
     batched: BatchedTree | None = None
@@ -42,7 +42,7 @@ class TreeState:
 
     @property
     def threshold(self) -> int:
-        """Leaves from which on the tree is due for rollover."""
+        """Leaves from which the tree is due for rollover."""
         return self.capacity * self.tree.metadata.rollover_threshold // 100
 
     @property
@@ -69,7 +69,7 @@ class TreeState:
 
 @dataclass(frozen=True)
 class NetworkState:
-    """Everything a status tells. ``registrations`` are by epoch, in the order of their share of the weight."""
+    """Content of a status. ``registrations`` are by epoch, in the order of their share of the weight."""
 
     slot: int
     protocol: ProtocolConfigAccount
@@ -89,14 +89,14 @@ class NetworkState:
         return () if self.epochs.active is None else self.registrations.get(self.epochs.active, ())
 
     def owner(self, tree: TreeMetadata, light_slot: int | None) -> int | None:
-        """Position in ``active_registrations`` of who owns a light slot of a tree; None if nobody does."""
+        """Return the owner of a light slot of a tree as a position in ``active_registrations``; None if unowned."""
         if light_slot is None:
             return None
-        # The active phase may end with a light slot that is not whole, and so not among those that are counted.
+        # The active phase may end with an incomplete light slot, which is not counted.
         return self._owners(tree, max(self.epochs.light_slots, light_slot + 1))[light_slot]
 
     def schedule(self, tree: TreeMetadata) -> tuple[int | None, ...]:
-        """Positions of the owners of all light slots of the active phase."""
+        """Return the positions of the owners of all light slots of the active phase."""
         return self._owners(tree, self.epochs.light_slots)
 
     def _owners(self, tree: TreeMetadata, light_slots: int) -> tuple[int | None, ...]:

@@ -1,4 +1,4 @@
-"""What a failed round points to, and what the chain shows of progress; no I/O."""
+"""Symptoms of failed rounds, and progress on the chain; no I/O."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ _PROOF_CODES = (10010, *range(11001, 11010), *range(13001, 13008))
 
 
 def symptom_of(failure: ForesterError | None) -> Cause | None:
-    """Return what a failure points to; None if to nothing in particular."""
+    """Return the likely cause of a failure; None if there is none in particular."""
     if isinstance(failure, RateLimited | EndpointTimedOut):
         return Cause.CONGESTION
     if not isinstance(failure, TransactionRefused) or failure.code is None:
@@ -34,7 +34,7 @@ def symptom_of(failure: ForesterError | None) -> Cause | None:
 def show_progress(
     watch: ProgressWatch, state: NetworkState, ours: Callable[[TreeState], bool] = lambda _: True
 ) -> None:
-    """Tell ``watch`` what the chain shows of the trees that are ``ours``; the others are not watched."""
+    """Report the progress of ``ours`` on the chain to ``watch``; other trees are not watched."""
     trees = [item for item in state.trees if ours(item)]
     watch.follow({str(item.tree.address): item.kind.label for item in trees})
     for item in trees:
@@ -49,7 +49,7 @@ def show_progress(
 
 
 def _ready(item: TreeState) -> int:
-    """Elements that a forester could work off now: of V2 only those of filled zkp batches."""
+    """Return the elements that a forester could process now: of V2 only those of filled zkp batches."""
     if item.batched is None:
         return item.pending_cells
     return sum(queue.ready_zkp_batches * queue.zkp_batch_size for queue in item.queues.values())

@@ -13,7 +13,7 @@ UPCOMING_LIGHT_SLOTS = 10
 
 
 def overview(state: NetworkState, *, all_epochs: bool = False) -> Iterator[str]:
-    """Slot, epochs and foresters."""
+    """Yield the lines of slot, epochs and foresters."""
     view = state.epochs
     length = view.times.active_phase_length
     yield f"Current Solana slot: {state.slot}"
@@ -41,7 +41,7 @@ def _foresters(registrations: tuple[ForesterEpochAccount, ...]) -> Iterator[str]
 
 
 def protocol_config(state: NetworkState) -> Iterator[str]:
-    """The protocol configuration, field by field."""
+    """Yield the lines of the protocol configuration."""
     yield "Protocol config:"
     yield f"  authority: {state.protocol.authority}"
     for name, value in asdict(state.protocol.config).items():
@@ -49,7 +49,7 @@ def protocol_config(state: NetworkState) -> Iterator[str]:
 
 
 def queues(state: NetworkState, kinds: frozenset[str]) -> Iterator[str]:
-    """The block of every tree that has a queue of one of ``kinds``, which are labels as of the metrics."""
+    """Yield the lines of every tree with a queue of one of ``kinds``, which are labels of the metrics."""
     for item in state.trees:
         if kinds & set(item.pending):
             yield from _block(item, kinds)
@@ -94,7 +94,7 @@ def _counters(indent: str, queue: QueueBatches, completed: int | None) -> Iterat
 
 
 def trees(state: NetworkState, *, full: bool = False) -> Iterator[str]:
-    """Every tree, then the current light slot and the owner of each tree in it."""
+    """Yield a line for each tree, then the current light slot and the owner of each tree in it."""
     yield "Trees:"
     for item in state.trees:
         metadata = item.tree.metadata

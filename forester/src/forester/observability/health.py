@@ -1,7 +1,7 @@
-"""What makes the forester unfit right now: the daemon writes it, the monitoring API and the alerts read it; no I/O.
+"""Problems that make the forester unfit, written by the daemon, read by the monitoring API and the alerts; no I/O.
 
 A condition is a short fixed word (``funds``, ``registration``, ``task tree``), so that there are few, and the same
-problem always has the same name; what differs from time to time belongs into its reason.
+problem always has the same name; variable details belong in its reason.
 """
 
 import enum
@@ -16,10 +16,10 @@ _log = get_logger(__name__)
 
 MOST_CONDITIONS = 64
 TASK_FAILURES = 3
-"""Failures in a row after which a task that is started again and again makes the forester unhealthy."""
+"""Consecutive failures after which a restarted task makes the forester unhealthy."""
 
 TASK_QUIET_S = 120.0
-"""A task that has not failed for so long works again; the longest pause before a restart is well below."""
+"""Seconds without a failure after which a task works again; the longest pause before a restart is well below."""
 
 
 class Severity(enum.Enum):
@@ -32,7 +32,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """A condition that holds, why, since when (Unix seconds), and how bad it is; the reason is masked."""
+    """A condition that holds, with its masked reason, its beginning (Unix seconds), and its severity."""
 
     condition: str
     reason: str
@@ -41,7 +41,7 @@ class Problem:
 
 
 Listener = Callable[[str, Problem | None], None]
-"""Is told a condition, and its problem, or None when it does not hold; it must not block and not raise."""
+"""Called with a condition and its problem, None if it does not hold; it must not block and not raise."""
 
 
 class HealthBoard:
@@ -56,19 +56,19 @@ class HealthBoard:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What holds now, the oldest first."""
+        """Problems that hold now, the oldest first."""
         self.sweep()
         return tuple(self._problems.values())
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing makes the forester unfit."""
+        """Return whether the forester has no problem."""
         return not self.problems
 
     def subscribe(self, listener: Listener) -> None:
-        """Tell ``listener`` from now on when a condition begins to hold, and when it ends.
+        """Call ``listener`` from now on when a condition begins to hold, and when it ends.
 
-        The first time that a condition is found not to hold counts as an end: an earlier process may have told of it.
+        The first time that a condition is found not to hold counts as an end: an earlier process may have reported it.
         """
         self._listeners.append(listener)
 
@@ -80,7 +80,7 @@ class HealthBoard:
         severity: Severity = Severity.CRITICAL,
         lapses_after_s: float | None = None,
     ) -> None:
-        """Say that a condition holds, or still holds; it ends by itself ``lapses_after_s`` after the last report."""
+        """Report that a condition holds, or still holds; it ends ``lapses_after_s`` after the last report."""
         before = self._problems.get(condition)
         if before is None and len(self._problems) >= MOST_CONDITIONS:
             _log.warning("condition_dropped", condition=condition, reason=reason)
@@ -97,7 +97,7 @@ class HealthBoard:
             self._tell(condition, problem)
 
     def clear(self, condition: str) -> None:
-        """Say that a condition does not hold."""
+        """Report that a condition does not hold."""
         self._lapses.pop(condition, None)
         before = self._problems.pop(condition, None)
         if before is not None:
@@ -114,13 +114,13 @@ class HealthBoard:
             self.report(condition, reason, severity=severity)
 
     def task_failed(self, task: str, failures: int, error: str) -> None:
-        """Say that a supervised task has failed so many times in a row; it is fine again when it stops failing."""
+        """Report consecutive failures of a supervised task; the condition ends when the failures do."""
         if failures >= TASK_FAILURES:
             reason = f"the task {task} failed {failures} times in a row: {error}"
             self.report(f"task {task}", reason, severity=Severity.ERROR, lapses_after_s=TASK_QUIET_S)
 
     def sweep(self) -> None:
-        """End what has lapsed; reading ``problems`` does it, too."""
+        """End conditions that have lapsed, as reading ``problems`` also does."""
         now = self._clock()
         for condition in [name for name, at in self._lapses.items() if now >= at]:
             self.clear(condition)

@@ -1,4 +1,4 @@
-"""Logs of the forester: those of the floor, with every line masked last."""
+"""Logs of the forester: those of the shared package, with every line masked last."""
 
 import logging
 
@@ -16,7 +16,7 @@ class _Masking(logging.Formatter):
 
 
 def configure_logs(*, level: str = "info", as_json: bool | None = None) -> None:
-    """Send all logs to standard error; every line, tracebacks included, passes through ``redaction.mask``."""
+    """Send all logs to standard error; every line, including tracebacks, passes through ``redaction.mask``."""
     logs.configure_logs(level=level, as_json=as_json)
     for handler in logging.getLogger().handlers:
         if handler.formatter is not None and not isinstance(handler.formatter, _Masking):

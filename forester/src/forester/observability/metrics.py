@@ -21,7 +21,7 @@ class Metrics:
     """The metrics, in a registry of their own."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # the reference has none, and nobody plots them
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the reference has none; unused
         self.registry = registry or CollectorRegistry(auto_describe=True)
         tree = ("tree_type", "tree_pubkey")
         self.queue_length = Gauge("queue_length", "Elements that wait in a queue", tree, registry=self.registry)
@@ -96,7 +96,7 @@ class Metrics:
         self._epochs: OrderedDict[str, None] = OrderedDict()
 
     def count_processed(self, epoch: int, elements: int, seconds: float) -> None:
-        """Count the elements of a dispatch that took so long."""
+        """Count the elements of a dispatch and its seconds."""
         label = str(epoch)
         self._touch(label)
         self.processed.labels(label).inc(elements)
@@ -111,7 +111,7 @@ class Metrics:
         )
 
     def keep_trees(self, trees: Collection[str]) -> None:
-        """Forget the series of trees that are not among ``trees``."""
+        """Forget the series of trees that are not in ``trees``."""
         for metric in (self.indexer_proofs, self.progress_age):
             for kind, tree, *more in _series(metric):
                 if tree not in trees:

@@ -1,4 +1,4 @@
-"""What the probes of an orchestrator ask: is a restart needed, and has the start succeeded; no I/O."""
+"""State for the probes of an orchestrator: need of a restart, success of the start; no I/O."""
 
 from collections.abc import Callable, Collection
 
@@ -21,7 +21,7 @@ class Probes:
         self._left.pop(step, None)
 
     def follow(self, board: HealthBoard) -> None:
-        """Record the indexer's first answer when the board learns that the indexer is well."""
+        """Record the indexer's first answer when the board records the indexer as healthy."""
 
         def take_in(condition: str, problem: Problem | None) -> None:
             if condition == "indexer" and problem is None:

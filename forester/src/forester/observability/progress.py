@@ -1,4 +1,4 @@
-"""How long the work of a tree has waited, and what is likely to be in the way when nothing moves."""
+"""Waiting time of the work of each tree, and the likely cause of a standstill."""
 
 import asyncio
 import enum
@@ -21,7 +21,7 @@ _TIMEOUTS = ("confirmation_timeout", "deadline_exceeded")
 
 
 class Cause(enum.Enum):
-    """What keeps a tree from moving; the values are the words of the log."""
+    """Cause of a standstill; the values are the words of the log."""
 
     ROLLOVER_NEEDED = "rollover needed"
     EPOCH_TRANSITION = "epoch transition"
@@ -31,20 +31,20 @@ class Cause(enum.Enum):
 
 
 REMEDIES: Mapping[Cause, str] = {
-    Cause.ROLLOVER_NEEDED: "the tree is full: roll it over, or see why the rollover does not happen",
-    Cause.EPOCH_TRANSITION: "nobody is eligible between epochs: see that the forester registers and finalises",
+    Cause.ROLLOVER_NEEDED: "the tree is full: roll it over, or find out why the rollover does not happen",
+    Cause.EPOCH_TRANSITION: "no forester is eligible between epochs: check that this one registers and finalises",
     Cause.INVALID_PROOF: "proofs are refused: compare indexer and prover with the chain (forester check)",
     Cause.CONGESTION: "transactions do not land in time: --enable-priority-fees, or another RPC node",
-    Cause.UNKNOWN: "nothing was refused: see that prover and indexer answer (forester check)",
+    Cause.UNKNOWN: "nothing was refused: check that prover and indexer answer (forester check)",
 }
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a tree that does not move.
+    """Evidence about a tree without progress.
 
-    ``symptoms`` counts what its failures since the last progress point to; ``rollover_due`` and ``epoch_in_transition``
-    are what the chain shows; ``timeouts`` counts transactions of any tree that did not land meanwhile.
+    ``symptoms`` counts the causes of its failures since the last progress; ``rollover_due`` and ``epoch_in_transition``
+    come from the chain; ``timeouts`` counts transactions of any tree that did not land meanwhile.
     """
 
     symptoms: Mapping[Cause, int] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class Evidence:
 
 
 def likely_cause(evidence: Evidence) -> Cause:
-    """Return what is most likely in the way.
+    """Return the most likely cause of a standstill.
 
-    What makes all work impossible comes first: a refusal because a tree is full, an epoch in which nobody may work.
-    Then what most failures point to, the graver one of two. Last what would explain silence.
+    A cause that makes all work impossible comes first: a full tree, an epoch in which nobody may work. Then the cause
+    of most failures, of two the more serious one. Last an explanation without any refusal.
     """
     counted = evidence.symptoms
     if counted.get(Cause.ROLLOVER_NEEDED, 0):
@@ -95,9 +95,9 @@ class _Tree:
 
 
 class ProgressWatch:
-    """Watches trees. ``seen`` tells what the chain shows, ``worked`` what our own rounds achieve; ``look`` judges.
+    """Watch over trees. ``observe`` records the chain's state, ``worked`` our own rounds; ``check`` judges.
 
-    A tree moves when anybody moves it: several foresters share trees. ``clock`` returns seconds.
+    A tree moves when any forester moves it. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ProgressWatch:
             self._metrics.progress_age.labels(trees[address], address).set(0)
 
     def seen(self, address: str, *, waiting: int, position: int, rollover_due: bool = False) -> None:
-        """Take in what the chain shows: elements ready for work, and a number that grows whenever the tree moves."""
+        """Record the chain's state: elements ready for work, and a number that grows whenever the tree moves."""
         tree = self._trees.get(address)
         if tree is None:
             return
@@ -135,7 +135,7 @@ class ProgressWatch:
         tree.waiting, tree.position, tree.rollover_due = waiting, position, rollover_due
 
     def worked(self, address: str, elements: int, symptom: Cause | None = None) -> None:
-        """Take in a round of ours: elements that the chain confirmed, and what its failure points to."""
+        """Record a round of ours: confirmed elements, and the symptom of its failure."""
         tree = self._trees.get(address)
         if tree is None:
             return
@@ -145,11 +145,11 @@ class ProgressWatch:
             tree.symptoms[symptom] += 1
 
     def set_epoch(self, *, in_transition: bool) -> None:
-        """Say whether nobody may work at present, because no epoch is active or its weights are not settled."""
+        """Set whether nobody may work at present, because no epoch is active or its weights are not settled."""
         self._in_transition = in_transition
 
     def look(self) -> None:
-        """Set the gauges, write the lines that are due, and tell the board whether a tree stands still."""
+        """Set the gauges, write the lines that are due, and report standstills to the board."""
         now = self._clock()
         self._metrics.last_run.set_to_current_time()
         standing = []
@@ -177,7 +177,7 @@ class ProgressWatch:
         self._board.sweep()
 
     async def run(self, every_s: float = 5.0) -> None:
-        """Look again and again, until cancelled."""
+        """Check repeatedly, until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(every_s)

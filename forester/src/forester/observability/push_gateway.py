@@ -1,4 +1,4 @@
-"""Sends the metrics to a push gateway, once or again and again."""
+"""Sends the metrics to a push gateway, once or periodically."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> No
 async def push_periodically(
     url: str, metrics: Metrics, *, every_s: float = PUSH_EVERY_S, longest_pause_s: float = LONGEST_PAUSE_S
 ) -> None:
-    """Push until cancelled; less and less often while that fails, which is logged when it begins and when it ends."""
+    """Push until cancelled, with growing pauses after failures, whose begin and end are logged."""
     backoff = Backoff(2 * every_s, longest_pause_s)
     failures = 0
     async with aiohttp.ClientSession() as session:

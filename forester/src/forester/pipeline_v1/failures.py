@@ -1,7 +1,7 @@
-"""Why elements of a V1 queue could not be moved.
+"""Errors of V1 work.
 
 ForesterError
-└── ProofsUnusable   what the indexer gives does not fit the chain
+└── ProofsUnusable   the indexer's proofs do not fit the chain
 """
 
 from forester.errors import ForesterError

@@ -1,7 +1,7 @@
-"""Proofs for the elements of a V1 queue, asked for in groups, several groups at once.
+"""Proofs for the elements of a V1 queue, requested in groups, several groups at once.
 
-An indexer refuses a whole group on account of one element that it does not know, or knows to be done: such a group is
-halved until the element stands alone.
+An indexer refuses a whole group because of one element that it does not know, or knows to be done: such a group is
+halved until the element is isolated.
 """
 
 import time
@@ -34,10 +34,10 @@ class Proof:
 
 
 class ProofSource(Protocol):
-    """Where proofs come from."""
+    """A source of proofs."""
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
-        """The proofs of some elements, without those that have none. Raises EndpointError."""
+        """Return the proofs of some elements, without those that have none. Raises EndpointError."""
 
 
 class IndexerProofs:
@@ -54,7 +54,7 @@ class IndexerProofs:
         )
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
-        """As ProofSource; of a group of n elements at most 4 log2 n + 4 parts are asked for."""
+        """As ProofSource; for a group of n elements at most 4 log2 n + 4 parts are requested."""
         calls_left = 4 * len(cells).bit_length() + 4
         found: list[Proof] = []
         parts = [list(cells)] if cells else []
@@ -64,7 +64,7 @@ class IndexerProofs:
             try:
                 found += await self._asked(part)
             except (IndexerRefused, AnswerWrong) as error:
-                # A refusal for reasons of the indexer's own says nothing of the elements.
+                # A refusal due to the indexer itself says nothing about the elements.
                 if (isinstance(error, IndexerRefused) and error.of_indexer) or calls_left <= 0:
                     raise
                 if len(part) > 1:
@@ -95,13 +95,13 @@ class IndexerProofs:
 
 
 def leaf_proof(cell: QueueCell, answer: AccountProof) -> Proof:
-    """The indexer's proof of a leaf of a state tree."""
+    """Return the indexer's proof of a leaf of a state tree."""
     siblings = tuple(bytes(node) for node in answer.proof)
     return Proof(cell, answer.root_seq, bytes(answer.root), answer.leaf_index, siblings)
 
 
 def absence_proof(cell: QueueCell, answer: AddressProof) -> Proof:
-    """The indexer's proof that an address is absent: that of the element below it."""
+    """Return the indexer's proof that an address is absent: that of the element below it."""
     siblings = tuple(bytes(node) for node in answer.proof)
     low = LowAddress(
         index=answer.low_element_leaf_index,

@@ -1,6 +1,6 @@
 """The elements that wait in a V1 queue: read once per window, when it is known to have changed, and when used up.
 
-The account has 1.4 MB. Whoever asks for work when none is known does so because the queue may have changed.
+The account has 1.4 MB. A caller that requests work when none is known does so because the queue may have changed.
 """
 
 import random
@@ -17,7 +17,7 @@ CELL_BYTES = 48
 
 
 class PendingQueue:
-    """One queue; cells before ``start``, and the values that ``apart_from`` contains, are left alone."""
+    """One queue; cells before ``start``, and the values in ``apart_from``, are skipped."""
 
     def __init__(self, rpc: RpcClient, queue: Pubkey, *, start: int = 0, apart_from: Container[bytes] = ()) -> None:
         self._rpc = rpc
@@ -29,18 +29,18 @@ class PendingQueue:
         self._changed = True
 
     def changed(self) -> None:
-        """Note that the account is another than the one that was read."""
+        """Record that the account has changed since it was read."""
         self._changed = True
 
     async def read_if_due(self, turn: EligibilityWindow | None) -> None:
-        """Read the queue if what is known of it is old; before a window begins, ``turn`` is None.
+        """Read the queue if the known state is old; before a window begins, ``turn`` is None.
 
         Raises EndpointError, AccountMissing and MalformedAccount.
         """
         window = (turn.epoch, turn.window.first) if turn is not None else None
         if not self._changed and window == self._window and self.waiting():
             return
-        # A change that is told while the answer is under way may be missing in it.
+        # The answer may lack a change that is reported while it is under way.
         self._changed = False
         try:
             cells = list(pending_cells(await self._data(), self._start))
@@ -48,17 +48,17 @@ class PendingQueue:
             self._changed = True
             raise
         # Addresses inserted in ascending order send the program from each to the next, until its calls are too deep;
-        # and whoever had the window before us may still be sending from the first cell on.
+        # and the forester of the last window may still be sending from the first cell on.
         random.shuffle(cells)
         self._cells = {cell.value: cell for cell in cells}
         self._window = window
 
     def __contains__(self, value: object) -> bool:
-        """Whether an element was in the queue when it was read."""
+        """Return whether an element was in the queue when it was read."""
         return value in self._cells
 
     def waiting(self) -> list[QueueCell]:
-        """The elements that are known to wait for us."""
+        """Return the known waiting elements."""
         return [cell for cell in self._cells.values() if cell.value not in self._apart_from]
 
     def remove(self, values: Iterable[bytes]) -> None:
@@ -78,4 +78,4 @@ class PendingQueue:
 
 
 _WHOLE = 10 * 2**20
-"""Longer than any account: a slice may end behind its end."""
+"""Longer than any account: a slice may end after its end."""

@@ -1,7 +1,7 @@
-"""Moves the elements of one V1 tree from its queue into the tree, one transaction each, several at once.
+"""Processor of a V1 tree: moves elements from its queue into the tree, one transaction each, several at once.
 
-The elements of a round are cut into groups. Each group is proved by the indexer, compared with the chain, and sent,
-while others are at other steps. The program brings proofs up to date, so the order of the transactions does not matter.
+The elements of a round are split into groups. Each group is proved by the indexer, compared with the chain, and sent,
+concurrently with others. The program updates older proofs, so the order of the transactions does not matter.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 MOST_STRIKES = 3
-"""An element that was refused so often is left alone for as long as one that is done; one that the indexer does not
-know so often, for a few seconds, then longer and longer: an indexer that lags will know it."""
+"""An element refused this often is skipped for as long as one that is done; one unknown to the indexer this often for
+a few seconds, then longer: an indexer that lags will know it."""
 _UNKNOWN_S = 2.0
 _PREPARE_S = 30.0
 _CHANGES_BY_OTHERS = 100
@@ -44,7 +44,7 @@ _CHANGES_BY_OTHERS = 100
 class V1Options:
     """Settings of V1 work: elements per call of the indexer, calls and transactions of a tree at once, first cell.
 
-    ``open_s`` and ``done_s`` are how long an element is left alone whose transaction has an unknown fate or succeeded.
+    ``open_s`` and ``done_s`` are the seconds for which an element with an unknown outcome, or a success, is skipped.
     """
 
     group: int = 50
@@ -57,7 +57,7 @@ class V1Options:
 
     @classmethod
     def of(cls, settings: Settings, kind: TreeKind) -> Self:
-        """The options that the settings give a kind of V1 tree."""
+        """Return the options that the settings give a kind of V1 tree."""
         is_state = kind is TreeKind.STATE_V1
         return cls(
             group=settings.indexer_batch_size,
@@ -71,18 +71,18 @@ class V1Options:
 
     @property
     def round(self) -> int:
-        """Most elements of one round."""
+        """Maximum elements of one round."""
         return self.group * self.groups_at_once
 
 
 @dataclass
 class _Tally:
-    """What one round has come to."""
+    """Counts and failure of one round."""
 
     turn: EligibilityWindow
     ends: float
     changes: int = 0
-    """Of the tree, that may land while the round is under way."""
+    """Changes of the tree that may land while the round is under way."""
     confirmed: int = 0
     gone: int = 0
     refused: int = 0
@@ -94,18 +94,18 @@ class _Tally:
     sends: asyncio.Semaphore = field(default_factory=asyncio.Semaphore)
 
     def fail(self, error: ForesterError, *, stop: bool = False) -> None:
-        """Keep the first failure; a stop outranks others."""
+        """Record the first failure; one that stops the round replaces others."""
         if self.failure is None or (stop and not self.stopped):
             self.failure = error
         self.stopped = self.stopped or stop
 
 
 class V1Processor:
-    """The TreeProcessor of a V1 tree; keep one per tree, it remembers what was sent.
+    """The TreeProcessor of a V1 tree; keep one per tree, as it remembers sent elements.
 
     ``derivation`` is the key that the forester is registered under; the sender's payer signs. ``proofs`` is usually
-    ``IndexerProofs(indexer, tree, metrics)``. Whoever watches the queue's account may call ``queue_changed``, so that
-    what is new is seen while older elements still wait.
+    ``IndexerProofs(indexer, tree, metrics)``. A watcher of the queue's account calls ``queue_changed``, so that
+    new elements are seen while older ones still wait.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class V1Processor:
         return self._round(tally)
 
     async def prepare(self, turn: EligibilityWindow) -> None:
-        """As TreeProcessor: proofs for a first round are kept, which the program brings up to date later."""
-        del turn  # the queue is read again when the window begins: others still work on it
+        """As TreeProcessor: proofs for a first round are stored, which the program updates later."""
+        del turn  # the queue is read again when the window begins: other foresters still work on it
         try:
             async with asyncio.timeout(_PREPARE_S):
                 await self._queue.read_if_due(None)
@@ -186,19 +186,19 @@ class V1Processor:
         self._prepared = known | {proof.cell.value: proof for proof in proofs}
 
     async def close(self, within_s: float) -> None:
-        """As TreeProcessor; V1 proofs are cheap and not kept."""
+        """As TreeProcessor; V1 proofs are cheap and not stored."""
         del within_s
         self._prepared.clear()
 
     def _still_open(self, epoch: int) -> list[WorkItem]:
-        """What may still land: sent again as it is, which repeats the transaction until its fate is known."""
+        """Return the items that may still land, to be sent again unchanged until their outcome is known."""
         self._open = {
             value: (of, item) for value, (of, item) in self._open.items() if of == epoch and value in self._recent
         }
         return [item for _, item in self._open.values()]
 
     async def _group(self, cells: Sequence[QueueCell], tally: _Tally) -> None:
-        """Prove a group, compare it with the chain, send what fits."""
+        """Prove a group, compare it with the chain, send the elements that fit."""
         try:
             async with tally.calls, asyncio.timeout(max(0.0, tally.ends - self._clock())):
                 if tally.stopped:
@@ -255,7 +255,7 @@ class V1Processor:
                     purpose=item.purpose,
                     subject=value,
                     within_s=seconds,
-                    # A limit that was too low must not refuse an element for ever.
+                    # A limit that was too low must not refuse an element forever.
                     unit_limit=most if value in self._strikes else min(most, item.unit_limit),
                 )
             except ForesterError as error:
@@ -281,7 +281,7 @@ class V1Processor:
         if reaction is Reaction.GONE:
             tally.gone += 1
             self._finish(value)
-            self._queue.changed()  # somebody else works on it, so more of what we know may be gone
+            self._queue.changed()  # another forester works on it, so more known elements may be gone
             return
         self._release(value)
         if reaction is Reaction.STOP and outcome.error is not None:
@@ -291,12 +291,12 @@ class V1Processor:
         self._strike(value)
 
     def _release(self, value: bytes) -> None:
-        """Let an element be sent anew: nothing of it can land any more."""
+        """Allow an element to be sent again: none of its transactions can land any more."""
         self._recent.release(value)
         self._open.pop(value, None)
 
     def _note_known(self, value: bytes, known: bool) -> None:
-        """Take in whether the indexer has a proof of an element."""
+        """Record whether the indexer has a proof of an element."""
         if known:
             self._unknown.pop(value, None)
             return

@@ -1,9 +1,9 @@
-"""What a V1 tree on the chain says about a proof, before a fee is paid for it.
+"""Comparison of a proof with its V1 tree on the chain, before a fee is paid for it.
 
-A tree keeps its last roots and its last changes. A proof of any of these roots is brought up to date by the program,
-low elements of addresses included, so that all elements may be sent with proofs of one root. For that the program calls
-itself once per element that was inserted just below, which it can some fifty times: addresses in random order need a
-handful of calls, fifty in ascending order are refused (measured).
+A tree keeps its last roots and its last changes. The program updates a proof of any of these roots,
+including low elements of addresses, so that all elements may be sent with proofs of one root. For that the program
+calls itself once per element that was inserted just below, which it can some fifty times: addresses in random order
+need a few calls, fifty in ascending order are refused (measured).
 """
 
 import enum
@@ -24,7 +24,7 @@ SPARE_CHANGES = 200
 
 
 class Fit(enum.Enum):
-    """How a proof lies to the tree."""
+    """Fit of a proof to the tree."""
 
     FITS = "fits"
     TOO_OLD = "too old"
@@ -40,23 +40,23 @@ class TreeView:
     roots: dict[int, bytes]
 
     def behind(self, proof: Proof) -> int:
-        """Changes of the tree since a proof was made."""
+        """Return the number of changes of the tree since a proof was made."""
         return self.tree.sequence_number - proof.sequence
 
     def fit(self, proof: Proof) -> Fit:
-        """Whether the program takes a proof; it costs 27 hashes to tell that one is right."""
+        """Return whether the program accepts a proof; it costs 27 hashes to confirm one."""
         fit = age_of(self.tree, proof)
         if fit is not Fit.FITS:
             return fit
         return Fit.FITS if self.roots.get(proof.sequence) == proof.root and leads_to_root(proof) else Fit.WRONG
 
     def changelog_index(self, proof: Proof) -> int:
-        """The entry of the changelog that a proof was made after; in the indexed changelog it has the same place."""
+        """Return the last changelog entry before a proof; the indexed changelog has the same index."""
         return (self.tree.changelog_index - self.behind(proof)) % self.tree.changelog_capacity
 
 
 def age_of(tree: ConcurrentTree, proof: Proof) -> Fit:
-    """Whether a tree still has, and has already, the root of a proof."""
+    """Return whether a tree has the root of a proof still, and already."""
     behind = tree.sequence_number - proof.sequence
     if behind < 0:
         return Fit.AHEAD
@@ -65,7 +65,7 @@ def age_of(tree: ConcurrentTree, proof: Proof) -> Fit:
 
 
 def leads_to_root(proof: Proof) -> bool:
-    """Whether the leaf and its siblings hash to the root of a proof."""
+    """Return whether the leaf and its siblings hash to the root of a proof."""
     if proof.leaf_index >> len(proof.siblings):
         return False
     try:

@@ -1,6 +1,6 @@
-"""Elements that are left alone for a while, so that none is sent twice while its fate is open; no I/O.
+"""Elements that are skipped for a while, so that none is sent twice while its outcome is unknown; no I/O.
 
-A node that lags shows an element as waiting after it was moved: those that are done are remembered, too.
+A node that lags shows an element as waiting after it was moved: those that are done are also remembered.
 """
 
 import math
@@ -11,7 +11,7 @@ _LEAST_BETWEEN_SWEEPS = 256
 
 
 class RecentWork:
-    """Elements by value. ``open_s`` and ``done_s`` are how long an unknown fate and a success are remembered."""
+    """Elements by value. Unknown outcomes are remembered for ``open_s`` seconds, successes for ``done_s``."""
 
     def __init__(self, *, open_s: float, done_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._open_s = open_s
@@ -28,19 +28,19 @@ class RecentWork:
         return until is not None and self._clock() < until
 
     def sending(self, value: bytes) -> None:
-        """Note an element before it is sent; what becomes of it is not known until ``done`` or ``release``."""
+        """Record an element before it is sent; its outcome is unknown until ``done`` or ``release``."""
         self._keep(value, self._open_s)
 
     def done(self, value: bytes) -> None:
-        """Note that an element is moved, by us or somebody else."""
+        """Record that an element was moved, by us or another forester."""
         self._keep(value, self._done_s)
 
     def put_off(self, value: bytes, longest_s: float = math.inf) -> None:
-        """Leave an element alone that is refused again and again, or cannot be proved yet."""
+        """Skip an element that is refused repeatedly, or cannot be proved yet."""
         self._keep(value, min(self._done_s, longest_s))
 
     def release(self, value: bytes) -> None:
-        """Let an element be sent again: nothing of it can land any more."""
+        """Allow an element to be sent again: none of its transactions can land any more."""
         self._until.pop(value, None)
 
     def _keep(self, value: bytes, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What moves one element of a V1 queue into its tree: an instruction, the compute units it needs, what refusals mean.
+"""Work items of V1: the instruction for one element, its compute units, and the meaning of refusals.
 
 Source: forester/docs/reference/programs.md, "V1 work" and "Error codes". Compute units were measured on the published
 programs.
@@ -28,21 +28,21 @@ _ADDRESS_UNITS_PER_CHANGE = 300
 """Measured: 125 500, and some 130 for each change since the proof with addresses in random order."""
 
 CHANGES_PER_ADDRESS = 2
-"""An address changes its low element and takes a place of its own."""
+"""An address changes its low element and adds a leaf."""
 
 
 class Reaction(enum.Enum):
-    """What a refusal asks for."""
+    """Response to a refusal."""
 
     GONE = "gone"
-    """The element has left the queue: somebody else moved it."""
+    """The element has left the queue: another forester moved it."""
     PROVE_AGAIN = "prove again"
     STOP = "stop"
-    """No transaction of ours will succeed now: not our turn, not our tree, no money."""
+    """No transaction of ours will succeed now: no eligibility, not our tree, no money."""
 
 
 def reaction_to(error: TransactionRefused | None) -> Reaction:
-    """What to do about a refusal."""
+    """Return the response to a refusal."""
     if error is None:
         return Reaction.PROVE_AGAIN
     if isinstance(error, InsufficientFunds):
@@ -67,7 +67,7 @@ class WorkItem:
 def work_item(
     tree: TreeMetadata, forester: registry.Forester, proof: Proof, changelog_index: int, changes: int
 ) -> WorkItem:
-    """Build the instruction of an element; ``changes`` is how old its proof may be when it lands."""
+    """Build the instruction of an element; ``changes`` is the maximum age of its proof when it lands."""
     queue = tree.queue
     if proof.low is None:
         instruction = registry.nullify(

@@ -1,7 +1,7 @@
 """Queued elements as batches, checked before a proof is paid for; no I/O.
 
-Elements must go on where the tree ends, and their hash chain must be the one with which the programs will check the
-proof: the one that the indexer states and, where it was read, the one in the account.
+Elements must continue at the end of the tree, and their hash chain must be the one with which the programs will check
+the proof: the one that the indexer states and, if it was read, the one in the account.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class AddressBatch:
 
 
 def append_batches(queue: OutputQueue | None, head: TreeHead, most: int) -> list[AppendBatch]:
-    """Up to ``most`` batches of the output queue, the first of which the tree takes next.
+    """Return up to ``most`` batches of the output queue, beginning with the next one of the tree.
 
     Raises QueueMisaligned, HashChainDiffers and ElementUnusable, as the functions below.
     """
@@ -69,7 +69,7 @@ def append_batches(queue: OutputQueue | None, head: TreeHead, most: int) -> list
 
 
 def nullify_batches(queue: InputQueue | None, head: TreeHead, most: int) -> list[NullifyBatch]:
-    """Up to ``most`` batches of the input queue of a state tree; nullifiers are computed, not believed."""
+    """Return up to ``most`` batches of the input queue of a state tree; nullifiers are computed, not trusted."""
     if queue is None or not queue.leaf_indices:
         return []
     batches: list[NullifyBatch] = []
@@ -96,7 +96,7 @@ def nullify_batches(queue: InputQueue | None, head: TreeHead, most: int) -> list
 
 
 def address_batches(queue: AddressQueue, head: TreeHead, most: int) -> list[AddressBatch]:
-    """Up to ``most`` whole batches of the queue of an address tree."""
+    """Return up to ``most`` whole batches of the queue of an address tree."""
     batches: list[AddressBatch] = []
     # A queue index is one smaller than the leaf index that its address gets.
     first = queue.queue_indices[0] + 1 if queue.queue_indices else head.next_index
@@ -114,7 +114,7 @@ def address_batches(queue: AddressQueue, head: TreeHead, most: int) -> list[Addr
 
 
 def _aligned(kind: str, data_start: int, count: int, next_index: int, head: TreeHead) -> list[tuple[int, slice]]:
-    """The whole batches that are not in the tree yet, with their number in the data and their places."""
+    """Return the whole batches that are not in the tree yet, with their number in the data and their slices."""
     size = head.zkp_batch_size
     batches = []
     expected = next_index
@@ -127,10 +127,10 @@ def _aligned(kind: str, data_start: int, count: int, next_index: int, head: Tree
             case Alignment.SKIP:
                 continue
             case Alignment.STALE:
-                raise QueueMisaligned(f"{kind} elements begin at {data_start}, the tree goes on at {next_index}")
+                raise QueueMisaligned(f"{kind} elements begin at {data_start}, the tree continues at {next_index}")
             case Alignment.GAP:
                 raise QueueMisaligned(
-                    f"{kind} batch {number} begins at {data_start + offset}, the tree goes on at {next_index}: "
+                    f"{kind} batch {number} begins at {data_start + offset}, the tree continues at {next_index}: "
                     "no batch begins there"
                 )
     return batches

@@ -1,4 +1,4 @@
-"""How many batches of which kind are staged, and in which order; no I/O.
+"""Numbers and order of the batches to stage; no I/O.
 
 Source: forester/docs/reference/behaviour.md, "Batch order".
 """
@@ -19,7 +19,7 @@ class PlannedCounts:
 
 
 def provable_batches(queue: QueueBatches) -> int:
-    """Filled zkp batches that can be inserted one after another as things stand.
+    """Return the number of filled zkp batches that can be inserted now, one after another.
 
     Those of the other batch follow only when all of the pending one are filled. A batch that is still being filled may
     hold filled zkp batches already: their hash chains are final.
@@ -33,9 +33,9 @@ def provable_batches(queue: QueueBatches) -> int:
 
 
 def plan_counts(appends: int, nullifies: int, most: int) -> PlannedCounts:
-    """Choose among the complete batches of a state tree at most ``most``.
+    """Choose at most ``most`` of the complete batches of a state tree.
 
-    When both kinds wait, appends get half, at least one; what nullifications leave over goes to appends as well.
+    If both kinds wait, appends get half, at least one, and the part that nullifications do not use.
     """
     if not appends or not nullifies:
         return PlannedCounts(min(appends, most), min(nullifies, most))
@@ -54,9 +54,9 @@ def plan_order(
     zkp_batch_size: int,
     most: int,
 ) -> list[CircuitKind]:
-    """The order of at most ``most`` of the complete batches of a state tree, beginning with ``first``.
+    """Return the order of at most ``most`` of the complete batches of a state tree, beginning with ``first``.
 
-    ``first`` is what was proved or asked for already, up to the batch that is not there.
+    ``first`` are the kinds already proved or requested, up to the first missing batch.
     """
     order: list[CircuitKind] = []
     available = {CircuitKind.BATCH_APPEND: appends, CircuitKind.BATCH_UPDATE: len(nullify_greatest_indices)}
@@ -75,10 +75,10 @@ def plan_order(
 def interleave(
     appends: int, nullify_greatest_indices: Sequence[int], next_index: int, zkp_batch_size: int
 ) -> list[CircuitKind]:
-    """The order of batches: a nullification comes once the append before it has covered its greatest leaf index.
+    """Return the order of batches: a nullification follows the append that covers its greatest leaf index.
 
-    This saves work, correctness does not depend on it: appends leave what a nullification wrote before. Batches of one
-    kind keep their order, so a nullification also waits for those before it; what is left comes last.
+    This saves work, correctness does not depend on it: appends keep the value of an earlier nullification. Batches of
+    one     kind keep their order, so a nullification also waits for those before it; the rest comes last.
     """
     order: list[CircuitKind] = []
     waiting = list(nullify_greatest_indices)

@@ -1,4 +1,4 @@
-"""Sends proofs of one tree: as many per transaction as fit, and what a refusal says about them.
+"""Sender of proofs of one tree: as many per transaction as fit, with a verdict on refusals.
 
 Instructions of one transaction chain from root to root, so all of them land or none does.
 """
@@ -21,7 +21,7 @@ from shared.circuit_id import CircuitKind
 
 PURPOSE = "v2_batches"
 UNITS_PER_BATCH = 200_000
-"""Compute units that an instruction is given; 125,000 are used.
+"""Compute unit limit of an instruction; 125,000 are used.
 
 Source: forester/docs/reference/programs.md, "Transactions".
 """
@@ -31,22 +31,22 @@ _STALE = frozenset({PROOF_REFUSED, 10010, *range(11001, 11010)})
 
 
 class Verdict(enum.Enum):
-    """What became of a group of proofs."""
+    """Outcome of a group of proofs."""
 
     LANDED = "landed"
     UNKNOWN = "unknown"
-    """It may land yet: the same group is sent again, or its landing is seen in the tree."""
+    """It may still land: the same group is sent again, or the tree shows that it landed."""
     LOST = "lost"
-    """It will not land any more; the proofs are as good as before."""
+    """It will not land any more; the proofs remain valid."""
     UNFITTING = "unfitting"
-    """One of the proofs does not fit the tree as the chain has it."""
+    """One of the proofs does not fit the tree on the chain."""
     REFUSED = "refused"
-    """For a reason that is not the proofs'."""
+    """Refused for a reason other than the proofs."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A group of proofs and its fate; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
+    """A group of proofs and its outcome; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
 
     ``slot`` is the one in which the chain decided, None if it did not.
     """
@@ -59,7 +59,7 @@ class Sent:
 
 
 class BatchSender:
-    """Sends for one tree, as the forester that is registered under ``derivation``."""
+    """Sender for one tree, as the forester that is registered under ``derivation``."""
 
     def __init__(self, tree: TreeMetadata, sender: Sender, derivation: Pubkey, cu_limit: int) -> None:
         self._tree = tree
@@ -71,19 +71,19 @@ class BatchSender:
 
     @property
     def unknown(self) -> tuple[StoredProof, ...]:
-        """The group whose fate is not known, empty if there is none."""
+        """The group with unknown outcome, empty if there is none."""
         return self._unknown
 
     def settle_unknown(self) -> None:
-        """Forget the group of unknown fate: the tree shows what became of it."""
+        """Forget the group with unknown outcome: the tree shows it."""
         self._unknown = ()
 
     async def wait_for_earlier(self, within_s: float) -> bool:
-        """Wait for what an earlier process sent for the tree; whether all of it is settled."""
+        """Wait for transactions of an earlier process for the tree; return whether all are settled."""
         return await self._sender.wait_for_earlier(PURPOSE, self._subject, within_s)
 
     def group(self, ready: Sequence[StoredProof], epoch: int) -> tuple[tuple[StoredProof, ...], bool]:
-        """The first proofs that go into one transaction, and whether no further one would fit beside them."""
+        """Return the first proofs that go into one transaction, and whether no further one would fit."""
         if self._unknown and tuple(ready[: len(self._unknown)]) == self._unknown:
             return self._unknown, True
         # One more than there are, to see whether it would fit.
@@ -114,7 +114,7 @@ class BatchSender:
             case CircuitKind.BATCH_ADDRESS_APPEND:
                 return registry.batch_update_address_tree(forester, tree, data)
             case other:
-                raise ValueError(f"no instruction takes a proof of {other}")
+                raise ValueError(f"no instruction accepts a proof of {other}")
 
     def _forester(self, epoch: int) -> registry.Forester:
         if self._tree.metadata.network_fee == 0:

@@ -1,4 +1,4 @@
-"""Why batches cannot be staged, or do not get into the tree.
+"""Errors of staging and inserting batches.
 
 ForesterError
 ├── StagingRefused
@@ -6,8 +6,8 @@ ForesterError
 │   ├── SnapshotOutdated      the snapshot is of another root than the chain's
 │   ├── HashChainDiffers      queued elements are not those of the chain
 │   ├── QueueMisaligned       queue and tree disagree about what comes next
-│   └── ElementUnusable       an element that no circuit takes
-├── HeadOutdated              the node shows the tree as it was
+│   └── ElementUnusable       an element that no circuit accepts
+├── HeadOutdated              the node returns an older state of the tree
 ├── TransactionLost           it will not be confirmed any more
 └── TransactionRefused
     └── RefusedAgain          the chain refuses every proof of a batch
@@ -21,7 +21,7 @@ PROOF_REFUSED = 13006
 
 
 class StagingRefused(ForesterError):
-    """The indexer's data cannot be staged. No prover time was spent; another snapshot may do."""
+    """The indexer's data cannot be staged. No prover time was spent; another snapshot may be usable."""
 
     exit_code = 69
     retryable = True
@@ -32,7 +32,7 @@ class SnapshotContradicts(StagingRefused):
 
 
 class SnapshotOutdated(StagingRefused):
-    """The indexer's snapshot is of another root than the chain's: it lags, or does not tell the truth."""
+    """The indexer's snapshot is of another root than the chain's: it lags, or is dishonest."""
 
 
 class HashChainDiffers(StagingRefused):
@@ -47,7 +47,7 @@ class HashChainDiffers(StagingRefused):
 
 
 class QueueMisaligned(StagingRefused):
-    """The queue does not go on where the tree ends."""
+    """The queue does not continue at the end of the tree."""
 
 
 class ElementUnusable(StagingRefused):
@@ -55,7 +55,7 @@ class ElementUnusable(StagingRefused):
 
 
 class HeadOutdated(ForesterError):
-    """The node shows a tree as it was before our last transaction."""
+    """The node returns a tree from before our last transaction."""
 
     exit_code = 69
     retryable = True

@@ -1,4 +1,4 @@
-"""Reads a V2 tree with its output queue: in a slice to see whether work waits, whole for its hash chains.
+"""Reader of a V2 tree with its output queue: a slice shows waiting work, the whole account has the hash chains.
 
 Both accounts come in one call, so that they are of one moment.
 """
@@ -17,7 +17,7 @@ _POLL_S = 0.4
 
 
 class HeadReader:
-    """Reads one tree."""
+    """Reader of one tree."""
 
     def __init__(self, rpc: RpcClient, tree: TreeMetadata) -> None:
         self._rpc = rpc
@@ -38,14 +38,14 @@ class HeadReader:
         return TreeHead.read(*await self._read(None))
 
     async def slot(self) -> int:
-        """A slot that contains all that was read before."""
+        """Return a slot that contains all earlier reads."""
         return await self._rpc.slot()
 
     async def wait_for_slot(self, slot: int, within_s: float) -> None:
         """Wait until the node has confirmed a slot; HeadOutdated if that takes longer than ``within_s`` seconds."""
         try:
             async with asyncio.timeout(within_s):
-                while await self._rpc.slot() < slot:  # noqa: ASYNC110 - it is another process that advances
+                while await self._rpc.slot() < slot:  # noqa: ASYNC110 - another process advances
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             raise HeadOutdated(f"the node has not confirmed slot {slot} within {within_s:g} s") from error

@@ -1,7 +1,7 @@
-"""Moves one V2 tree: kept proofs first, then what the chain says is ready is staged, proved and sent in order.
+"""Processor of a V2 tree: sends stored proofs first, then stages, proves and sends ready batches in order.
 
-Nothing that was paid for is lost: a proof under way goes on when a window ends or a call is cancelled, and is sent by
-this window, the next one, another epoch or another process, as long as it leads on from the chain's root. Source:
+No proof is lost: one under way continues when a window ends or a call is cancelled, and is sent in this window, the
+next one, another epoch or by another process, as long as it continues from the chain's root. Source:
 forester/docs/reference/behaviour.md, "V2 rounds" and "Proof lifetime".
 """
 
@@ -32,13 +32,13 @@ _log = get_logger(__name__)
 
 LAST_SLOTS = 12
 LEAST_LAST_SLOTS = CONFIRMATION_SLOTS + 2
-"""With no more slots left a transaction goes out that has room for more; in short windows with half of them left."""
+"""With this many slots left, or half of a short window, a transaction is sent although it has room for more proofs."""
 OVERLAP_SLOTS = 300
-"""With two minutes left the next round is proved while this one is sent; later it might be somebody else's turn."""
+"""With two minutes left the next round is proved while this one is sent; later another forester may be eligible."""
 AHEAD_ROUNDS = 4
-"""So many rounds are proved and kept until a window comes in which they can be sent, one when it is near."""
+"""Rounds that are proved and stored before a window in which they can be sent; one when it is near."""
 _STAGING_S = 2 * SLOT_SECONDS
-"""What reading and staging take at least before a proof is begun; the slot that is known may be as old."""
+"""Minimum seconds of reading and staging before a proof begins; the known slot may be as old."""
 _LOOK_S = 1.0
 _FAR_LOOK_S = 10.0
 _SOON_SLOTS = 25
@@ -49,7 +49,7 @@ _NODE_S = 5.0
 
 @dataclass
 class _Tally:
-    """A round as it goes: the tree as far as we have moved it, and what was achieved."""
+    """State of a round: the tree as far as we have moved it, and the results."""
 
     root: bytes
     sequence: int
@@ -100,10 +100,10 @@ class V2Processor:
         self._asked: set[Link] = set()
 
     async def work(self, turn: EligibilityWindow) -> ProcessingResult:
-        """Send what is proved, then prove and send what is ready, one round of it.
+        """Send existing proofs, then prove and send one round of ready batches.
 
         Elements are counted in the metrics as they land: the caller counts none, and logs failures. After failures,
-        staging and proving waits by itself, longer and longer; kept proofs are sent meanwhile.
+        staging and proving pauses, for growing times; stored proofs are sent meanwhile.
         """
         try:
             tally = await self._begun(turn)
@@ -121,7 +121,7 @@ class V2Processor:
         return ProcessingResult(tally.elements, tally.transactions, more, tally.failure)
 
     async def prepare(self, turn: EligibilityWindow) -> None:
-        """Make and keep proofs for a coming window while the tree is ours to prove; failures are logged only.
+        """Make and store proofs for a coming window while they are assigned to us; failures are only logged.
 
         Returns when there is nothing to prove, or enough is proved.
         """
@@ -137,16 +137,16 @@ class V2Processor:
             _log.warning("v2_preparation_failed", tree=self._name, epoch=turn.epoch, error=error.detail)
 
     def _need_slots(self, *, staged: bool = False) -> int:
-        """Slots until a proof that is begun now is made."""
+        """Return the slots until a proof that begins now is finished."""
         return needed_slots(self._line.usual_seconds, 0.0 if staged else max(_STAGING_S, self._staging_s))
 
     def _may_begin(self, turn: EligibilityWindow, *, after_slots: int = 0, staged: bool = False) -> bool:
-        """Whether a proof is ours to begin: nobody else begins it, and it can be sent before somebody else may."""
+        """Return whether a proof is assigned to us: nobody else begins it, and it can be sent before another may."""
         slot, need = turn.slot() + after_slots, self._need_slots(staged=staged)
         return self._handover.may_begin(slot, need, turn.window, turn.schedule)
 
     async def _prove_ahead(self, turn: EligibilityWindow, tally: _Tally) -> bool:
-        """Prove another round; whether there may be a next."""
+        """Prove another round; return whether there may be a next."""
         made = len(self._line.ahead(tally.root, tally.sequence))
         far = turn.slot() + _SOON_SLOTS < turn.window.first
         most = min(tally.provable, self._limits.round_batches * (AHEAD_ROUNDS if far else 1))
@@ -160,14 +160,14 @@ class V2Processor:
         return made < len(self._line.ahead(tally.root, tally.sequence)) < most
 
     async def close(self, within_s: float) -> None:
-        """Let proofs under way finish and be kept, for so long at most, then stop."""
+        """Let proofs under way finish and be stored, for ``within_s`` seconds at most, then stop."""
         await self._line.close(within_s)
 
     async def _begun(self, turn: EligibilityWindow) -> _Tally:
-        """Where the tree stands; what it has left behind is forgotten."""
+        """Return a new round at the tree's state; proofs that the tree has passed are dropped."""
         await self._line.load()
         if not await self._batches.wait_for_earlier(_EARLIER_S):
-            raise HeadOutdated("a transaction that was sent before the restart may land yet")
+            raise HeadOutdated("a transaction that was sent before the restart may still land")
         outline = await self._heads.outline()
         self._require_no_older(outline.sequence)
         tally = _Tally(outline.root, outline.sequence, outline.provable, self._clock())
@@ -187,11 +187,11 @@ class V2Processor:
         return tally
 
     def _require_no_older(self, sequence: int) -> None:
-        """Refuse a tree without what was confirmed; after some time the chain is believed: it may have gone back."""
+        """Refuse a tree older than our confirmed work; after some time the chain is accepted: it may have gone back."""
         if self._landed is None or sequence >= self._landed[0]:
             return
         if self._clock() - self._landed[1] < self._limits.done_kept_s:
-            raise HeadOutdated(f"the node shows {self._name} at {sequence}, {self._landed[0]} was confirmed")
+            raise HeadOutdated(f"the node returns {self._name} at {sequence}, but {self._landed[0]} was confirmed")
         self._landed = None
 
     async def _round(self, turn: EligibilityWindow, tally: _Tally) -> None:
@@ -218,19 +218,19 @@ class V2Processor:
                 return
 
     def _wanted(self, turn: EligibilityWindow, tally: _Tally) -> int:
-        """How many batches are to be proved or under way: what the round has left to do, and the next one's."""
+        """Return the number of batches to be proved or under way: the rest of the round, and the next one."""
         room = self._limits.round_batches - tally.batches
         if room <= 0 or not self._may_begin(turn):
             return 0
         return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
 
     def _begins_soon(self, turn: EligibilityWindow, tally: _Tally) -> bool:
-        """Whether what waits is ours to prove in a few seconds."""
+        """Return whether waiting batches are assigned to us within a few seconds."""
         waits = tally.provable > 0 and not (tally.staged or tally.batches or self._may_begin(turn))
         return waits and self._may_begin(turn, after_slots=_SOON_SLOTS)
 
     async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
-        """Send proofs that fit the tree as tallied; whether the round goes on."""
+        """Send proofs that fit the state of the round; return whether the round continues."""
         began = self._clock()
         sent = await self._batches.send(group, epoch, within_s)
         _log.info(
@@ -267,7 +267,7 @@ class V2Processor:
         self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
 
     async def _look_again(self, tally: _Tally, sent: Sent) -> None:
-        """Tell a proof that is of no use from a tree that somebody else has moved."""
+        """Distinguish a useless proof from a tree that another forester has moved."""
         if sent.slot is not None:
             await self._heads.wait_for_slot(sent.slot, _NODE_S)
         outline = await self._heads.outline()
@@ -280,7 +280,7 @@ class V2Processor:
             self._refusals.add(link_of(sent.culprit))
 
     async def _stage(self, tally: _Tally, most_batches: int, turn: EligibilityWindow) -> None:
-        """Ask for the proofs of what is ready, but for those that exist; a failure ends the staging, not the round."""
+        """Request the proofs of ready batches, except existing ones; a failure ends the staging, not the round."""
         tally.staged = True
         if not self._pause.over:
             tally.failure = self._pause.failure
@@ -314,10 +314,10 @@ class V2Processor:
 
 
 def _nears_end(turn: EligibilityWindow) -> bool:
-    """Whether there may be no time for another transaction."""
+    """Return whether there may be no time for another transaction."""
     return turn.remaining_slots() <= min(LAST_SLOTS, max(LEAST_LAST_SLOTS, turn.window.length // 2))
 
 
 def _sending_seconds(turn: EligibilityWindow) -> float | None:
-    """Time in which a transaction may be confirmed; None before the window and at its end."""
+    """Return the time in which a transaction may be confirmed; None before the window and at its end."""
     return turn.sending_seconds() if turn.slot() >= turn.window.first else None

@@ -1,8 +1,8 @@
-"""Which kept proofs fit the tree as it is now; no I/O.
+"""Selection of stored proofs that fit the current tree; no I/O.
 
-A proof fits when the chain is at its sequence number and its old root; those that follow on from it fit after it. What
-leads on from other roots may fit yet: appends and nullifications commute, so another forester's order can lead to the
-same root. Only what lies before the chain's sequence number is certainly obsolete.
+A proof fits when the chain is at its sequence number and its old root; those that continue from it fit after it. Proofs
+from other roots may still fit: appends and nullifications commute, so another forester's order can lead to the
+same root. Only a proof before the chain's sequence number is certainly obsolete.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from forester.prover_client.client import FinishedProof
 
 @dataclass(frozen=True)
 class Selection:
-    """``chain`` fits one after another, from now on; ``obsolete`` never again; ``ahead`` are the others."""
+    """``chain`` fits now, one after another; ``obsolete`` never again; ``ahead`` are the others."""
 
     chain: tuple[StoredProof, ...]
     ahead: tuple[StoredProof, ...]
     obsolete: tuple[StoredProof, ...]
 
     def end(self, root: bytes, sequence: int) -> tuple[bytes, int]:
-        """Root and sequence number after the chain, that of the tree given if the chain is empty."""
+        """Return root and sequence number after the chain, or those given if it is empty."""
         return (self.chain[-1].new_root, self.chain[-1].sequence + 1) if self.chain else (root, sequence)
 
 
 def stored_proof(tree: bytes, batch: StagedBatch, finished: FinishedProof) -> StoredProof:
-    """What the journal keeps of a proof."""
+    """Return the journal's record of a proof."""
     return StoredProof(
         tree=tree,
         sequence=batch.sequence,
@@ -41,13 +41,13 @@ def stored_proof(tree: bytes, batch: StagedBatch, finished: FinishedProof) -> St
 
 
 def select_proofs(proofs: Sequence[StoredProof], root: bytes, sequence: int) -> Selection:
-    """Sort the kept proofs of one tree by what they are worth at its root and sequence number.
+    """Sort the stored proofs of one tree by their use at its root and sequence number.
 
-    Of several ways on the longest is taken.
+    Of several continuations the longest is selected.
     """
     obsolete = tuple(proof for proof in proofs if proof.sequence < sequence)
     useful = sorted((proof for proof in proofs if proof.sequence >= sequence), key=lambda proof: -proof.sequence)
-    # From the furthest proof backwards: the longest way on from each (sequence, root).
+    # From the furthest proof backwards: the longest continuation from each (sequence, root).
     longest: dict[tuple[int, bytes], tuple[int, StoredProof]] = {}
     for proof in useful:
         length = 1 + longest.get((proof.sequence + 1, proof.new_root), (0, proof))[0]

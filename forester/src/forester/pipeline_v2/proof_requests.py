@@ -1,7 +1,7 @@
 """Proofs of staged batches: several at once, results in the order of the batches.
 
-A proof is handed to ``keep`` as soon as it is there, whatever became of those before it: it chains from root to root,
-and fits once the failed one has been made by somebody. Cancelling or leaving loses requests, never finished proofs.
+A proof is passed to ``keep`` as soon as it is finished, even if earlier ones failed: it chains from root to root,
+and fits once any forester has made the failed one. Cancelling or leaving loses requests, never finished proofs.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ Keep = Callable[[StagedBatch, FinishedProof], Awaitable[None]]
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What became of a batch: its proof, or why there is none.
+    """Result of a batch: its proof, or the failure.
 
-    A failure beside a proof says why it could not be kept; it may be used all the same.
+    A failure next to a proof is the reason why it could not be stored; the proof is still usable.
     """
 
     batch: StagedBatch
@@ -44,15 +44,15 @@ class ProofPermits:
         self._rooms = {kind: asyncio.Semaphore(most) for kind in CircuitKind if kind.is_batch}
 
     def of(self, kind: CircuitKind) -> asyncio.Semaphore:
-        """What a request holds while it is under way."""
+        """Return the semaphore that a request holds while it is under way."""
         return self._rooms[kind]
 
 
 class ProofRequests:
     """The requests of one tree, used as an asynchronous context.
 
-    ``permits`` bounds the requests of all trees together, ``window`` those of this one that are asked for or not yet
-    taken; ``attempts`` counts the tries of a batch whose failures may pass.
+    ``permits`` bounds the requests of all trees together, ``window`` those of this one that are requested or not yet
+    taken; ``attempts`` is the maximum of tries for a batch with retryable failures.
     """
 
     def __init__(self, prove: Prove, keep: Keep, *, permits: ProofPermits, window: int = 8, attempts: int = 2) -> None:
@@ -75,11 +75,11 @@ class ProofRequests:
 
     @property
     def pending(self) -> int:
-        """Batches whose results were not taken."""
+        """Batches whose results have not been taken."""
         return len(self._tasks)
 
     async def submit(self, batch: StagedBatch) -> None:
-        """Ask for the proof of a batch; waits while the window is full, so somebody must take results meanwhile."""
+        """Request the proof of a batch; waits while the window is full, so another task must take results meanwhile."""
         await self._room.acquire()
         if self._closed:
             self._room.release()
@@ -87,7 +87,7 @@ class ProofRequests:
         self._tasks.append(asyncio.create_task(self._result(batch), name=f"proof {batch.kind} {batch.sequence}"))
 
     async def take(self) -> ProofResult:
-        """The result of the oldest batch, waiting for it; IndexError if there is none.
+        """Return the result of the oldest batch, waiting for it; IndexError if there is none.
 
         A caller that is cancelled while waiting has taken nothing.
         """
@@ -98,12 +98,12 @@ class ProofRequests:
         return task.result()
 
     async def results(self) -> AsyncIterator[ProofResult]:
-        """The results of all batches so far, in their order."""
+        """Return the results of all batches so far, in their order."""
         while self._tasks:
             yield await self.take()
 
     async def drain(self, within_s: float) -> int:
-        """Give running requests some time to finish and be kept; returns how many did not."""
+        """Give running requests time to finish and be stored; return the number that did not."""
         running = [task for task in self._tasks if not task.done()]
         if not running:
             return 0
@@ -111,7 +111,7 @@ class ProofRequests:
         return len(unfinished)
 
     async def abandon(self) -> None:
-        """Cancel what is running and forget the results; finished proofs are kept all the same."""
+        """Cancel running requests and forget the results; finished proofs remain stored."""
         self._closed = True
         tasks = list(self._tasks)
         self._tasks.clear()
@@ -154,7 +154,7 @@ class ProofRequests:
                     raise
 
     async def _kept(self, batch: StagedBatch, proof: FinishedProof) -> None:
-        """Keep a proof, even if the request is cancelled meanwhile: it was paid for."""
+        """Store a proof, even if the request is cancelled meanwhile."""
         keeping = asyncio.ensure_future(_awaited(self._keep(batch, proof)))
         self._keeping.add(keeping)
         keeping.add_done_callback(self._keeping.discard)

@@ -1,7 +1,7 @@
-"""The proofs of one tree: those that are kept, and those under way; what of them leads on from a root.
+"""Proofs of one tree, stored and under way, and the chain of them that continues from a root.
 
-Proofs under way belong to the line, not to who asked for them: they go on when a window ends or a round is cancelled,
-and are in the journal as soon as they are there.
+Proofs under way belong to the scheduler, not to the caller: they continue when a window ends or a round is cancelled,
+and are in the journal as soon as they are finished.
 """
 
 import asyncio
@@ -20,23 +20,24 @@ from shared.logs import get_logger
 
 _log = get_logger(__name__)
 Link = tuple[int, str, bytes, bytes]
-"""Sequence number, circuit, old and new root: what a proof proves."""
+"""Statement of a proof: sequence number, circuit, old and new root."""
 
 
 def link_of(proof: StoredProof) -> Link:
-    """What a proof proves."""
+    """Return the statement of a proof."""
     return proof.sequence, proof.circuit, proof.old_root, proof.new_root
 
 
 def link_of_batch(batch: StagedBatch) -> Link:
-    """What the proof of a batch will prove."""
+    """Return the statement of the proof of a batch."""
     return batch.sequence, batch.kind.value, batch.old_root, batch.new_root
 
 
 class ProofScheduler:
-    """The line of one tree. ``window`` bounds its proofs under way, ``permits`` those of all trees together.
+    """Scheduler of the proofs of one tree. ``window`` bounds its proofs under way, ``permits`` those of all
+    trees together.
 
-    ``made`` is told the circuit of each proof that the prover made.
+    ``made`` is called with the circuit of each proof that the prover made.
     """
 
     def __init__(
@@ -68,12 +69,12 @@ class ProofScheduler:
         self._collector: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        """Read what the journal has kept, once; raises JournalError."""
+        """Read the stored proofs of the journal, once; raises JournalError."""
         if self._kept is None:
             self._kept = {link_of(proof): proof for proof in await self._store.of_tree(self._tree)}
 
     async def forget_before(self, sequence: int) -> None:
-        """Drop what the chain has left behind."""
+        """Drop proofs that the chain has passed."""
         obsolete = [link for link in self._known if link[0] < sequence]
         if obsolete:
             await self._store.forget_before(self._tree, sequence)
@@ -81,36 +82,36 @@ class ProofScheduler:
                 del self._known[link]
 
     async def forget(self, proof: StoredProof) -> None:
-        """Drop a proof that is of no use."""
+        """Drop a useless proof."""
         self._known.pop(link_of(proof), None)
         await self._store.forget([proof])
 
     def ahead(self, root: bytes, sequence: int) -> tuple[StoredProof, ...]:
-        """What leads on from a root, one after another; the ``proof`` of those under way is empty."""
+        """Return the proofs that continue from a root; the ``proof`` of those under way is empty."""
         return select_proofs([*self._known.values(), *self._under_way.values()], root, sequence).chain
 
     def ready(self, root: bytes, sequence: int) -> tuple[StoredProof, ...]:
-        """The proofs that can be sent now, one after another."""
+        """Return the proofs that can be sent now, one after another."""
         ahead = self.ahead(root, sequence)
         waiting = next((place for place, proof in enumerate(ahead) if not proof.proof), len(ahead))
         return ahead[:waiting]
 
     def has(self, batch: StagedBatch) -> bool:
-        """Whether the proof of a batch exists or is under way."""
+        """Return whether the proof of a batch exists or is under way."""
         return link_of_batch(batch) in self._known or link_of_batch(batch) in self._under_way
 
     @property
     def under_way(self) -> int:
-        """Number of proofs that are asked for and not there."""
+        """Number of requested proofs that are not finished."""
         return len(self._under_way)
 
     @property
     def usual_seconds(self) -> float:
-        """How long a proof takes that is asked for now, from request to result."""
+        """Usual seconds from request to result of a proof requested now."""
         return self._times.usual(self.under_way)
 
     def take_failure(self) -> ForesterError | None:
-        """Why the last proof that failed did so, told once; raises what was not foreseen."""
+        """Return the failure of the last proof that failed, once; raise an unexpected error."""
         bug, self._bug = self._bug, None
         if bug is not None:
             raise bug
@@ -118,7 +119,7 @@ class ProofScheduler:
         return failure
 
     async def request(self, batch: StagedBatch) -> None:
-        """Ask for the proof of a batch; waits while too many are under way."""
+        """Request the proof of a batch; waits while too many are under way."""
         self._asked_at[link_of_batch(batch)] = self._clock(), self.under_way
         self._under_way[link_of_batch(batch)] = _placeholder(self._tree, batch)
         try:
@@ -130,14 +131,14 @@ class ProofScheduler:
             self._collector = asyncio.create_task(self._collect(), name=f"proofs of {self._name}")
 
     async def changed(self, within_s: float) -> None:
-        """Wait until a proof is there or has failed, ``within_s`` seconds at most."""
+        """Wait until a proof is finished or has failed, ``within_s`` seconds at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._changed.wait()
         self._changed.clear()
 
     async def close(self, within_s: float) -> None:
-        """Let proofs under way finish for so long, then give up the requests; what finished is kept."""
+        """Let proofs under way finish for ``within_s`` seconds, then cancel the rest; finished proofs remain stored."""
         if self._under_way:
             unfinished = await self._requests.drain(within_s)
             _log.info("v2_proofs_drained", tree=self._name, unfinished=unfinished)
@@ -168,7 +169,7 @@ class ProofScheduler:
                     self._failure = result.failure
                 self._changed.set()
         except Exception as bug:  # noqa: BLE001 - raised where it is noticed
-            # Nobody would take what else is under way: it is not waited for.
+            # No task would take the other proofs under way: they are not waited for.
             self._under_way.clear()
             self._asked_at.clear()
             self._bug = bug

@@ -1,31 +1,31 @@
-"""How long a proof of a line takes, learned from those before it; no I/O."""
+"""Estimate of the time of a proof from earlier ones of the tree; no I/O."""
 
 from collections import deque
 from collections.abc import Callable
 
 FIRST_PROOF_S = 10.0
-"""What a proof is taken to need before there was one."""
+"""Assumed seconds of a proof before the first one."""
 
 _REMEMBERED = 16
 _REMEMBERED_S = 300.0
-"""A prover that was busy five minutes ago need not be so now."""
+"""Seconds after which a measurement is dropped: a prover that was busy five minutes ago may be idle now."""
 
 
 class ProofTimes:
-    """Seconds from request to result, each with the number of proofs of the line that were under way before it."""
+    """Seconds from request to result, each with the number of the tree's proofs under way before it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._seen: deque[tuple[float, int, float]] = deque(maxlen=_REMEMBERED)
 
     def add(self, before: int, seconds: float) -> None:
-        """Take in a proof that was made."""
+        """Record a finished proof."""
         self._seen.append((self._clock(), before, seconds))
 
     def usual(self, before: int) -> float:
-        """How long a proof takes that is asked for while so many are under way.
+        """Return the usual seconds of a proof requested while ``before`` others are under way.
 
-        The longest of the last few that had no more before them; where none had as many, the prover is taken to make
+        The longest of the last few that had no more before them; where none had as many, the prover is assumed to make
         one after another.
         """
         now = self._clock()

@@ -1,4 +1,4 @@
-"""When a tree's processor tries again what failed, and which batches it leaves alone for a while; no I/O."""
+"""Pauses of a tree's processor after failures, and batches that it skips for a while; no I/O."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ _REMEMBERED = 256
 
 
 class Pause:
-    """Longer and longer after failures in a row, at least half of the full wait."""
+    """Growing pauses after consecutive failures, of at least half of the full wait."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -23,22 +23,22 @@ class Pause:
 
     @property
     def over(self) -> bool:
-        """Whether to try again now."""
+        """Return whether the pause is over."""
         return self._clock() >= self._until
 
     def failed(self, error: ForesterError) -> None:
-        """Take in a failure."""
+        """Record a failure."""
         self.failure = error
         self._failures += 1
         self._until = self._clock() + jittered(_BACKOFF, self._failures)
 
     def succeeded(self) -> None:
-        """Begin anew."""
+        """Reset the pauses."""
         self.failure, self._failures, self._until = None, 0, 0.0
 
 
 class Refusals:
-    """Batches of which the chain has refused proof after proof: another one would be refused as well."""
+    """Batches whose proofs the chain has refused repeatedly: another one would also be refused."""
 
     def __init__(self, kept_s: float, clock: Callable[[], float]) -> None:
         self._kept_s = kept_s
@@ -54,7 +54,7 @@ class Refusals:
             del self._counts[next(iter(self._counts))]
 
     def check(self, link: Link) -> None:
-        """Raise RefusedAgain if a batch is not worth another proof yet."""
+        """Raise RefusedAgain if a batch should not be proved again yet."""
         count, at = self._counts.get(link, (0, 0.0))
         if count >= _REFUSALS and self._clock() - at < self._kept_s:
             raise RefusedAgain(

@@ -1,4 +1,4 @@
-"""What to do about roots and indices that disagree; no I/O.
+"""Decisions on roots and indices that disagree; no I/O.
 
 Three parties have a root of a tree: we, who may have staged batches ahead; the indexer, whose snapshot the staging
 needs; and the chain, which alone decides which proofs fit. Source: forester/docs/reference/behaviour.md,
@@ -9,29 +9,29 @@ import enum
 
 
 class RootDecision(enum.Enum):
-    """What a dispatch does with a snapshot of the indexer."""
+    """Decision on a snapshot of the indexer."""
 
     PROCEED = "proceed"
     WAIT = "wait"
-    """The indexer lags behind what we know; nothing is lost by looking again soon."""
+    """The indexer lags behind our state; it is read again soon."""
     RESET_AND_PROCEED = "reset_and_proceed"
-    """Somebody else moved the tree: what was staged is dropped, the snapshot is used."""
+    """Another forester moved the tree: staged batches are dropped, the snapshot is used."""
     RESET_AND_STOP = "reset_and_stop"
-    """As above, and the snapshot is of no use either."""
+    """As above, and the snapshot is also useless."""
 
     @property
     def resets(self) -> bool:
-        """Whether the staged tree is to be dropped."""
+        """Return whether the staged tree must be dropped."""
         return self in (RootDecision.RESET_AND_PROCEED, RootDecision.RESET_AND_STOP)
 
     @property
     def proceeds(self) -> bool:
-        """Whether batches may be staged on the snapshot."""
+        """Return whether batches may be staged on the snapshot."""
         return self in (RootDecision.PROCEED, RootDecision.RESET_AND_PROCEED)
 
 
 def reconcile_roots(expected: bytes | None, indexer: bytes, chain: bytes) -> RootDecision:
-    """The five decisions of the guard; ``expected`` is the root of our staged tree, None if there is none."""
+    """Return the decision of the guard; ``expected`` is the root of our staged tree, None if there is none."""
     if expected is None or indexer == expected:
         return RootDecision.PROCEED
     if chain == expected:
@@ -42,20 +42,20 @@ def reconcile_roots(expected: bytes | None, indexer: bytes, chain: bytes) -> Roo
 def reconcile_snapshot(expected: bytes | None, indexer: bytes, chain: bytes) -> RootDecision:
     """As ``reconcile_roots``, but prover time is spent only on a snapshot whose root is the chain's last.
 
-    A proof of any other snapshot is refused by the program, unless the tree comes back to that root, which it does not.
+    A proof of any other snapshot is refused by the program, unless the tree returns to that root, which it does not.
     """
     decision = reconcile_roots(expected, indexer, chain)
     return RootDecision.WAIT if decision is RootDecision.PROCEED and indexer != chain else decision
 
 
 class Alignment(enum.Enum):
-    """How a batch of queued elements lies to the next index of the tree."""
+    """Position of a batch of queued elements relative to the next index of the tree."""
 
     PROCESS = "process"
     SKIP = "skip"
-    """The tree has taken it already."""
+    """The tree contains it already."""
     STALE = "stale"
-    """The elements begin behind the tree's next one: our tree is older than the indexer's queue."""
+    """The elements begin after the tree's next one: our tree is older than the indexer's queue."""
     GAP = "gap"
     """Elements between the tree's next one and the batch are missing."""
 

@@ -1,4 +1,4 @@
-"""What a V2 processor is made of: the clients that all share, and the limits that the settings set."""
+"""Shared clients of V2 processors, and their limits from the settings."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -17,7 +17,7 @@ from forester.transactions.sender import Sender
 
 @dataclass(frozen=True)
 class V2Services:
-    """What all V2 processors share; everything is open and belongs to the caller.
+    """Services that all V2 processors share; all are open and belong to the caller.
 
     ``permits`` bounds the proofs under way of all trees together. ``derivation`` is the key that the forester is
     registered under.
@@ -35,10 +35,10 @@ class V2Services:
 
 @dataclass(frozen=True)
 class V2Limits:
-    """``round_batches`` a round (``max_batches_per_tree``), ``window`` proofs of a tree under way at once.
+    """Limits: ``round_batches`` in a round (``max_batches_per_tree``), ``window`` proofs of a tree under way at once.
 
     For ``done_kept_s`` seconds (``ops_cache_ttl_seconds``) a batch that landed is not proved again, even if a node
-    shows the tree without it, nor one whose proofs the chain refuses. A proof waits ``gather_s`` seconds at most for
+    returns the tree without it, nor one whose proofs the chain refuses. A proof waits ``gather_s`` seconds at most for
     others to share its transaction.
     """
 
@@ -50,7 +50,7 @@ class V2Limits:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """The limits that settings name."""
+        """Return the limits of the settings."""
         return cls(
             round_batches=settings.max_batches_per_tree,
             window=settings.transaction_max_concurrent_batches,

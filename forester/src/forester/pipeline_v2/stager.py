@@ -1,4 +1,4 @@
-"""From the chain and the indexer to batches that are worth proving: no prover time is spent on anything doubtful."""
+"""Stager of batches from the chain and the indexer; it spends no prover time on doubtful data."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ _log = get_logger(__name__)
 
 INDEXER_WAIT_S = 10.0
 _LOOKS = 3
-"""How often head and snapshot are read until both are of one root: somebody may move the tree between the two."""
+"""Maximum reads of head and snapshot until both have one root: another forester may move the tree in between."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Staged:
 
 
 class Stager:
-    """Stages the batches of one tree."""
+    """Stager of the batches of one tree."""
 
     def __init__(self, tree: TreeMetadata, heads: HeadReader, indexer: IndexerClient, metrics: Metrics) -> None:
         self._tree = tree
@@ -46,7 +46,7 @@ class Stager:
         self._metrics = metrics
 
     def provable(self, head: TreeHead) -> int:
-        """Number of zkp batches that can be inserted one after another as things stand."""
+        """Return the number of zkp batches that can be inserted now, one after another."""
         return self._strategy.provable(head)
 
     async def stage(self, most_batches: int, first: Callable[[TreeHead], Sequence[CircuitKind]]) -> Staged:

@@ -1,6 +1,6 @@
 """Batches applied to a sparse copy of a tree, giving proof requests that chain from root to root; no I/O.
 
-The copy knows what the indexer's snapshot tells, checked against the snapshot's root.
+The copy holds the nodes of the indexer's snapshot, checked against the snapshot's root.
 Native Poseidon does the hashing outside the interpreter lock, so a caller may run ``next`` in a thread.
 """
 
@@ -31,7 +31,7 @@ from shared.witness_inputs import batch_address_append_request, batch_append_req
 
 @dataclass(frozen=True)
 class PlannedBatch:
-    """A batch that is still to be staged; ``build`` writes it to the tree and gives the proof request."""
+    """A batch that is still to be staged; ``build`` writes it to the tree and returns the proof request."""
 
     kind: CircuitKind
     start_index: int
@@ -43,7 +43,7 @@ class PlannedBatch:
 class StagedBatch:
     """A batch with its proof request.
 
-    The proof leads from ``old_root`` to ``new_root`` and fits the tree at ``sequence`` only. ``start_index`` is its
+    The proof leads from ``old_root`` to ``new_root`` and only fits the tree at ``sequence``. ``start_index`` is its
     first leaf or queue index, ``elements`` their number.
     """
 
@@ -57,7 +57,7 @@ class StagedBatch:
 
 
 class Staging:
-    """The batches of one snapshot, in the order in which they are to be proved."""
+    """The batches of one snapshot, in the order of their proofs."""
 
     def __init__(self, tree: MerkleTree | IndexedMerkleTree, sequence: int, order: Iterable[PlannedBatch]) -> None:
         self._tree = tree
@@ -66,11 +66,11 @@ class Staging:
 
     @property
     def waiting(self) -> int:
-        """Number of batches that ``next`` can still give."""
+        """Number of batches that ``next`` can still return."""
         return len(self._waiting)
 
     def next(self) -> StagedBatch | None:
-        """Stage the next batch, or None when all are staged; raises StagingRefused and has then changed nothing."""
+        """Stage and return the next batch, None after the last; raises StagingRefused, and then changes nothing."""
         if not self._waiting:
             return None
         batch = self._waiting[0]
@@ -179,7 +179,7 @@ def _require_root(snapshot_root: bytes, head: TreeHead) -> None:
 
 
 def _siblings(nodes: Iterable[Node]) -> Callable[[int, int], bytes]:
-    """Nodes by level and position; what was never written may be absent, and the root tells whether it was."""
+    """Return a lookup of nodes by level and position; absent ones count as empty, which the root check verifies."""
     known = {node.index: node.hash for node in nodes}
     return lambda level, position: known.get((level << LEVEL_BITS) + position) or zero_hash(level)
 
@@ -190,4 +190,4 @@ def _teach(learn: Callable[[], None]) -> None:
     except ProofWrong as error:
         raise SnapshotContradicts(f"the nodes of the snapshot contradict its root: {error}") from error
     except (ValueError, IndexError) as error:
-        raise ElementUnusable(f"the snapshot holds what no tree does: {error}") from error
+        raise ElementUnusable(f"the snapshot holds a value that no tree has: {error}") from error

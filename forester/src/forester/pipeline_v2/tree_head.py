@@ -1,4 +1,4 @@
-"""What the chain says about a V2 tree: all that staging is checked against; no I/O."""
+"""State of a V2 tree on the chain, against which staging is checked; no I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ROOT_BYTES = 32
 
 @dataclass(frozen=True)
 class TreeOutline:
-    """What the head of a tree's account, and that of its output queue, tell: enough to see whether work waits.
+    """Outline from the heads of a tree's account and its output queue, which shows whether work waits.
 
     ``provable`` counts the zkp batches that can be inserted one after another, those of all queues together.
     """
@@ -42,7 +42,7 @@ class TreeOutline:
 
 
 def outline_bytes(root_history: int) -> int:
-    """Length of the slice that holds the head of a tree with a ring of so many roots."""
+    """Return the length of the slice that holds the head of a tree with a ring of ``root_history`` roots."""
     return max(TREE_HEAD_BYTES + ROOT_BYTES * root_history, QUEUE_HEAD_BYTES)
 
 
@@ -85,7 +85,7 @@ class TreeHead:
 
 
 def upcoming_chains(queue: QueueBatches, stores: Sequence[Sequence[bytes]]) -> tuple[bytes, ...]:
-    """The hash chains of the zkp batches that can be inserted one after another as things stand."""
+    """Return the hash chains of the zkp batches that can be inserted now, one after another."""
     order = (queue.pending_batch_index, 1 - queue.pending_batch_index)
     chains = [
         chain

@@ -1,4 +1,4 @@
-"""State and address trees behind one protocol: what is read from the indexer, and how it is staged."""
+"""State and address trees behind one protocol: reads from the indexer, and staging."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,10 +15,10 @@ Snapshot = StateQueue | AddressQueue
 
 
 class TreeStrategy(Protocol):
-    """How a kind of V2 trees is moved."""
+    """Processing of one kind of V2 trees."""
 
     def provable(self, head: TreeHead) -> int:
-        """Batches for which the chain has final hash chains; with none the indexer need not be asked."""
+        """Return the number of batches with final hash chains on the chain; with 0 no read of the indexer is needed."""
 
     async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
         """Read the elements of that many batches at most; None if no batch is complete."""
@@ -33,7 +33,7 @@ class StateStrategy:
     """State trees: appends from the output queue, nullifications from the tree's own."""
 
     def provable(self, head: TreeHead) -> int:
-        """Batches of both queues."""
+        """Return the number of batches of both queues."""
         return len(head.append_chains) + len(head.input_chains)
 
     async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
@@ -56,7 +56,7 @@ class AddressStrategy:
     """Address trees: insertions from the tree's own queue."""
 
     def provable(self, head: TreeHead) -> int:
-        """Batches of the queue."""
+        """Return the number of batches of the queue."""
         return len(head.input_chains)
 
     async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
@@ -81,7 +81,7 @@ class AddressStrategy:
 
 
 def strategy_of(kind: TreeKind) -> TreeStrategy:
-    """The strategy of a V2 tree; ValueError for trees of V1."""
+    """Return the strategy of a V2 tree; ValueError for trees of V1."""
     strategies: dict[TreeKind, TreeStrategy] = {
         TreeKind.STATE_V2: StateStrategy(),
         TreeKind.ADDRESS_V2: AddressStrategy(),

@@ -1,6 +1,6 @@
-"""The answers of a prover, read; no I/O.
+"""Decoding of the answers of a prover; no I/O.
 
-Source: forester/docs/reference/behaviour.md, "Proof requests". Both generations of provers are understood: results with
+Source: forester/docs/reference/behaviour.md, "Proof requests". Both kinds of provers are understood: results with
 and without their duration, problems of RFC 9457 and errors of two members, text that is no JSON at all.
 """
 
@@ -16,13 +16,13 @@ _T = TypeVar("_T")
 _SHOWN_CHARACTERS = 500
 _RETRYABLE_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _UNPROVABLE = ("constraint", "is not satisfied")
-"""Words of failures that no repetition changes, whatever else an answer says."""
+"""Words of failures that no retry changes, whatever else an answer contains."""
 _TRANSIENT_WORDS = ("timeout", "timed out", "500", "502", "503", "connection")
 
 
 @dataclass(frozen=True)
 class Proved:
-    """A proof and the milliseconds it took, 0 where the prover does not tell."""
+    """A proof and the milliseconds it took, 0 if the prover does not report them."""
 
     proof: ProofJson
     duration_ms: int
@@ -30,7 +30,7 @@ class Proved:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A job was made, or an equal one was found (``deduplicated``)."""
+    """A job was created, or an equal one was found (``deduplicated``)."""
 
     job_id: str
     deduplicated: bool
@@ -89,7 +89,7 @@ def read_submission(status: int, body: bytes, retry_after_s: float | None = None
 def read_job(job_id: str, status: int, body: bytes, retry_after_s: float | None = None) -> Proved | Pending:
     """Read the state of a job; raises ProofFailed, JobNotFound, ProverRefused and AnswerUnusable.
 
-    Words for states that we do not know mean that the job goes on.
+    Unknown states mean that the job continues.
     """
     if not 200 <= status < 300:
         raise _refusal(status, body, retry_after_s)

@@ -1,9 +1,9 @@
 """Proofs from a prover: submit, wait, read; every wait ends with the deadline of the call.
 
 Source: forester/docs/reference/behaviour.md, "Proof requests". Submissions are retried by HTTP status, and Retry-After
-is honoured. Requests carry an Idempotency-Key, so that a repetition after a lost connection meets the proof that is
+is honoured. Requests carry an Idempotency-Key, so that a retry after a lost connection finds the proof that is
 being made. It is a digest of the body under a secret of the process: another client that knows the batch cannot occupy
-it. A restart does not depend on it: the journal keeps finished proofs, and a prover with a queue finds a running job
+it. A restart does not depend on it: the journal stores finished proofs, and a prover with a queue finds a running job
 by its body.
 """
 
@@ -41,10 +41,10 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True)
 class ProverTimes:
-    """How long and how often; seconds.
+    """Time limits in seconds, and numbers of attempts.
 
-    ``max_wait_s`` is the time for one proof, waits for a busy prover included. Submissions that fail are made
-    ``submit_attempts`` times; answers 429 and 503 do not count, they are waited out. ``poll_attempts`` faulty answers
+    ``max_wait_s`` is the time for one proof, including waits for a busy prover. Submissions that fail are made
+    ``submit_attempts`` times; answers 429 and 503 do not count. ``poll_attempts`` faulty answers
     in a row end the polling.
     """
 
@@ -60,7 +60,7 @@ class ProverTimes:
 class FinishedProof:
     """A proof as instructions carry it; ``duration_ms`` is the prover's figure, 0 if it gave none.
 
-    ``outage_s`` of the time that it took went by while the prover could not be reached or was out of order.
+    ``outage_s`` is the part of its time in which the prover could not be reached or was out of order.
     """
 
     proof: CompressedProof
@@ -69,7 +69,7 @@ class FinishedProof:
 
 
 class ProverClient:
-    """Asks provers for proofs over a session that belongs to the caller."""
+    """Client of provers over a session that belongs to the caller."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class ProverClient:
 
 
 def encode_body(request: ProofRequest, tree_id: str | None, batch_index: int | None) -> bytes:
-    """Write a request with the two members that serve fair queues."""
+    """Return the body of a request, with the two members for fair queues."""
     body = encode_request(request)
     members = {"treeId": tree_id, "batchIndex": batch_index}
     extra = {name: value for name, value in members.items() if value is not None}
@@ -121,7 +121,7 @@ def idempotency_key(body: bytes) -> str:
 
 
 class _Call:
-    """One request on its way."""
+    """One request under way."""
 
     def __init__(self, client: ProverClient, kind: CircuitKind, body: bytes) -> None:
         self.kind = kind
@@ -182,13 +182,13 @@ class _Call:
             if not isinstance(answer, Pending):
                 return answer
             failures = 0
-            # A prover that waited for a change is asked again at once.
+            # A prover that waited for a change is queried again at once.
             await asyncio.sleep(max(0.0, interval_s - (clock() - asked)))
 
     async def _pause(self, error: ProverRefused | EndpointUnreachable, failures: int, event: str) -> None:
         wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter
         asked = error.retry_after_s if isinstance(error, ProverRefused) else None
-        # Jitter on top: clients that were refused together must not come back together.
+        # Jitter on top: clients that were refused together must not return together.
         wait_s = wait_s if asked is None else asked + wait_s
         # Many proofs may wait for minutes, each trying again every few seconds.
         tell = _log.warning if failures == 1 else _log.debug
@@ -198,7 +198,7 @@ class _Call:
     async def _exchange(
         self, method: str, url: URL, headers: Mapping[str, str], limit_s: float | None
     ) -> tuple[int, bytes, float | None]:
-        """One exchange: status, body, and the seconds of a Retry-After."""
+        """Return status, body, and the seconds of a Retry-After of one exchange."""
         timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S)
         data = self._body if method == "POST" else None
         try:

@@ -16,7 +16,7 @@ _TWIST = (27 * pow(82, -1, BASE_MODULUS) % BASE_MODULUS, -3 * pow(82, -1, BASE_M
 
 
 class ProofUnusable(ValueError):
-    """A proof is not made of points of the curves; ``field`` is the JSON path of the point."""
+    """A proof has an element that is not a point of its curve; ``field`` is the JSON path of the point."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} of the proof {reason}")
@@ -25,7 +25,7 @@ class ProofUnusable(ValueError):
 
 @dataclass(frozen=True)
 class CompressedProof:
-    """A proof as the programs take it."""
+    """A proof as the programs accept it."""
 
     a: bytes
     b: bytes
@@ -38,7 +38,7 @@ class CompressedProof:
 
 
 def compress_proof(proof: ProofJson) -> CompressedProof:
-    """Compress a proof; ProofUnusable names the point that is none."""
+    """Compress a proof; ProofUnusable names the invalid point."""
     x, y = _g1(proof.ar, "$.ar")
     # Negation turns the greater y into the lower one.
     a = _flagged(_bytes(x), greater=y <= _LARGEST_LOWER_Y)
@@ -57,7 +57,7 @@ def _g1(point: tuple[str, str], field: str) -> tuple[int, int]:
 
 
 def _g2(point: tuple[tuple[str, str], tuple[str, str]]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The coordinates of a point of the twist, imaginary parts first as on the wire."""
+    """Return the coordinates of a point of the twist, imaginary parts first as on the wire."""
     (x1, x0), (y1, y0) = (
         tuple(_coordinate(text, f"$.bs[{row}][{place}]") for place, text in enumerate(pair))
         for row, pair in enumerate(point)

@@ -1,4 +1,4 @@
-"""Where proofs of each circuit are asked for."""
+"""Provers of the circuits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ class ProverEndpoints:
     by_circuit: Mapping[CircuitKind, str] = field(default_factory=dict)
 
     def prove_url(self, kind: CircuitKind) -> URL:
-        """Where requests of a circuit go."""
+        """Return the URL for requests of a circuit."""
         return self._under(kind, "prove")
 
     def status_url(self, kind: CircuitKind, job_id: str, wait_s: float) -> URL:
-        """Where the job of such a request is asked for; jobs are known to the prover that accepted them.
+        """Return the URL of a job's status; only the prover that accepted a job knows it.
 
         Our prover answers when the job changes, or after ``wait_s`` seconds; others ignore that and answer at once.
         """
         return self._under(kind, "prove/status").update_query(job_id=job_id, wait=f"{wait_s:.3f}")
 
     def shown(self, kind: CircuitKind) -> str:
-        """The prover's URL without credentials and query, for messages."""
+        """Return the prover's URL without credentials and query, for messages."""
         return shown(self.by_circuit.get(kind, self.base))
 
     def _under(self, kind: CircuitKind, path: str) -> URL:

@@ -1,4 +1,4 @@
-"""What a prover answers instead of a proof, beside the errors of all services (forester/errors.py).
+"""Errors of a prover, in addition to those of all services (forester/errors.py).
 
 EndpointError
 ├── ProverRefused        an error answer, with the prover's ``code``
@@ -14,7 +14,7 @@ from forester.errors import EndpointError, MalformedAnswer
 class ProverRefused(EndpointError):
     """The prover answered with an error.
 
-    ``code`` and ``message`` are the prover's, ``retry_after_s`` is what it asks us to wait, None if it does not.
+    ``code`` and ``message`` are the prover's, ``retry_after_s`` is the pause that it requests, None if it does not.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ProofFailed(EndpointError):
 
 
 class AnswerUnusable(MalformedAnswer):
-    """An answer lacks what it should have; ``field`` is the JSON path of the place."""
+    """An answer does not match its format; ``field`` is the JSON path of the member."""
 
     def __init__(self, what: str, field: str, reason: str) -> None:
         super().__init__(f"{what} is unusable: {reason} at {field}")

@@ -1,10 +1,10 @@
-"""What keeps a full tree from being rolled over.
+"""Errors of rollovers.
 
 ForesterError
 └── RolloverImpossible
     ├── RolloverNotFunded      the old accounts, or the payer, lack lamports
     ├── RolloverTooExpensive   the new accounts would cost more than the cap
-    └── RolloverUnsettled      the fate of a transaction is not known
+    └── RolloverUnsettled      the outcome of a transaction is unknown
 """
 
 from forester.errors import ForesterError
@@ -25,6 +25,6 @@ class RolloverTooExpensive(RolloverImpossible):
 
 
 class RolloverUnsettled(RolloverImpossible):
-    """A rollover was sent and may have landed; the next look at the tree tells."""
+    """A rollover was sent and may have landed; the next read of the tree shows it."""
 
     retryable = True

@@ -1,4 +1,4 @@
-"""Whether a tree needs a successor, and whether its accounts can pay for one; no I/O.
+"""Need of a tree for a successor, and means of its accounts to pay for one; no I/O.
 
 Source: forester/docs/reference/programs.md, "Rollover". A tree is due when the share of its capacity that its metadata
 names is used.
@@ -13,12 +13,12 @@ HEAD_BYTES = max(batched_accounts.TREE_HEAD_BYTES, concurrent_accounts.TREE_HEAD
 """Length of the slice of a tree's account that ``decode_head`` needs."""
 
 _INITIAL_ELEMENTS = {TreeKind.STATE_V1: 1, TreeKind.ADDRESS_V1: 3, TreeKind.STATE_V2: 1, TreeKind.ADDRESS_V2: 1}
-"""A tree that has hardly more than what it began with is not full, whatever its threshold."""
+"""Leaves up to which a tree is almost empty and not full, whatever its threshold."""
 
 
 @dataclass(frozen=True)
 class TreeHead:
-    """How far a tree is filled."""
+    """Fill level of a tree."""
 
     kind: TreeKind
     metadata: Metadata
@@ -27,7 +27,7 @@ class TreeHead:
 
     @property
     def is_due(self) -> bool:
-        """Whether the program accepts a successor, as far as the tree itself tells."""
+        """Return whether the program accepts a successor, as far as the tree shows."""
         threshold = self.metadata.rollover_threshold
         if self.metadata.is_rolled_over or threshold > 100:  # the largest number stands for never
             return False
@@ -46,9 +46,9 @@ def decode_head(data: bytes) -> TreeHead:
 
 @dataclass(frozen=True)
 class Rents:
-    """Lamports that the new accounts must hold; those that a kind does not have are 0.
+    """Lamports that the new accounts must hold; 0 for accounts that a kind does not have.
 
-    ``additional`` is what the old queue of a V2 state tree gives back beside: for a CPI context of the size that was
+    ``additional`` is the additional refund of the old queue of a V2 state tree: for a CPI context of the size that was
     usual when the queue was made.
     """
 
@@ -59,21 +59,21 @@ class Rents:
 
     @property
     def laid_out(self) -> int:
-        """What the payer gives to the new accounts."""
+        """Lamports that the payer advances to the new accounts."""
         return self.tree + self.queue + self.cpi_context
 
     @property
     def returned(self) -> int:
-        """What the program gives the payer back. The CPI context of V1 remains its expense."""
+        """Lamports that the program returns to the payer. It bears the cost of the CPI context of V1."""
         return self.tree + self.queue + self.additional
 
 
 PAID_BY_TREE = (TreeKind.STATE_V1, TreeKind.ADDRESS_V2)
-"""Kinds whose tree collects the fees for its successor; of others it is the queue."""
+"""Kinds whose tree collects the fees for its successor; for others the queue does."""
 
 
 def lacking_lamports(kind: TreeKind, rents: Rents, lamports: int) -> int:
-    """Lamports that the old account which pays lacks, 0 if nothing; its own rent must remain.
+    """Return the lamports that the old account which pays lacks, 0 if nothing; its own rent must remain.
 
     ``lamports`` is what that account has. Measured on the published programs, to the lamport.
     """

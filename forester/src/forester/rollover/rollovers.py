@@ -1,8 +1,8 @@
-"""Gives full trees their successors, one step at a time; a restart after any step goes on with the next one.
+"""Rollovers of full trees, one step at a time; a restart after any step continues with the next one.
 
 The keys of the new accounts are in the journal before anything is sent. Which accounts exist, and whether the tree has
 a successor, is read from the chain each time. Usually one transaction creates the accounts and puts them in place, so
-that either all of it happened or nothing.
+that either both happen or neither.
 """
 
 import time
@@ -48,7 +48,7 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 NOT_AGAIN_S = 60.0
-"""A full tree that could not be replaced is left alone for this time."""
+"""Seconds for which a full tree that could not be replaced is skipped."""
 
 NOT_AGAIN_REFUSED_S = 600.0
 """The same after a refusal, which cost a fee."""
@@ -58,7 +58,7 @@ _ALREADY_ROLLED_OVER = 14003
 
 
 class Rollovers:
-    """Rolls over the trees of one forester; ``derivation`` is the key that it is registered under.
+    """Rollovers of the trees of one forester; ``derivation`` is the key that it is registered under.
 
     ``maximum_lamports`` caps the rent of one rollover, None means a default for each kind of tree at the rent of
     ``rent_lamports_per_byte_year``.
@@ -86,9 +86,9 @@ class Rollovers:
         self._sizes: dict[Pubkey, Sizes] = {}
 
     async def roll_over_if_full(self, tree: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
-        """Look at a tree of any kind in its turn, and replace it if it is full.
+        """Check a tree of any kind in its window, and replace it if it is full.
 
-        Returns what keeps a full tree from being replaced; None if it was, or is not full. Raises nothing but bugs.
+        Returns the failure that prevents a replacement; None otherwise. Raises only bugs.
         """
         try:
             head = await self._head(tree)
@@ -121,7 +121,7 @@ class Rollovers:
         if ours:
             _log.info("tree_rolled_over", **told)
         else:
-            # Accounts of the program cannot be closed: what was created for nothing keeps its rent.
+            # Accounts of the program cannot be closed: the rent of useless ones is lost.
             lost = [account for account in await self._existing(begun) if account is not None]
             _log.warning("tree_rolled_over_by_another", **told, stranded=[str(account.address) for account in lost])
         await self._store.forget(bytes(tree.address))
@@ -142,7 +142,7 @@ class Rollovers:
         foreign = [item for item in wanted if (found := existing.get(item.key.pubkey)) and found.owner != item.owner]
         if foreign:
             await self._store.forget(key)
-            return RolloverImpossible(f"{foreign[0].key.pubkey} is taken; the next attempt draws new keys")
+            return RolloverImpossible(f"{foreign[0].key.pubkey} is in use; the next attempt draws new keys")
         missing = [item for item in wanted if item.key.pubkey not in existing]
         failure = await self._payer_lacks(sum(item.lamports for item in missing))
         if failure is not None:
@@ -169,7 +169,7 @@ class Rollovers:
     async def _sent(
         self, tree: TreeMetadata, turn: EligibilityWindow, part: list[Instruction], created: list[NewAccount]
     ) -> Outcome | None:
-        """Send a part of the work; None if the turn is over."""
+        """Send a part of the work; None if the window is over."""
         within_s = turn.sending_seconds()
         if within_s is None:
             return None
@@ -183,7 +183,7 @@ class Rollovers:
         )
 
     async def _explained(self, tree: TreeMetadata, outcome: Outcome | None) -> ForesterError | None:
-        """Look at the tree again: what was refused may have been done, by us or by somebody else."""
+        """Read the tree again: the refused work may be done, by us or by another forester."""
         if outcome is None:
             return None
         head = await self._head(tree)
@@ -197,7 +197,7 @@ class Rollovers:
         return outcome.error
 
     async def _unfunded(self, tree: TreeMetadata, rents: Rents) -> ForesterError | None:
-        """What the old accounts lack for giving the rent back."""
+        """Return a failure if the old accounts lack lamports to return the rent."""
         purse = tree.address if tree.kind in PAID_BY_TREE else tree.queue
         lacking = lacking_lamports(tree.kind, rents, await self._rpc.balance(purse))
         if lacking == 0:
@@ -213,11 +213,11 @@ class Rollovers:
         if balance >= needed:
             return None
         return RolloverNotFunded(
-            f"{self._sender.payer} has {sol(balance):g} SOL, a rollover lays out {sol(needed):g}; send SOL to it"
+            f"{self._sender.payer} has {sol(balance):g} SOL, a rollover advances {sol(needed):g}; send SOL to it"
         )
 
     async def _sizes_of(self, tree: TreeMetadata) -> Sizes:
-        """The sizes of the old accounts, which never change; that of the CPI context may."""
+        """Return the sizes of the old accounts, which never change; that of the CPI context may."""
         known = self._sizes.get(tree.address)
         if known is None:
             known = self._sizes[tree.address] = await self._old_sizes(tree)

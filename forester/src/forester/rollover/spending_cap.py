@@ -1,6 +1,6 @@
 """The maximum that one rollover may spend; no I/O.
 
-Sizes come from accounts that a node shows, so they are bounded by what the public trees cost.
+Sizes come from accounts that a node returns, so they are bounded by what the public trees cost.
 """
 
 from forester.chain.tree_metadata import TreeKind, TreeMetadata
@@ -42,6 +42,6 @@ def require_within(cap: int, sizes: Sizes, rents: Rents, tree: TreeMetadata) -> 
     if rents.laid_out > cap:
         raise RolloverTooExpensive(
             f"the rollover of {tree.address} ({tree.kind.label}) spends {sol(rents.laid_out):g} SOL, the maximum is "
-            f"{sol(cap):g} SOL: the node shows a tree of {sizes.tree} bytes, a queue of {sizes.queue or 0}, and a CPI "
+            f"{sol(cap):g} SOL: the node has a tree of {sizes.tree} bytes, a queue of {sizes.queue or 0}, and a CPI "
             f"context of {sizes.cpi_context or 0}; compare them with another node, or raise --rollover-max-sol"
         )

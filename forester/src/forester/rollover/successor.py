@@ -1,7 +1,7 @@
-"""The accounts that follow those of a full tree: keys, sizes, rents, and the instructions that make them.
+"""New accounts for a full tree: keys, sizes, rents, and the instructions that create them.
 
 Source: forester/docs/reference/programs.md, "Rollover". New accounts are zeroed, exempt from rent and of the size of
-the old ones; the CPI context has the size that the protocol configuration names.
+the old ones; the CPI context has the size of the protocol configuration.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ UNIT_LIMITS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the new accounts, and those of ``Rents.additional``; None is what a kind does not have."""
+    """Bytes of the new accounts, and those of ``Rents.additional``; None for accounts that a kind does not have."""
 
     tree: int
     queue: int | None = None
@@ -46,7 +46,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class NewAccount:
-    """An account to be made."""
+    """An account to be created."""
 
     key: SigningKey
     size: int
@@ -54,7 +54,7 @@ class NewAccount:
     owner: Pubkey
 
     def creation(self, payer: Pubkey) -> Instruction:
-        """The instruction that makes it; the key signs, too."""
+        """Return the instruction that creates it; the key also signs."""
         return create_account(
             CreateAccountParams(
                 from_pubkey=payer,
@@ -67,17 +67,17 @@ class NewAccount:
 
 
 def has_queue(kind: TreeKind) -> bool:
-    """Whether the tree has a queue of its own account."""
+    """Return whether the tree has a queue of its own account."""
     return kind is not TreeKind.ADDRESS_V2
 
 
 def has_cpi_context(kind: TreeKind) -> bool:
-    """Whether a CPI context comes with the tree."""
+    """Return whether a CPI context comes with the tree."""
     return kind in (TreeKind.STATE_V1, TreeKind.STATE_V2)
 
 
 def new_keys(tree: TreeMetadata) -> BegunRollover:
-    """Draw the keys of all accounts that the kind of a tree needs."""
+    """Generate the keys of all accounts that the kind of a tree needs."""
     return BegunRollover(
         tree=bytes(tree.address),
         new_tree=SigningKey(Keypair()),
@@ -87,7 +87,7 @@ def new_keys(tree: TreeMetadata) -> BegunRollover:
 
 
 def new_accounts(begun: BegunRollover, sizes: Sizes, rents: Rents) -> list[NewAccount]:
-    """The accounts to be made."""
+    """Return the accounts to be created."""
     wanted = [
         (begun.cpi_context, sizes.cpi_context, rents.cpi_context, LIGHT_SYSTEM),
         (begun.new_queue, sizes.queue, rents.queue, ACCOUNT_COMPRESSION),
@@ -97,7 +97,7 @@ def new_accounts(begun: BegunRollover, sizes: Sizes, rents: Rents) -> list[NewAc
 
 
 def rollover_instruction(tree: TreeMetadata, forester: registry.Forester, begun: BegunRollover) -> Instruction:
-    """The instruction that puts the new accounts in the place of the old ones."""
+    """Return the instruction that replaces the old accounts by the new ones."""
     context = begun.cpi_context.pubkey if begun.cpi_context is not None else None
     accounts = registry.Successors(
         new_tree=begun.new_tree.pubkey,
@@ -107,7 +107,7 @@ def rollover_instruction(tree: TreeMetadata, forester: registry.Forester, begun:
         cpi_context=context,
     )
     instruction = _BUILDERS[tree.kind](forester, accounts)
-    # The V1 instruction forgets that the context is written; its creation in the same transaction makes up for that,
+    # The V1 instruction lacks the flag that the context is written; a creation in the same transaction adds it,
     # but not if it was created before.
     metas = [
         AccountMeta(meta.pubkey, meta.is_signer, meta.is_writable or meta.pubkey == context)

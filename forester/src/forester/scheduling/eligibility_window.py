@@ -1,4 +1,4 @@
-"""What a tree's processor is given when the tree is ours, and what it gives back; no I/O."""
+"""Input and result of a tree's processor in an eligibility window; no I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from forester.scheduling.tree_schedule import TreeSchedule
 
 @dataclass(frozen=True)
 class EligibilityWindow:
-    """The slots ``window`` of ``epoch`` in which a tree is ours; ``slot`` tells the current slot without I/O.
+    """Slots ``window`` of ``epoch`` in which we are eligible for a tree; ``slot`` returns the current slot without I/O.
 
-    ``schedule`` says how the tree is shared in the whole epoch, None if it is not shared.
+    ``schedule`` is our share of the tree in the whole epoch, None if the tree is not shared.
     """
 
     epoch: int
@@ -22,20 +22,20 @@ class EligibilityWindow:
     schedule: TreeSchedule | None = None
 
     def remaining_slots(self) -> int:
-        """Slots of the window after the current one."""
+        """Return the slots of the window after the current one."""
         return self.window.remaining(self.slot())
 
     def sending_seconds(self) -> float | None:
-        """Time until a transaction must be confirmed; None if it should not be sent any more."""
+        """Return the seconds until a transaction must be confirmed; None if it should not be sent any more."""
         return confirmation_seconds(self.remaining_slots())
 
 
 @dataclass(frozen=True)
 class ProcessingResult:
-    """What a processor achieved in one call.
+    """Result of one call of a processor.
 
-    ``elements`` and ``transactions`` are those that the chain has confirmed, ``more`` says that further work waits
-    already, ``failure`` is what ended the round early (a refusal, a service that failed), None if nothing did.
+    ``elements`` and ``transactions`` are those that the chain has confirmed. ``more`` is true if further work already
+    waits. ``failure`` ended the round early (a refusal, a failed service), None if it did not end early.
     """
 
     elements: int = 0
@@ -45,13 +45,13 @@ class ProcessingResult:
 
 
 class TreeProcessor(Protocol):
-    """Moves one tree. The dispatcher calls one method at a time, and may cancel any: nothing paid for is lost."""
+    """Processor of one tree. The dispatcher calls one method at a time, and may cancel any without loss of proofs."""
 
     async def work(self, turn: EligibilityWindow) -> ProcessingResult:
-        """Do what is ready, sending only while ``turn.sending_seconds()`` allows it. Raises nothing but bugs."""
+        """Process ready work, sending only while ``turn.sending_seconds()`` allows it. Raises only bugs."""
 
     async def prepare(self, turn: EligibilityWindow) -> None:
-        """Do before the window begins what can be done without sending: proofs are made and kept."""
+        """Prepare before the window begins without sending: proofs are made and stored."""
 
     async def close(self, within_s: float) -> None:
-        """Let proofs under way finish and be kept, for so long at most, then stop."""
+        """Let proofs under way finish and be stored, for ``within_s`` seconds at most, then stop."""

@@ -1,9 +1,9 @@
-"""Whether a proof of a tree is ours to begin; no I/O.
+"""Assignment of the proofs of a tree to foresters; no I/O.
 
-A proof is begun in a term of ours (``epoch.terms``) if it will be made and can be sent before the term ends: whoever
-holds the next term begins with what is then left. Nobody needs to know how fast the others are, nor whether they live:
-a dead holder costs its term. A tree that nobody else has moved through several terms is taken over by somebody who then
-goes on until somebody else moves it.
+A forester begins a proof in its own scheduling term (``scheduling_terms``) if the proof can be finished and sent before
+the term ends: the holder of the next term begins with the remaining work. No forester needs to know how fast the others
+are, or that they live: a dead holder costs its term. If no other forester has moved a tree through several terms, one
+takes it over, and continues until another moves it.
 """
 
 import hashlib
@@ -17,27 +17,27 @@ from forester.scheduling.tree_schedule import TreeSchedule
 from forester.units import SLOT_SECONDS
 
 _PROOF_MARGIN = 1.25
-"""A proof may take so much longer than usual."""
+"""Factor by which a proof may take longer than usual."""
 
 GRACE_SLOTS = CONFIRMATION_SLOTS
-"""So long after a handover the last transaction of the holder before may show up."""
+"""Slots after a handover in which the last transaction of the previous holder may still land."""
 
 _ABANDONED_TERMS = 4
 _SPREAD_TERMS = 12
-"""A tree that nobody else has moved is abandoned when work has lain in so many terms of others together, and up to so
-many more lest two foresters take over at once."""
+"""Terms of others, in total, in which work has waited before a tree counts as abandoned. The second number is the range
+of a delay that differs between foresters, so that two do not take over at once."""
 
 _LONGEST_LOOK_SLOTS = 75
-"""Between two looks that are further apart nobody knows what happened."""
+"""Maximum slots between two observations that count as unmoved: events in a longer gap are unknown."""
 
 
 def needed_slots(usual_s: float, staging_s: float) -> int:
-    """The time of a proof and of what comes before it."""
+    """Return the slots of a proof and of the staging before it."""
     return math.ceil((usual_s * _PROOF_MARGIN + staging_s) / SLOT_SECONDS)
 
 
 def term_slots(need_slots: int, active_slots: int) -> int:
-    """The least length of terms for proofs that take so long: the usual one, doubled until a proof fits."""
+    """Return the minimum length of terms for proofs of ``need_slots``: the usual one, doubled until a proof fits."""
     length = MINIMUM_TERM_SLOTS
     while length <= min(GRACE_SLOTS + need_slots + CONFIRMATION_SLOTS, active_slots):
         length *= 2
@@ -45,9 +45,9 @@ def term_slots(need_slots: int, active_slots: int) -> int:
 
 
 def may_begin(slot: int, need_slots: int, held: Sequence[SlotRange], active_slots: int) -> bool:
-    """Whether a proof that takes so long may be begun at a slot: it can be sent before the run of terms ends.
+    """Return whether a proof of ``need_slots`` may begin at a slot: it can be sent before the run of terms ends.
 
-    A proof that takes longer than half of an epoch is begun in its first half: it may still fit when it is made.
+    A proof that takes longer than half of an epoch begins in its first half: it may still fit when finished.
     """
     place = bisect_left(held, slot, key=lambda run: run.last)
     if place == len(held) or slot < held[place].first + GRACE_SLOTS:
@@ -56,9 +56,9 @@ def may_begin(slot: int, need_slots: int, held: Sequence[SlotRange], active_slot
 
 
 class ProofAssignment:
-    """What one forester knows of the others who may prove for a tree: nothing but whether the tree moves.
+    """Assignment of the proofs of one tree, from the schedule and from the movement of the tree.
 
-    ``forester`` tells it from the others: several would not take over an abandoned tree at once.
+    ``forester`` identifies ours, so that several do not take over an abandoned tree at once.
     """
 
     def __init__(self, tree: bytes, forester: bytes) -> None:
@@ -79,9 +79,9 @@ class ProofAssignment:
         need_slots: int,
         schedule: TreeSchedule | None,
     ) -> None:
-        """Take in where the tree stands, and the sequence number up to which our transactions moved it.
+        """Record the state of the tree, and the sequence number up to which our transactions moved it.
 
-        ``need_slots`` is the usual time of a proof: slow provers are given more time before one takes over.
+        ``need_slots`` is the usual time of a proof: slow provers have more time before a takeover.
         """
         before, self._seen = self._seen, (slot, sequence, provable)
         if schedule is None or before is None:
@@ -94,7 +94,7 @@ class ProofAssignment:
             self._abandoned = True
 
     def may_begin(self, slot: int, need_slots: int, window: SlotRange, schedule: TreeSchedule | None) -> bool:
-        """Whether a proof may be begun at a slot. ``window`` is our next, all that counts if the tree is not shared."""
+        """Return whether a proof may begin at a slot. ``window`` is our next one, and decides for unshared trees."""
         if schedule is None:
             return may_begin(slot, need_slots, [SlotRange(slot - GRACE_SLOTS, window.last)], window.length)
         active = schedule.phases.active

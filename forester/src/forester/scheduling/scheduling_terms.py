@@ -1,8 +1,8 @@
-"""Terms: runs of light slots in which one forester proves a tree's batches; no I/O.
+"""Scheduling terms: runs of light slots in which one forester proves a tree's batches; no I/O.
 
-Transactions need an own light slot, proofs need time. Where light slots are shorter than a proof takes, everybody whose
-slot comes next would prove the same batch. So light slots are grouped into terms of 90 seconds or more, all of which
-everybody computes alike from the schedule: a term is held by whoever owns its last whole light slot. The holder proves
+Transactions need an own light slot, proofs need time. If light slots are shorter than a proof takes, every forester
+with one of the next slots would prove the same batch. So light slots are grouped into terms of 90 seconds or more,
+which all foresters compute alike from the schedule: the owner of a term's last whole light slot holds it. It proves
 from the first slot of the term on, sends in any light slot of its own, and has one before the term ends.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Collection
 from forester.epoch.phases import EpochPhases, SlotRange
 
 MINIMUM_TERM_SLOTS = 225
-"""The least length of a term, 90 seconds: a proof of up to 40 s has time in it, whatever the prover is busy with."""
+"""Minimum length of a term, 90 seconds: a proof of up to 40 s fits, even if the prover is busy."""
 
 
 def terms_held_by(
     phases: EpochPhases, owned: Collection[int], least_slots: int = MINIMUM_TERM_SLOTS
 ) -> tuple[SlotRange, ...]:
-    """The runs of consecutive terms that the owner of the light slots ``owned`` holds, in order.
+    """Return the runs of consecutive terms that the owner of the light slots ``owned`` holds, in order.
 
-    A run ends with a light slot of its own. Terms of twice the length end where every second one of these does.
+    A run ends with a light slot of its own. Terms of twice the length end at every second of these ends.
     """
     length = -(-least_slots // phases.slot_length)
     whole = max(1, phases.active.length // phases.slot_length)

@@ -1,9 +1,9 @@
-"""Which light slots of a tree are ours; no I/O.
+"""Our light slots of a tree; no I/O.
 
 Source: forester/docs/reference/programs.md, "Eligibility"; forester/docs/reference/behaviour.md, "Schedules".
-A light slot belongs to whoever's share of the registered weight contains the
+A light slot belongs to the forester whose share of the registered weight contains the
 hash of (key, epoch, light slot). The key is the tree of V2 trees, the queue of V1 trees, and zero for compression work.
-Schedules are made of the finalised weight only: everyone but the last to register would compute wrong ones earlier.
+Schedules are made of the finalised weight only: earlier, all but the last to register would compute wrong ones.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ COMPRESSION_KEY = bytes(KEY_BYTES)
 
 
 class RegistrationNotFinalized(ValueError):
-    """The weight of an epoch is not settled, or nobody has any."""
+    """The weight of an epoch is not finalised, or zero."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Share:
             raise ValueError(f"index {self.index} and weight {self.weight} must not be negative")
 
     def owns(self, part: int) -> bool:
-        """Whether a part is ours."""
+        """Return whether a part belongs to the share."""
         return self.index <= part < self.index + self.weight
 
 
 def chosen_part(key: bytes, epoch: int, light_slot: int, total_weight: int) -> int:
-    """The part of the weight, 0 to ``total_weight`` - 1, to which a light slot of a key belongs."""
+    """Return the part of the weight, 0 to ``total_weight`` - 1, to which a light slot of a key belongs."""
     if len(key) != KEY_BYTES:
         raise ValueError(f"an eligibility key has {KEY_BYTES} bytes, not {len(key)}")
     if total_weight < 1:
@@ -53,14 +53,14 @@ def chosen_part(key: bytes, epoch: int, light_slot: int, total_weight: int) -> i
 
 @dataclass(frozen=True)
 class TreeSchedule:
-    """Light slots of one tree in one epoch that are ours, from the one in which the schedule was made."""
+    """Our light slots of one tree in one epoch, from the one in which the schedule was made."""
 
     phases: EpochPhases
     owned: tuple[int, ...]
 
     @classmethod
     def make(cls, phases: EpochPhases, key: bytes, share: Share, from_slot: int) -> Self:
-        """The schedule from ``from_slot`` on; empty after the active phase."""
+        """Return the schedule from ``from_slot`` on; empty after the active phase."""
         if from_slot > phases.active.last:
             return cls(phases, ())
         first = phases.light_slot_at(max(from_slot, phases.active.first))
@@ -75,7 +75,7 @@ class TreeSchedule:
 
     @cached_property
     def windows(self) -> tuple[SlotRange, ...]:
-        """The runs of consecutive light slots, in order; V2 work goes on to the end of a run."""
+        """The runs of consecutive light slots, in order; V2 work continues to the end of a run."""
         runs: list[SlotRange] = []
         for light_slot in self.owned:
             slots = self.phases.light_slot_range(light_slot)
@@ -86,11 +86,11 @@ class TreeSchedule:
         return tuple(runs)
 
     def next_window(self, slot: int) -> SlotRange | None:
-        """The run that contains ``slot``, else the first one after it; None if no more comes."""
+        """Return the run that contains ``slot``, else the first one after it; None after the last."""
         place = bisect_left(self.windows, slot, key=lambda run: run.last)
         return self.windows[place] if place < len(self.windows) else None
 
     def window_at(self, slot: int) -> SlotRange | None:
-        """The run that contains ``slot``; None if the slot is not ours."""
+        """Return the run that contains ``slot``; None if the slot is not ours."""
         run = self.next_window(slot)
         return run if run is not None and slot in run else None

@@ -1,4 +1,4 @@
-"""Files that hold a key pair: their owner and their mode decide whether they are safe enough."""
+"""Files with a key pair, which are checked for a safe owner and mode."""
 
 import functools
 import os
@@ -13,16 +13,16 @@ _MOUNTED = "for a mounted Kubernetes secret: defaultMode: 0400 with fsGroup"
 
 
 def read_key_file(path: Path, *, mounted: bool = False) -> str:
-    """Return the text of a key file; ValueError with the remedy if others may do more with it than is safe.
+    """Return the text of a key file; ValueError with the remedy if its access rights are unsafe.
 
     The owner must be our user or root, and nobody else may write the file. Its group may read it: Kubernetes mounts
     secrets of a pod with fsGroup as 0440 or 0640 of root and that group. ``mounted`` says that the setting is one for
-    mounted secrets. Their modes are often 0444 or 0644 and cannot be changed from inside, so that everybody may read
-    them is logged once; the same holds on a read-only file system, for another owner, too: it has written what is
-    mounted, and cannot change it through the mount.
+    mounted secrets. Their modes are often 0444 or 0644 and cannot be changed from inside, so read access of
+    everybody is logged once. The same holds on a read-only file system, also for another owner: it wrote the mounted
+    file, and cannot change it through the mount.
     """
     with path.open() as file:
-        # Of the file that is read, whatever its path leads to by now.
+        # Of the opened file: its path may lead to another one by now.
         status = os.fstat(file.fileno())
         read_only = _read_only(file.fileno())
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -42,12 +42,12 @@ def read_key_file(path: Path, *, mounted: bool = False) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as messages name it: not its text where nothing is, as that may be a key given by mistake."""
+    """Return a path for messages, without its text if no file exists, as that may be a key given by mistake."""
     return str(path) if file_exists(path) else "the file that it names"
 
 
 def file_exists(path: str | Path) -> bool:
-    """Return whether a file exists; False for what cannot be a path."""
+    """Return whether a file exists; False for text that cannot be a path."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for names that are too long
 
 
@@ -57,5 +57,5 @@ def _read_only(descriptor: int) -> bool:
 
 @functools.cache
 def _warn(fault: str, hint: str) -> None:
-    """Once per file: commands read settings for each of their checks."""
+    """Log once per file: commands read settings for each of their checks."""
     _log.warning("key_file_readable", told=fault, hint=hint)

@@ -1,4 +1,4 @@
-"""Keys as they are written down: JSON arrays, base58, key files of the Solana command line."""
+"""Formats of keys: JSON arrays, base58, key files of the Solana command line."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ class SigningKey:
         return f"SigningKey({self.pubkey})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a signing key is not written anywhere")
+        raise TypeError("a signing key must not be serialised")
 
 
 def parse_signing_key(text: str) -> SigningKey:
@@ -50,7 +50,7 @@ def parse_signing_key(text: str) -> SigningKey:
 
 
 def parse_key_text(text: str) -> SigningKey:
-    """Read a key pair that is no path: JSON array or base58 of 64 bytes. Raises ValueError without any part of it."""
+    """Read a key pair, JSON array or base58 of 64 bytes, not a path. Raises ValueError without any part of it."""
     text = text.strip()
     raw = _byte_array(text, _KEY_BYTES) if text.startswith("[") else _base58(text, _KEY_BYTES)
     keypair = Keypair.from_seed(raw[:_PUBKEY_BYTES])
@@ -60,7 +60,7 @@ def parse_key_text(text: str) -> SigningKey:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text is a path; keys in base64 have slashes, too."""
+    """Return whether a text is a path; keys in base64 also have slashes."""
     return text.startswith(("/", "~", ".")) or file_exists(text)
 
 
@@ -105,7 +105,7 @@ def _key_file(text: str) -> str:
     try:
         path = Path(text).expanduser()
     except RuntimeError:
-        raise ValueError("the path of the key file begins with an unknown home; give the whole path") from None
+        raise ValueError("the path of the key file begins with an unknown home; pass an absolute path") from None
     try:
         return read_key_file(path)
     except (OSError, UnicodeDecodeError) as error:

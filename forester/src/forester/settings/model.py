@@ -1,4 +1,4 @@
-"""All settings, each with its default; ``sources`` says where values come from."""
+"""All settings with their defaults; ``sources`` reads their values."""
 
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from forester.units import LAMPORTS_PER_BYTE_YEAR
 ProcessorMode = Literal["v1", "v2", "all"]
 
 WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-"""Ways to say yes and no."""
+"""Words for true and false."""
 
 
 def _word(value: object) -> object:
@@ -31,7 +31,7 @@ def _url(*schemes: str) -> AfterValidator:
         try:
             parts = urlsplit(text)
             host, _ = parts.hostname or "", parts.port  # reading the port checks it
-            host.encode("idna")  # as whoever resolves the name does
+            host.encode("idna")  # as a resolver of the name does
             if any(letter.isspace() or letter == "\\" for letter in parts.netloc):
                 raise ValueError
         except ValueError:
@@ -55,7 +55,7 @@ def _pubkey(value: object) -> object:
 
 
 def _pubkeys(value: object) -> object:
-    """All invalid entries are reported together; a list may be given by repetition and with commas."""
+    """Read keys given by repetition or with commas; all invalid ones are reported together."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
         return value
@@ -73,7 +73,7 @@ def _pubkeys(value: object) -> object:
 
 def _one(value: int) -> int:
     if value != 1:
-        raise ValueError("only 1: two nullify instructions exceed a transaction, and the program takes one leaf each")
+        raise ValueError("only 1: two nullify instructions exceed a transaction, and the program accepts one leaf each")
     return value
 
 
@@ -89,7 +89,7 @@ Payer = Annotated[SigningKey, BeforeValidator(_signing_key)]
 
 
 class Settings(BaseModel):
-    """Settings of all commands; frozen. Commands ask for those that they need with ``sources.require``."""
+    """Settings of all commands; frozen. Commands require those that they need with ``sources.require``."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -100,11 +100,11 @@ class Settings(BaseModel):
     )
 
     rpc_url: HttpUrl | None = None
-    """RPC node that reads and transactions go to."""
+    """RPC node for reads and transactions."""
     ws_rpc_url: WebSocketUrl | None = None
     """WebSocket of the RPC node, for subscriptions."""
     indexer_url: HttpUrl | None = None
-    """Indexer (Photon) for queues and Merkle proofs; a key is carried as its query parameter api-key."""
+    """Indexer (Photon) for queues and Merkle proofs; a key is its query parameter api-key."""
     fallback_rpc_url: HttpUrl | None = None
     """RPC node while the first one fails."""
     fallback_indexer_url: HttpUrl | None = None
@@ -118,11 +118,11 @@ class Settings(BaseModel):
     prover_address_append_url: HttpUrl | None = None
     """Prover of the address-append circuit."""
     prover_api_key: SecretStr | None = None
-    """Key that the prover asks for, sent as X-API-Key."""
+    """API key of the prover, sent as X-API-Key."""
     prover_polling_interval_ms: Count = 1000
-    """How often the prover is asked for a proof that it queued."""
+    """Interval of queries for a queued proof."""
     prover_max_wait_time_secs: Count = 600
-    """How long a proof may take before it is given up with `proof generation timed out`."""
+    """Maximum time of a proof, after which it fails with `proof generation timed out`."""
     payer: Payer | None = None
     """Key pair that signs and pays: JSON array of 64 bytes, base58, or path of a key file."""
     derivation: Key | None = None
@@ -134,73 +134,73 @@ class Settings(BaseModel):
     indexer_batch_size: Count = 50
     """V1 elements per request to the indexer; V2 queues are read by five batches."""
     indexer_max_concurrent_batches: Count = 10
-    """Requests to the indexer at once for a V1 tree."""
+    """Maximum concurrent requests to the indexer for a V1 tree."""
     legacy_ixs_per_tx: OneOnly = 1
     """V1 instructions per transaction; two never fit."""
     transaction_max_concurrent_batches: Count = 20
-    """Batches of one tree in work at once."""
+    """Maximum batches of one tree proved at once."""
     max_concurrent_sends: Count = 12
-    """Transactions in flight at once."""
+    """Maximum transactions in flight at once."""
     max_batches_per_tree: Annotated[int, Field(ge=1, le=20)] = 4
-    """Batches of one tree per round."""
+    """Maximum batches of one tree per round."""
     tx_cache_ttl_seconds: Count = 180
-    """How long work that was sent is not sent again."""
+    """Time for which sent work is not sent again."""
     ops_cache_ttl_seconds: Count = 180
-    """How long an operation that was done is not prepared again."""
+    """Time for which a completed operation is not prepared again."""
     confirmation_max_attempts: Count = 60
-    """How often the status of a transaction is asked for before it is given up for the time being."""
+    """Number of status queries after which a transaction is abandoned for the time being."""
     confirmation_poll_interval_ms: Count = 500
-    """How often the statuses of transactions are asked for."""
+    """Interval of status queries for transactions."""
     cu_limit: Annotated[int, Field(ge=1, le=1_400_000)] = 1_000_000
-    """Compute units that a transaction may use."""
+    """Maximum compute units of a transaction."""
     enable_priority_fees: Flag = False
-    """Whether the price of compute units follows recent fees."""
+    """Let the price of compute units follow recent fees."""
     priority_fee_microlamports: Count | None = None
     """Fixed price of a compute unit."""
     priority_fee_max_microlamports: Count = 1_000_000
     """Maximum price of a compute unit, of estimates and of a fixed price; 1000000 is one lamport."""
     spending_budget_sol_per_hour: Sol = 60.0
-    """Maximum SOL that transactions may spend within an hour: fees, priority fees and rent; nothing is sent beyond."""
+    """Maximum SOL that transactions may spend within an hour: fees, priority fees and rent."""
     rollover_max_sol: Sol | None = None
     """Maximum SOL that one rollover may spend; unset is a little above the cost of a public tree of its kind."""
     rent_lamports_per_byte_year: Count = LAMPORTS_PER_BYTE_YEAR
-    """Maximum rent of an account in lamports per byte and year; raise it for a cluster dearer than the public ones."""
+    """Maximum rent of an account in lamports per byte and year; raise it for a more expensive cluster."""
     rpc_pool_size: Count = 100
-    """Connections to the RPC node."""
+    """Maximum connections to the RPC node."""
     rpc_pool_connection_timeout_secs: Count = 15
-    """How long a connection may take."""
+    """Timeout of connecting to the RPC node."""
     rpc_pool_idle_timeout_secs: Count = 300
-    """How long an unused connection is kept."""
+    """Time for which an unused connection stays open."""
     rpc_pool_max_retries: Annotated[int, Field(ge=0)] = 100
-    """How often a read is tried again."""
+    """Maximum retries of a read."""
     rpc_pool_initial_retry_delay_ms: Count = 1000
     """Longest pause before the first retry; it doubles."""
     rpc_pool_max_retry_delay_ms: Count = 16_000
     """Longest pause between retries."""
     rpc_pool_failure_threshold: Count = 3
-    """Failures in a row that switch to the fallback."""
+    """Consecutive failures that switch to the fallback."""
     rpc_pool_primary_probe_interval_secs: Count = 30
-    """How often the failed first node is tried again."""
+    """Interval of attempts to return to the failed first node."""
     rpc_rate_limit: Count | None = None
-    """Reads per second sent to the RPC node."""
+    """Maximum reads per second sent to the RPC node."""
     send_tx_rate_limit: Count | None = None
-    """Transactions per second sent to the RPC node."""
+    """Maximum transactions per second sent to the RPC node."""
     photon_rate_limit: Count | None = None
-    """Requests per second sent to the indexer."""
+    """Maximum requests per second sent to the indexer."""
     slot_update_interval_seconds: Count = 10
-    """How often the slot is read when no subscription tells it."""
+    """Interval of slot reads without a subscription."""
     tree_discovery_interval_seconds: Annotated[int, Field(ge=0)] = 60
-    """How often new trees are looked for; 0 only at the start."""
+    """Interval of searches for new trees; 0 only at the start."""
     state_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
     """First cell of V1 nullifier queues that is considered."""
     address_queue_start_index: Annotated[int, Field(ge=0, le=65_535)] = 0
     """First cell of V1 address queues that is considered."""
     queue_poll_interval_seconds: Count = 10
-    """How often an idle queue is looked at; subscriptions tell of changes sooner."""
+    """Interval of reads of an idle queue; subscriptions report changes sooner."""
     journal_path: str | None = None
-    """File of proofs and signatures that a restart goes on with; unset is forester/journal.sqlite in XDG_STATE_HOME."""
+    """File of proofs and signatures for the next start; unset is forester/journal.sqlite in XDG_STATE_HOME."""
     processor_mode: ProcessorMode = "all"
-    """Generations of trees that are processed."""
+    """Versions of trees that are processed."""
     tree_ids: Keys = ()
     """Only these trees; repeatable, or several with commas."""
     group_authority: Key | None = None
@@ -210,7 +210,7 @@ class Settings(BaseModel):
     api_server_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port of the monitoring API; unset is no API."""
     api_server_public_bind: Flag = False
-    """Whether the monitoring API listens on all interfaces instead of 127.0.0.1."""
+    """Let the monitoring API listen on all interfaces instead of 127.0.0.1."""
     prometheus_url: HttpUrl | None = None
     """Source of /metrics/json while the process has counted nothing."""
 
@@ -232,7 +232,7 @@ class Settings(BaseModel):
 
 
 def is_secret(name: str) -> bool:
-    """Return whether values of a setting may grant access: they come from files, too, and are shown masked."""
+    """Return whether values of a setting may grant access: they can also come from files, and are shown masked."""
     return "SecretStr" in str(Settings.model_fields[name].annotation) or is_key_pair(name)
 
 
@@ -242,5 +242,5 @@ def is_key_pair(name: str) -> bool:
 
 
 def is_in_files(name: str) -> bool:
-    """Return whether a setting is read from files, too: secrets, and the public key that lies beside the payer's."""
+    """Return whether a setting can be read from files: secrets, and the public key next to the payer's."""
     return is_secret(name) or name == "derivation"

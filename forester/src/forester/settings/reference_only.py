@@ -1,27 +1,27 @@
-"""Options of the reference that mean nothing here, each with the reason and with what to do instead.
+"""Options of the reference without effect here, each with the reason and the remedy.
 
 Source: forester/docs/reference/behaviour.md, "Options of the reference".
 
-On the command line they are refused: who gives one expects an effect. Their variables, which an environment that was
-made for the reference may hold, are told and change nothing.
+On the command line they are refused, because their user expects an effect. Their variables, which an environment for
+the reference may contain, are logged and change nothing.
 """
 
 from collections.abc import Iterator, Mapping
 
 from forester.settings.model import WORDS
 
-_RETRIES = "what fails is tried again, with growing pauses, as long as its phase or its window lasts; leave it out"
+_RETRIES = "failures are retried with growing pauses during the phase or window; leave it out"
 _WHOLE_QUEUE = "a queue is considered up to its end; leave it out"
 _COMPRESSIBLE = "compressible accounts are not tracked, closed or claimed by this forester; leave it out"
 
 REFERENCE_ONLY: Mapping[str, str] = {
-    "--photon-grpc-url": "the indexer is asked over HTTP; leave it out, and give --indexer-url",
+    "--photon-grpc-url": "the indexer is queried over HTTP; leave it out, and pass --indexer-url",
     "--max-retries": _RETRIES,
     "--retry-delay": f"{_RETRIES}; pauses of reads are set by --rpc-pool-initial-retry-delay-ms",
-    "--retry-timeout": "the time of a batch follows from the slots that are left of its window; leave it out",
+    "--retry-timeout": "the time of a batch follows from the remaining slots of its window; leave it out",
     "--state-queue-processing-length": f"{_WHOLE_QUEUE} (see --state-queue-start-index)",
     "--address-queue-processing-length": f"{_WHOLE_QUEUE} (see --address-queue-start-index)",
-    "--queue-polling-mode": "the chain tells what is ready, the indexer what it consists of, always; leave it out",
+    "--queue-polling-mode": "ready work is always read from the chain, its elements from the indexer; leave it out",
     "--enable-compressible": _COMPRESSIBLE,
     "--light-pda-program": _COMPRESSIBLE,
     "--helius-rpc": f"it serves the tracking of compressible accounts; {_COMPRESSIBLE}",
@@ -40,7 +40,7 @@ def variable_of(option: str) -> str:
 
 
 def told_variables(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield one sentence per variable of the reference that is set and changes nothing; a false one is as if unset."""
+    """Yield one sentence per variable of the reference that is set and changes nothing; a false one counts as unset."""
     for option, reason in REFERENCE_ONLY.items():
         name = variable_of(option)
         if environment.get(name) and WORDS.get(environment[name].strip().lower(), True):

@@ -1,9 +1,9 @@
-"""Where settings come from: flag, environment, secret file, ``.env`` file, default, in this order.
+"""Sources of settings: flag, environment, secret file, ``.env`` file, default, in this order.
 
 The variable of a setting is its name in capitals, as the reference has it (``RPC_URL``), or that with FORESTER_ before
-it, which comes first. A setting that may grant access, and the derivation key, is read from the file that
-``<VARIABLE>_FILE`` names, too, or from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR;
-``.env`` may name these, too.
+it, which comes first. A setting that may grant access, and the derivation key, can also be read from the file that
+``<VARIABLE>_FILE`` names, or from the file of that name, in small letters, in the folder FORESTER_SECRETS_DIR;
+``.env`` may also name these.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from forester.settings.model import Settings, is_in_files, is_key_pair
 
 Value = TypeVar("Value")
 Candidate = tuple[str | SecretStr, str]
-"""A value with where it came from; a SecretStr is the content of a key file, which is never a path."""
+"""A value with its origin; a SecretStr is the content of a key file, which is never a path."""
 
 PREFIX = "FORESTER_"
 SECRETS_FOLDER = "FORESTER_SECRETS_DIR"
@@ -46,7 +46,7 @@ class FlagInvalid(SettingsInvalid):
 
 @dataclass(frozen=True)
 class Loaded:
-    """Settings with, for each, where its value came from: ``--flag``, ``VARIABLE``, a file, or ``default``."""
+    """Settings with the origin of each value: ``--flag``, ``VARIABLE``, a file, or ``default``."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -71,8 +71,8 @@ def load_settings(
 ) -> Loaded:
     """Read the settings named in ``only`` (None: all); the rest keep their defaults.
 
-    ``flags`` are values of the command line, None where not given. Raises SettingsInvalid that lists every problem with
-    the place its value came from; with exit status 2 if all are flags.
+    ``flags`` are values of the command line, None if not given. Raises SettingsInvalid with every problem and the
+    origin of its value; with exit status 2 if all are flags.
     """
     environment = os.environ if environment is None else environment
     from_file = {name: value for name, value in _from_dotenv(dotenv or DOTENV) if name not in environment}
@@ -134,16 +134,16 @@ def _files(names: tuple[str, ...], source: Mapping[str, str], key_pair: bool) ->
 
 
 def _require_folder(source: Mapping[str, str], origin: str) -> None:
-    """Raise SettingsInvalid for a folder of secrets that is none: its settings would silently be missing."""
+    """Raise SettingsInvalid for a missing folder of secrets, whose settings would silently be missing."""
     if not source.get(SECRETS_FOLDER):
         return
     folder = Path(source[SECRETS_FOLDER])
     try:
-        # Fails for what is no folder, and for a folder that may not be searched.
+        # Fails for a path that is not a folder, and for a folder that may not be searched.
         (folder / "..").stat()
     except OSError as error:
         raise SettingsInvalid(
-            f"{origin}: cannot look into {folder}: {error.strerror}; give the folder of the secrets, or unset it"
+            f"{origin}: cannot look into {folder}: {error.strerror}; set it to the folder of the secrets, or unset it"
         ) from None
 
 
@@ -184,14 +184,14 @@ def _remember(settings: Settings) -> None:
 
 
 def given(value: Value | None) -> Value:
-    """Return a value that ``require`` has found to be there."""
+    """Return a value that ``require`` has checked."""
     if value is None:
-        raise SettingsInvalid("a setting that is needed was not asked for")
+        raise SettingsInvalid("a needed setting was not required before")
     return value
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return one sentence per variable with our prefix that means nothing."""
+    """Return one sentence per variable with our prefix that is not a setting."""
     names = {name: f"{PREFIX}{variable(name)}" for name in Settings.model_fields}
     of_files = {f"{spelled}_FILE" for name, spelled in names.items() if is_in_files(name)}
     known = {*names.values(), *of_files, SECRETS_FOLDER, LOG_LEVEL}
@@ -208,5 +208,5 @@ def require(settings: Settings, *names: str) -> None:
     missing = [name for name in names if getattr(settings, name) is None]
     if missing:
         raise SettingsInvalid(
-            "; ".join(f"missing {name}: give {flag(name)} or set {variable(name)}" for name in missing)
+            "; ".join(f"missing {name}: pass {flag(name)} or set {variable(name)}" for name in missing)
         )

@@ -1,4 +1,4 @@
-"""Which blockhashes had expired at a slot, where height and statuses may be told by nodes of which one lags; no I/O."""
+"""Expiry of blockhashes, from heights and statuses of nodes of which one may lag; no I/O."""
 
 from collections import deque
 
@@ -8,20 +8,20 @@ _KEPT = 64
 
 
 class BlockHeights:
-    """The latest heights that were told.
+    """The latest reported heights.
 
-    A node that is behind knows no status of what has landed since: only one that is at least as far as a height can say
-    that a transaction which this height outdates has not landed.
+    A node that is behind knows no status of later transactions: only one that is at least as far as a height can show
+    that a transaction which expired at that height has not landed.
     """
 
     def __init__(self) -> None:
         self._told: deque[BlockHeight] = deque(maxlen=_KEPT)
 
     def add(self, height: BlockHeight) -> None:
-        """Take in a height; of one slot, or of an earlier one than before, once: many ask, and all slots are to fit."""
+        """Record a height; a slot that is not newer counts once: many callers report, and all slots must fit."""
         if not self._told or height.slot > self._told[-1].slot:
             self._told.append(height)
 
     def expired(self, last_valid_block_height: int, slot: int) -> bool:
-        """Whether a blockhash had expired by ``slot``, at which no status was found."""
+        """Return whether a blockhash had expired by ``slot``, at which no status was found."""
         return any(told.block > last_valid_block_height and told.slot <= slot for told in self._told)

@@ -1,4 +1,4 @@
-"""The newest blockhash, asked for once in a few seconds however many transactions need one."""
+"""The newest blockhash, read once in a few seconds for any number of transactions."""
 
 import asyncio
 import time
@@ -7,11 +7,11 @@ from collections.abc import Callable
 from forester.chain.rpc_client import Blockhash, RpcClient
 
 KEPT_S = 5.0
-"""A blockhash is good for about a minute: little of it is lost, and a burst of transactions costs one call."""
+"""Seconds. A blockhash is valid for about a minute: little of that is lost, and a burst costs one call."""
 
 
 class Blockhashes:
-    """Keeps the newest blockhash for ``KEPT_S``."""
+    """Cache of the newest blockhash for ``KEPT_S`` seconds."""
 
     def __init__(self, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rpc = rpc
@@ -21,7 +21,7 @@ class Blockhashes:
         self._kept_until = 0.0
 
     async def latest(self) -> Blockhash:
-        """Return a recent blockhash with the last block height at which it is good; raises EndpointError."""
+        """Return a recent blockhash with the last block height at which it is valid; raises EndpointError."""
         async with self._read:
             if self._kept is None or self._clock() >= self._kept_until:
                 self._kept = await self._rpc.latest_blockhash()
@@ -29,5 +29,5 @@ class Blockhashes:
             return self._kept
 
     def forget(self) -> None:
-        """Read another one next time: a transaction with this one came too late."""
+        """Read another one next time: a transaction with this one was too late."""
         self._kept = None

@@ -21,11 +21,11 @@ from forester.errors import ForesterError
 from forester.settings import SigningKey
 
 SIZE_LIMIT_BYTES = 1232
-"""Longest transaction that the network takes."""
+"""Maximum bytes of a transaction in the network."""
 
 MOST_LEGACY = 4
 MOST_WITH_TABLE = 5
-"""Most work instructions of a transaction without and with lookup tables, as in the reference."""
+"""Maximum work instructions of a transaction without and with lookup tables, as in the reference."""
 
 _SIGNATURE_BYTES = 64
 
@@ -36,20 +36,20 @@ class TransactionTooLarge(ForesterError):
 
 @dataclass(frozen=True)
 class Budget:
-    """What a transaction may use: compute units, and their price in microlamports (None: no price is named)."""
+    """Limits of a transaction: compute units, and their price in microlamports (None: no price is set)."""
 
     unit_limit: int
     unit_price: int | None = None
 
     def instructions(self) -> list[Instruction]:
-        """The instructions that say so, in the order of the programs."""
+        """Return the instructions that set the limits, in the order of the programs."""
         price = [] if self.unit_price is None else [set_compute_unit_price(self.unit_price)]
         return [*price, set_compute_unit_limit(self.unit_limit)]
 
 
 @dataclass(frozen=True)
 class Built:
-    """A signed transaction as it is sent, and the signature that it is known by."""
+    """A signed transaction as it is sent, and its signature."""
 
     data: bytes
     signature: Signature
@@ -64,7 +64,7 @@ def build(
     *,
     signers: Sequence[Keypair] = (),
 ) -> Built:
-    """Compile and sign; ``signers`` sign beside the payer. TransactionTooLarge if it does not fit."""
+    """Compile and sign; ``signers`` sign in addition to the payer. TransactionTooLarge if it does not fit."""
     message = _message(work, payer.pubkey, blockhash, budget, tables)
     size = _size(message)
     if size > SIZE_LIMIT_BYTES:
@@ -85,7 +85,7 @@ def fitting(
 ) -> int:
     """Return how many of the first instructions fit one transaction together, ``most`` at most.
 
-    ``most`` None takes the reference's bounds. TransactionTooLarge if not even the first one fits.
+    ``most`` None means the reference's bounds. TransactionTooLarge if not even the first one fits.
     """
     bound = most if most is not None else MOST_WITH_TABLE if tables else MOST_LEGACY
     for count in range(min(bound, len(work)), 0, -1):
@@ -110,6 +110,6 @@ def _message(
 
 
 def _size(message: Message | MessageV0) -> int:
-    """Bytes of the signed transaction; a version 0 message has a byte before it that ``bytes`` leaves out."""
+    """Return the length of the signed transaction; ``bytes`` omits the first byte of a version 0 message."""
     versioned = int(isinstance(message, MessageV0))
     return 1 + _SIGNATURE_BYTES * message.header.num_required_signatures + versioned + len(bytes(message))

@@ -1,8 +1,8 @@
-"""Sends transactions and tells what became of them: one poller for all signatures, rebroadcast until they land.
+"""Sends transactions and returns their outcomes: one poller for all signatures, rebroadcast until they land.
 
 A transaction is signed, so it may be sent any number of times. It counts as landed when it is confirmed, as lost when
-its blockhash has expired and no status exists, by both nodes where there are two. Past a deadline its fate is unknown:
-it may land yet.
+its blockhash has expired and no status exists, by both nodes if there are two. Past a deadline its outcome is unknown:
+it may still land.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LANDED = ("confirmed", "finalized")
 
 
 class Fate(enum.Enum):
-    """What became of a transaction; the values are the reasons that metrics name."""
+    """Fate of a transaction; the values are reasons in the metrics."""
 
     CONFIRMED = "confirmed"
     REFUSED = "execution_failed"
@@ -39,9 +39,9 @@ class Fate(enum.Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The fate of a transaction: the slot it landed in, the error it failed with.
+    """Outcome of a transaction: its fate, the slot it landed in, the error it failed with.
 
-    ``place`` is the position of the refused instruction in the work that was sent, where that is known.
+    ``place`` is the position of the refused instruction in the sent work, if that is known.
     """
 
     fate: Fate
@@ -52,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds between looks at all statuses, between broadcasts of one transaction, and for a call with its retries."""
+    """Seconds between reads of all statuses, between broadcasts of one transaction, and for a call with its retries."""
 
     poll_s: float = 0.5
     rebroadcast_s: float = 2.0
@@ -69,7 +69,7 @@ class _Pending:
 
 
 class Confirmations:
-    """Transactions in flight, used as an asynchronous context; ``most`` bounds how many there are at once.
+    """Transactions in flight, used as an asynchronous context; ``most`` bounds their number.
 
     ``longest_s`` bounds the time for one of them, whatever its sender allows.
     """
@@ -106,10 +106,10 @@ class Confirmations:
                 await self._poller
 
     async def send(self, built: Built, last_valid_block_height: int, *, within_s: float) -> Outcome:
-        """Send a transaction and wait for its fate, ``within_s`` seconds at most.
+        """Send a transaction and return its outcome, after ``within_s`` seconds at most.
 
-        Raises the EndpointError or TransactionRefused of the first broadcast unless it may pass; later ones are only
-        logged. A cancelled call gives the transaction up, which may still land.
+        Raises the EndpointError or TransactionRefused of the first broadcast unless a retry may succeed; later ones are
+        only logged. A cancelled call abandons the transaction, which may still land.
         """
         deadline = self._clock() + within_s
         async with self._room:
@@ -134,7 +134,7 @@ class Confirmations:
             async with asyncio.timeout(within_s):
                 await self._rpc.send_transaction(pending.built.data, skip_preflight=True)
         except AlreadyProcessed:
-            # Some nodes simulate whatever they are asked for; the status of the transaction tells the rest.
+            # Some nodes always simulate; the status of the transaction shows its outcome.
             _log.debug("broadcast_redundant", signature=str(pending.built.signature))
         except TimeoutError:
             _log.warning("broadcast_failed", signature=str(pending.built.signature), error=f"{within_s:g} s passed")
@@ -153,7 +153,7 @@ class Confirmations:
                 await asyncio.sleep(self._pace.poll_s)
                 try:
                     await self._look()
-                except Exception:  # noqa: BLE001 - who waits for a fate must not wait for ever because of a bug
+                except Exception:  # noqa: BLE001 - callers must not wait forever because of a bug
                     _log.exception("confirmations_failed", transactions=len(self._pending))
         finally:
             for item in self._pending.values():
@@ -172,7 +172,7 @@ class Confirmations:
         await self._rebroadcast([item for item in unseen if not item.outcome.done()])
 
     async def _unseen(self, waiting: list[_Pending]) -> list[_Pending]:
-        """Ask for all statuses at once and settle what has one; return what has none, nothing if nobody answers."""
+        """Read all statuses at once and settle those found; return the rest, or nothing if no node answers."""
         try:
             async with asyncio.timeout(self._pace.call_s):
                 # The height first: without a status after that, an expired transaction has not landed before it.
@@ -193,7 +193,7 @@ class Confirmations:
             return []
 
     async def _not_expired(self, expired: list[_Pending]) -> list[_Pending]:
-        """Settle what has expired by all nodes; return the rest."""
+        """Settle transactions that have expired by all nodes; return the rest."""
         asked = [
             ExpiredTransaction(item.built.signature, item.last_valid_block_height, item.built.data) for item in expired
         ]
@@ -208,7 +208,7 @@ class Confirmations:
         again = [self._broadcast(item, self._pace.call_s) for item in unseen if item.sent_at <= due]
         for result in await asyncio.gather(*again, return_exceptions=True):
             if isinstance(result, ForesterError):
-                # By a simulation, too: what was sent before may land all the same.
+                # Also after a simulation: an earlier broadcast may still land.
                 _log.warning("rebroadcast_refused", error=result.detail)
             elif isinstance(result, BaseException):
                 raise result

@@ -1,4 +1,4 @@
-"""Expiry as two nodes see it: where there is a second one, a single node's word ends no transaction."""
+"""Expiry by two nodes: if there is a second one, a single node's answer ends no transaction."""
 
 import asyncio
 import time
@@ -17,12 +17,12 @@ _log = get_logger(__name__)
 
 ANSWER_S = 3.0
 AGAIN_S = 10.0
-"""Pause after a second node that did not confirm: it may be away, and others wait for their fates."""
+"""Pause after a second node that did not confirm: it may be away, and other transactions wait."""
 
 
 @dataclass(frozen=True)
 class ExpiredTransaction:
-    """A transaction that one node says has expired; ``data`` is empty where only its signature is known."""
+    """A transaction that one node reports as expired; ``data`` is empty if only its signature is known."""
 
     signature: Signature
     last_valid_block_height: int
@@ -30,7 +30,7 @@ class ExpiredTransaction:
 
 
 class ExpiryConfirmation:
-    """Asks the second node, if there is one. ``clock`` returns seconds."""
+    """Confirmation by the second node, if there is one. ``clock`` returns seconds."""
 
     def __init__(self, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._rpc = rpc
@@ -38,7 +38,7 @@ class ExpiryConfirmation:
         self._not_before = 0.0
 
     async def confirmed(self, expired: Sequence[ExpiredTransaction]) -> frozenset[Signature]:
-        """Return those that have expired without a status by the second node, too; all of them where there is none.
+        """Return those without a status that have also expired by the second node; all if there is none.
 
         A second node that does not answer confirms nothing.
         """
@@ -68,7 +68,7 @@ async def _expired_at(node: RpcClient, expired: Sequence[ExpiredTransaction]) ->
     statuses = await node.signature_statuses([item.signature for item in expired])
     unseen = [item for item, status in zip(expired, statuses.found, strict=True) if status is None]
     old = [item for item in unseen if height.block > item.last_valid_block_height and height.slot <= statuses.slot]
-    # The last height of a blockhash was the first node's word.
+    # The last height of a blockhash came from the first node.
     hashes = {item.signature: _blockhash(item.data) for item in old if item.data}
     valid = {each: await node.is_blockhash_valid(each) for each in set(hashes.values())}
     return frozenset(

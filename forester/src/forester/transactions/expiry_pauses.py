@@ -1,6 +1,6 @@
-"""Pauses after transactions that expired: a node that says so of everything draws a few new ones, not hundreds; no I/O.
+"""Pauses after expired transactions: a node that reports all as expired causes a few new ones, not hundreds; no I/O.
 
-That a transaction has expired and did not land is a node's word. While all of them expire, new ones are signed one at a
+Only a node reports that a transaction expired and did not land. While all of them expire, new ones are signed one at a
 time, with pauses that double. One that lands ends the pauses.
 """
 
@@ -26,7 +26,7 @@ class ExpiryPauses:
         self._next = 0.0
 
     def expired(self, signed_at: float) -> None:
-        """Take in that a transaction expired; those that were signed before the last pause began count once."""
+        """Record an expired transaction; those signed before the last pause began count once."""
         if self._failures and signed_at < self._counted_at:
             return
         self._failures += 1
@@ -35,12 +35,12 @@ class ExpiryPauses:
         self._ended.clear()
 
     def landed(self) -> None:
-        """Take in that a transaction landed."""
+        """Record a landed transaction."""
         self._failures = 0
         self._ended.set()
 
     async def wait(self) -> None:
-        """Return when another transaction may be signed; the callers of a pause follow each other, a pause apart."""
+        """Return when another transaction may be signed; callers in a pause follow each other, a pause apart."""
         if not self._failures:
             return
         async with self._order:

@@ -1,4 +1,4 @@
-"""The signatures that are ours: what tells our transactions from those of another process with the same key; no I/O."""
+"""Our own signatures, which distinguish our transactions from another process's with the same key; no I/O."""
 
 from collections import OrderedDict
 
@@ -13,16 +13,16 @@ class OwnSignatures:
     def __init__(self, *, most: int = SIGNATURES_REMEMBERED) -> None:
         self.most = most
         self.count = 0
-        """How many were ever added."""
+        """Number of signatures ever added."""
         self._kept: OrderedDict[Signature, None] = OrderedDict()
 
     def add(self, signature: Signature) -> None:
-        """Remember a signature; to be done before its transaction is sent."""
+        """Record a signature, before its transaction is sent."""
         self.count += 1
         self._kept[signature] = None
         while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
     def __contains__(self, signature: Signature) -> bool:
-        """Whether a signature is known to be ours."""
+        """Return whether a signature is known to be ours."""
         return signature in self._kept

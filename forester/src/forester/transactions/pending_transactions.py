@@ -1,8 +1,8 @@
-"""Transactions whose fate is unknown: their work is not sent in another one while they may still land.
+"""Transactions with unknown outcome: their work is not sent in another one while they may still land.
 
-What this process has signed is kept whole, and repeated rather than signed anew. What an earlier process has sent is
-known from the journal: its fate is waited for, and it is sent again as it is while the chain has not seen it. Without
-that, what a kill cut off between journal and node would hold its tree until its blockhash expires.
+Transactions of this process are kept whole, and repeated rather than signed again. Those of an earlier process are
+known from the journal: their outcome is awaited, and they are sent again unchanged while the chain has not seen them.
+Otherwise a kill between journal and node would block their tree until the blockhash expires.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 _POLL_S = 1.0
 _BLOCKHASH_BLOCKS = 150
-"""Blocks for which a blockhash is good."""
+"""Blocks for which a blockhash is valid."""
 _FORGOTTEN_AFTER_S = 600.0
-"""A blockhash is good for about a minute; block heights are a node's word, this is not."""
+"""Seconds. A blockhash is valid for about a minute; block heights come from a node, this does not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Signed:
-    """A transaction of this process; ``work`` is the digest of what it does, ``since`` when it was signed.
+    """A transaction of this process; ``work`` is the digest of its work, ``since`` the time of its signature.
 
     ``preamble`` is the number of its instructions before the work.
     """
@@ -48,7 +48,7 @@ class Signed:
 
 
 class PendingTransactions:
-    """The transactions without a known fate, in memory and in the journal, for ``kept_s`` seconds at most."""
+    """Transactions with unknown outcome, in memory and in the journal, for ``kept_s`` seconds at most."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PendingTransactions:
         self._expired_at = 0
 
     async def add(self, signed: Signed, purpose: str, subject: bytes) -> None:
-        """Note a transaction that will be sent; on disk when this returns (JournalError)."""
+        """Store a transaction before it is sent; on disk when this returns (JournalError)."""
         await self.inherited()
         signature = str(signed.built.signature)
         await self._expire(signed.last_valid_block_height - _BLOCKHASH_BLOCKS)
@@ -83,7 +83,7 @@ class PendingTransactions:
         self._signed[signed.work] = signed
 
     async def _expire(self, height: int) -> None:
-        """Forget from time to time what was given up and cannot land any more: nobody asks for its fate."""
+        """Forget, from time to time, abandoned transactions that cannot land any more, which no caller settles."""
         if height - self._expired_at < _BLOCKHASH_BLOCKS:
             return
         self._expired_at = height
@@ -91,7 +91,7 @@ class PendingTransactions:
         await self._store.expire(height - _BLOCKHASH_BLOCKS, age_s=_FORGOTTEN_AFTER_S)
 
     def of_work(self, work: bytes) -> Signed | None:
-        """The transaction that does some work already, None if there is none whose fate is unknown."""
+        """Return the transaction with unknown outcome for some work, None if there is none."""
         signed = self._signed.get(work)
         return signed if signed is not None and self._clock() - signed.since < self._kept_s else None
 
@@ -102,11 +102,11 @@ class PendingTransactions:
         try:
             await self._store.settle(str(signed.built.signature))
         except JournalError as error:
-            # It is asked for again after a restart, and settled then.
+            # It is queried again after a restart, and settled then.
             _log.warning("signature_settle_failed", signature=str(signed.built.signature), error=error.detail)
 
     async def inherited(self) -> list[SentTransaction]:
-        """What an earlier process has sent and whose fate is unknown."""
+        """Return the transactions of an earlier process with unknown outcome."""
         if self._inherited is None:
             inherited = await self._store.pending()
             for item in inherited:
@@ -117,7 +117,7 @@ class PendingTransactions:
         return self._inherited
 
     async def wait_for_inherited(self, purpose: str, subject: bytes) -> None:
-        """Return once nothing of an earlier process for the same purpose and subject may land any more."""
+        """Wait until no transaction of an earlier process for the same purpose and subject may land any more."""
         while self._clock() - self._began < self._kept_s:
             waiting = [item for item in await self.inherited() if (item.purpose, item.subject) == (purpose, subject)]
             if not waiting:
@@ -129,12 +129,12 @@ class PendingTransactions:
             await asyncio.sleep(_POLL_S)
 
     async def settle_all(self) -> int:
-        """Ask for the fate of everything that the journal holds; the number of those that stay unknown."""
+        """Query the outcome of all transactions in the journal; return the number that stay unknown."""
         await self.inherited()
         return await self._ask(await self._store.pending())
 
     async def _statuses(self, signatures: list[Signature]) -> SignatureStatuses:
-        """Statuses from the node's whole history, from what it has in memory if it keeps none."""
+        """Return statuses from the node's whole history, or from its memory if it keeps none."""
         try:
             return await self._rpc.signature_statuses(signatures, search_history=True)
         except RequestRefused:
@@ -173,9 +173,9 @@ class PendingTransactions:
         return {str(signature) for signature in await self._expiry.confirmed(expired)}
 
     async def _send_again(self, item: SentTransaction) -> None:
-        """Send what an earlier process signed: it has the same signature, so it lands once or not at all."""
+        """Send a transaction of an earlier process: its signature is the same, so it lands once or not at all."""
         try:
-            # Not simulated: if it is refused, its fate is known.
+            # Not simulated: a refusal shows its outcome.
             await self._rpc.send_transaction(item.signed, skip_preflight=True)
         except (EndpointError, TransactionRefused) as error:
             _log.warning("rebroadcast_refused", signature=item.signature, error=error.detail)

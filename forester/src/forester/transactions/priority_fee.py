@@ -1,4 +1,4 @@
-"""The price of compute units: none, fixed, or what the node recommends for the accounts in question.
+"""The price of compute units: none, fixed, or as the node recommends for the accounts of a transaction.
 
 Source: forester/docs/reference/behaviour.md, "Fees and compute units". An estimate that fails never stops a
 transaction: the fallback is paid.
@@ -26,7 +26,7 @@ _CAPPED_TOLD_S = 60.0
 
 
 class PriorityFee:
-    """Chooses the price as the settings want it; estimates are kept for a few seconds."""
+    """Price of compute units by the settings; estimates are cached for a few seconds."""
 
     def __init__(self, settings: Settings, rpc: RpcClient, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._dynamic = settings.enable_priority_fees
@@ -38,7 +38,7 @@ class PriorityFee:
         self._kept: OrderedDict[tuple[Pubkey, ...], tuple[float, int]] = OrderedDict()
 
     async def price(self, accounts: Sequence[Pubkey]) -> int | None:
-        """Microlamports per compute unit for a transaction that writes ``accounts``; None names no price."""
+        """Return microlamports per compute unit for a transaction that writes ``accounts``; None sets no price."""
         if not self._dynamic:
             return self._fixed
         key = tuple(dict.fromkeys(accounts))
@@ -65,7 +65,7 @@ class PriorityFee:
 
 
 def usable_price(estimate: float | None, maximum: int) -> int:
-    """Return an estimate as a whole price up to ``maximum``, the fallback for one that is missing or makes no sense."""
+    """Return an estimate as a whole price up to ``maximum``, or the fallback for a missing or invalid one."""
     if estimate is None or not math.isfinite(estimate) or estimate < 0:
         return min(FALLBACK_MICROLAMPORTS, maximum)
     return min(math.ceil(estimate), maximum)

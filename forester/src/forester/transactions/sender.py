@@ -1,7 +1,7 @@
-"""The one door through which work goes to the chain: priced, signed, written down, sent, confirmed, counted.
+"""The only sender of work to the chain: it prices, signs, stores, sends, confirms and counts transactions.
 
-A signature is in the journal before its transaction is sent for the first time, and leaves it once its fate is known.
-Work whose transaction may still land is never signed a second time: the transaction is repeated as it is.
+A signature is in the journal before its transaction is sent for the first time, and leaves it with its
+outcome. Work whose transaction may still land is never signed a second time: the transaction is repeated unchanged.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _BALANCE_S = 5.0
 
 @dataclass(frozen=True)
 class _Order:
-    """What a caller wants to be sent; ``digest`` tells its work from other work."""
+    """Order of a caller to send work, which ``digest`` identifies."""
 
     work: tuple[Instruction, ...]
     digest: bytes
@@ -55,11 +55,11 @@ class _Order:
 
 
 class Sender:
-    """Sends for everybody; ``confirmations`` is an open context that belongs to the caller.
+    """Sender for all parts; ``confirmations`` is an open context that belongs to the caller.
 
-    ``cu_limit`` bounds the compute units of a transaction unless its caller names another limit. Work whose fate is
-    unknown is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``). ``budget`` bounds what is
-    signed, ``pauses`` how fast it is signed while all of it expires.
+    ``cu_limit`` bounds the compute units of a transaction unless its caller names another limit. Work with unknown
+    outcome is not signed again for ``unknown_kept_s`` seconds (``tx_cache_ttl_seconds``). ``budget`` bounds the
+    cost of signed work, ``pauses`` its rate while all of it expires.
     """
 
     def __init__(
@@ -97,17 +97,17 @@ class Sender:
 
     @property
     def payer(self) -> Pubkey:
-        """Who signs and pays."""
+        """Key that signs and pays."""
         return self._payer.pubkey
 
     @property
     def budget(self) -> SpendingBudget:
-        """What may be signed for."""
+        """Budget of signed transactions."""
         return self._budget
 
     @property
     def short_of_funds(self) -> bool:
-        """Whether the payer could not pay a fee; nothing is sent until ``funds_restored``."""
+        """Return whether the payer could not pay a fee; nothing is sent until ``funds_restored``."""
         return self._short_of_funds
 
     def funds_restored(self) -> None:
@@ -115,23 +115,23 @@ class Sender:
         self._short_of_funds = False
 
     def fitting(self, work: Sequence[Instruction]) -> int:
-        """How many of the first instructions fit one transaction; TransactionTooLarge if not even the first does."""
-        # With a price, whether or not one is named in the end: an estimate must not make a transaction too large.
+        """Return the number of first instructions that fit one transaction; TransactionTooLarge if it is 0."""
+        # Always with a price: a later estimate must not make a transaction too large.
         return fitting(work, self._payer.pubkey, Budget(self._cu_limit, 1), self._tables)
 
     async def settle_pending(self) -> int:
-        """Ask for the fate of all journaled signatures; the number of those that stay unknown. Raises EndpointError."""
+        """Query the outcome of all journaled signatures; return the number that stay unknown. Raises EndpointError."""
         return await self._unsettled.settle_all()
 
     async def own_signatures(self) -> OwnSignatures:
-        """What was signed here, and by earlier processes with unknown fate at the start. Raises JournalError."""
+        """Return our signatures, including pending ones of earlier processes at the start. Raises JournalError."""
         await self._unsettled.inherited()
         return self._own
 
     async def wait_for_earlier(self, purpose: str, subject: bytes, within_s: float) -> bool:
-        """Wait until nothing that an earlier process sent for ``subject`` may land any more; whether that is so.
+        """Return whether no transaction of an earlier process for ``subject`` may land any more; wait for that.
 
-        To be done before what such a transaction changes is read; afterwards it costs nothing. Raises JournalError.
+        Call it before reading the state that such a transaction changes; later calls cost nothing. Raises JournalError.
         """
         try:
             async with asyncio.timeout(within_s):
@@ -151,13 +151,13 @@ class Sender:
         signers: Sequence[Keypair] = (),
         program_lamports: int = 0,
     ) -> Outcome:
-        """Send ``work`` as one transaction and wait ``within_s`` seconds at most for its fate.
+        """Send ``work`` as one transaction and return its outcome, after ``within_s`` seconds at most.
 
         ``purpose`` names the work in the journal, the log and after a restart, ``subject`` the tree or account that it
-        changes: what an earlier process sent for both is waited for first. ``program_lamports`` is the maximum that
-        programs take from the payer by themselves, which counts for the budget. Refusals come as an outcome with an
+        changes: transactions of an earlier process for both are awaited first. ``program_lamports`` is the maximum that
+        programs themselves take from the payer, which counts for the budget. Refusals are an outcome with an
         error. Raises EndpointError, TransactionTooLarge, BudgetExceeded and JournalError: then nothing was sent by this
-        call. A cancelled call leaves the fate unknown.
+        call. A cancelled call leaves the outcome unknown.
         """
         if self._short_of_funds:
             payer = self._payer.pubkey
@@ -186,7 +186,7 @@ class Sender:
                 async with asyncio.timeout(max(0.0, ends - self._clock())):
                     await self._unsettled.wait_for_inherited(purpose, order.subject)
                     if known is None:
-                        # Signed for a free place in flight only: what waits there could not be paused.
+                        # Signed only for a free slot in flight: a transaction that waits there could not be paused.
                         await stack.enter_async_context(self._signing)
                         await self._expiries.wait()
                     signed = known or await self._signed(order)
@@ -200,7 +200,7 @@ class Sender:
             return await self._settled(signed, purpose, ends, repeated=known is not None)
 
     async def _settled(self, signed: Signed, purpose: str, ends: float, *, repeated: bool) -> Outcome:
-        """Send what is signed and wait for its fate."""
+        """Send a signed transaction and return its outcome."""
         try:
             with self._metrics.in_flight.track_inprogress():
                 outcome = await self._confirmations.send(
@@ -235,7 +235,7 @@ class Sender:
         return Signed(built, order.digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
     def _built_anew(self, order: _Order, blockhash: Hash, price: int | None) -> Built:
-        """Build a transaction of which no equal one was sent: the same work after a refusal would get its fate."""
+        """Build a transaction unlike all earlier ones: an equal one after a refusal would get the same outcome."""
         budget = Budget(order.unit_limit, price)
         while True:
             built = build(order.work, self._payer, blockhash, budget, self._tables, signers=order.signers)
@@ -246,7 +246,7 @@ class Sender:
         return built
 
     async def _with_funds_seen(self, outcome: Outcome, signed: Signed) -> Outcome:
-        """Tell a payer without money: nodes drop what cannot be paid for, no status ever says so."""
+        """Detect a payer without money: nodes drop unpaid transactions, without any status."""
         error = outcome.error
         if isinstance(error, InsufficientFunds) and error.instruction is None:
             self._short_of_funds = True
@@ -282,13 +282,13 @@ class Sender:
 
 
 def _placed(outcome: Outcome, signed: Signed) -> Outcome:
-    """Say which instruction of the work was refused; those of the budget come before it."""
+    """Return the outcome with the position of the refused instruction in the work, without those of the budget."""
     position = outcome.error.instruction if outcome.error is not None else None
     return outcome if position is None else replace(outcome, place=max(0, position - signed.preamble))
 
 
 def _digest(work: Sequence[Instruction]) -> bytes:
-    """What tells work from other work: programs, accounts and data of its instructions."""
+    """Return the digest of work: of programs, accounts and data of its instructions."""
     digest = hashlib.sha256()
     for instruction in work:
         digest.update(hashlib.sha256(bytes(instruction)).digest())

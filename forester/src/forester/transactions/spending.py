@@ -1,7 +1,7 @@
-"""The budget of everything that is signed: nothing is signed beyond it, whatever a node says.
+"""Spending budget: no transaction is signed beyond it, whatever a node reports.
 
-A transaction counts when it is signed, for all that it may spend, and is never given back: that it did not land is a
-node's word.
+A transaction counts when it is signed, for all that it may spend, and is never refunded: only a node reports that it
+did not land.
 """
 
 import asyncio
@@ -70,11 +70,11 @@ class SpendingBudget:
 
     @property
     def reason(self) -> str | None:
-        """Why transactions are not sent; None while all of them have room."""
+        """Reason why transactions are not sent; None while all of them have room."""
         return None if self._refused is None else self._told(self._refused[0])
 
     async def reserve(self, lamports: int) -> None:
-        """Count what a transaction may spend, before it is signed. Raises BudgetExceeded and JournalError."""
+        """Count the cost of a transaction before it is signed. Raises BudgetExceeded and JournalError."""
         fits, self.spent = await self._store.reserve(lamports, maximum=self.maximum, now=self._clock())
         if fits:
             return
@@ -88,7 +88,7 @@ class SpendingBudget:
         raise BudgetExceeded(self._told(lamports))
 
     async def refresh(self) -> None:
-        """Read what was spent, and take in whether the refused transaction has room again. Raises JournalError."""
+        """Read the spending, and whether the refused transaction has room again. Raises JournalError."""
         self.spent = await self._store.within_window(self._clock())
         if self._refused is None:
             return

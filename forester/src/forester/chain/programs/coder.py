@@ -44,17 +44,17 @@ def _account_items() -> Mapping[str, list[IdlAccount]]:
 
 
 def instruction_names() -> tuple[str, ...]:
-    """Names of the instructions that can be built."""
+    """Return the names of the instructions that can be built."""
     return tuple(_instructions().sighashes)
 
 
 def instruction_discriminator(name: str) -> bytes:
-    """First 8 bytes of an instruction's data."""
+    """Return the first 8 bytes of an instruction's data."""
     return _instructions().sighashes[name]
 
 
 def account_discriminator(name: str) -> bytes:
-    """First 8 bytes of an account's data."""
+    """Return the first 8 bytes of an account's data."""
     return _accounts().acc_name_to_discriminator[name]
 
 
@@ -77,7 +77,7 @@ def build_instruction(name: str, arguments: Mapping[str, Any], addresses: Sequen
 
 
 def decode_account(name: str, data: bytes) -> Any:
-    """Fields of a registry account as attributes; MalformedAccount if the data is not that account."""
+    """Return the fields of a registry account as attributes; MalformedAccount if the data is not that account."""
     if data[:8] != account_discriminator(name):
         raise MalformedAccount(f"not a {name}: discriminator {data[:8].hex() or 'absent'}")
     try:

@@ -22,7 +22,7 @@ _BUMP = {"bump": known.CPI_AUTHORITY_BUMP}
 
 @dataclass(frozen=True)
 class Forester:
-    """Who does the work: the signing key, and its registration for the epoch.
+    """A forester at work: the signing key, and its registration for the epoch.
 
     ``registration`` is None for trees without network fee, which the key in their metadata serves.
     """
@@ -32,13 +32,13 @@ class Forester:
 
     @classmethod
     def registered(cls, authority: Pubkey, derivation: Pubkey, epoch: int) -> "Forester":
-        """The forester that is known by ``derivation``, registered for ``epoch``."""
+        """Return the forester that is known by ``derivation``, registered for ``epoch``."""
         return cls(authority, known.forester_epoch_address(derivation, epoch))
 
 
 @dataclass(frozen=True)
 class LowAddress:
-    """The element of a V1 address tree before the new one: its place, value, successor, and proof of 16 siblings."""
+    """The low element of a new address in a V1 tree: its index, value, successor, and proof of 16 siblings."""
 
     index: int
     value: bytes
