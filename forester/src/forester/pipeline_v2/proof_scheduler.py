@@ -34,10 +34,9 @@ def link_of_batch(batch: StagedBatch) -> Link:
 
 
 class ProofScheduler:
-    """Scheduler of the proofs of one tree. ``window`` bounds its proofs under way, ``permits`` those of all
-    trees together.
+    """Scheduler of the proofs of one tree.
 
-    ``made`` is called with the circuit of each proof that the prover made.
+    ``window`` bounds its proofs under way, ``permits`` those of all trees together. ``made`` is called with the circuit of each proof that the prover made.
     """
 
     def __init__(

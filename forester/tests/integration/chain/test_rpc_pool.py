@@ -131,7 +131,7 @@ async def test_pool__one_call_is_told_to_come_back_later__others_wait_as_well() 
     async with serving(node), RpcPool([node.url], retry=NO_RETRY) as pool:
         with pytest.raises(RateLimited):
             await pool.call("getSlot", [], int)
-        with pytest.raises(RateLimited, match=r"wants no calls for . s, getSlot cannot wait so long"):
+        with pytest.raises(RateLimited, match=r"accepts no calls for . s, getSlot cannot wait so long"):
             await pool.call("getSlot", [], int, deadline_s=0.1)
         assert len(node.asked) == 1
         began = time.monotonic()
@@ -214,7 +214,7 @@ def test_token_bucket__many_takers__never_exceed_the_rate() -> None:
     assert [round(bucket.reserve(), 6) for _ in range(5)] == [0, 0, 0, 0.2, 0.4]
     clock.now += 100
     assert [round(bucket.reserve(), 6) for _ in range(4)] == [0, 0, 0, 0.2]
-    with pytest.raises(ValueError, match="lets nobody pass"):
+    with pytest.raises(ValueError, match="lets no call pass"):
         TokenBucket(0)
 
 

@@ -155,7 +155,7 @@ def test_check__rpc_url_gone__fails_within_its_limit_whatever_needs_it(net: Loca
 def test_check__v1_trees_only__needs_no_prover_and_counts_those(net: Localnet) -> None:
     code, text = run(net, "check", "--processor-mode", "v1", PROVER_URL=None)
     assert code == 0, text
-    assert "not asked; V1 trees need none" in text
+    assert "not queried; V1 trees need none" in text
     assert "1 AddressV1, 2 StateV1\n" in text
     code, text = run(net, "check", "--processor-mode", "v2", PROVER_URL=None)
     assert code == 1

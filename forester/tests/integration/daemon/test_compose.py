@@ -97,7 +97,7 @@ async def test_daemon__chain_turns_out_to_be_elsewhere__drains_and_says_so(tmp_p
             await until(lambda: node.counted["getBalance"] >= 1)
             daemon._clock.went_back_by = 77
             daemon._clock.went_back.set()
-            with pytest.raises(ChainWentBack, match="the chain is 77 slots behind what the node told before"):
+            with pytest.raises(ChainWentBack, match="the chain is 77 slots behind an earlier answer"):
                 await running
             assert not daemon._supervisor._tasks
 
@@ -113,7 +113,7 @@ async def test_daemon__epochs_and_funds_in_trouble__are_told_to_the_board_until_
         assert conditions(board) == {}, "what an earlier epoch suffered is over"
         services.sender._short_of_funds = True
         daemon._funds.notice()
-        assert conditions(board) == {"funds": f"insufficient funds: processing rests until {KEY.pubkey} is topped up"}
+        assert conditions(board) == {"funds": f"insufficient funds: processing stops until {KEY.pubkey} is topped up"}
         daemon._funds.available = True
         daemon._funds_changed()
         assert conditions(board) == {}
@@ -163,7 +163,7 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         assert conditions(board) == {}
         now = SLOT_STALE_S + 1
         heartbeat.beat()
-        assert conditions(board) == {"slots": "the node has told no slot for 61 s"}
+        assert conditions(board) == {"slots": "the node has reported no slot for 61 s"}
         clock.read(600)
         tasks = len(asyncio.all_tasks())
         heartbeat.beat()
@@ -171,17 +171,17 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         now += STANDING_S + 1
         clock.read(600)
         heartbeat.beat()
-        assert conditions(board) == {"slots": "the node tells the same slot for 61 s"}
+        assert conditions(board) == {"slots": "the node has reported the same slot for 61 s"}
         clock.read(601)
         heartbeat.beat()
         assert conditions(board) == {}
         now += SLOT_STALE_S + 1
         clock.read(581)
         heartbeat.beat()
-        assert conditions(board) == {"slots": "the node's slot is 20 behind what it told before"}
+        assert conditions(board) == {"slots": "the node's slot is 20 behind an earlier one"}
         now += SLOT_STALE_S + 1
         heartbeat.beat()
-        assert conditions(board) == {"slots": "the node has told no slot for 122 s"}
+        assert conditions(board) == {"slots": "the node has reported no slot for 122 s"}
         clock.read(800)
         heartbeat.beat()
         assert conditions(board) == {}

@@ -38,7 +38,7 @@ def test_journal_path__unset__is_among_the_users_state(monkeypatch: pytest.Monke
 
 
 def test_journal_path__in_no_known_home__is_an_invalid_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    remedy = "give --journal or set JOURNAL_PATH to a whole path"
+    remedy = "pass --journal or set JOURNAL_PATH to an absolute path"
     with pytest.raises(SettingsInvalid, match=f"journal_path: ~nouser/x is in no known home; {remedy}"):
         journal_path(settings(journal_path="~nouser/x"))
 

@@ -226,14 +226,14 @@ WRONG: list[tuple[str, Callable[[Any], object], str]] = [
     ("queue_state", lambda r: spent(r)["txHashes"].pop(), r"inputQueue\.txHashes"),
     ("queue_state", lambda r: spent(r)["nullifiers"].pop(), r"inputQueue\.nullifiers"),
     ("queue_state", lambda r: [tripled.__imul__(3) for tripled in spent(r).values() if isinstance(tripled, list)],
-     r"30 elements where at most 20 were asked for at .*inputQueue"),
+     r"30 elements where at most 20 were requested at .*inputQueue"),
     ("queue_address", lambda r: r.pop("addressQueue"), r"missing at \$\.result\.addressQueue"),
     ("queue_address", lambda r: address(r)["queueIndices"].__setitem__(1, 12), r"queueIndices\[1\]"),
     ("queue_address", lambda r: address(r).update(startIndex=10), r"addressQueue\.startIndex"),
     ("queue_address", lambda r: address(r)["lowElementNextIndices"].pop(), r"lowElementNextIndices"),
     ("queue_address", lambda r: address(r)["lowElementValues"].__setitem__(2, address(r)["addresses"][2]),
      r"lowElementValues\[2\]"),
-    (PROOFS, lambda r: r["value"].append(r["value"][0]), r"2 items where 1 were asked for at \$\.result\.value"),
+    (PROOFS, lambda r: r["value"].append(r["value"][0]), r"2 items where 1 were requested at \$\.result\.value"),
     (PROOFS, lambda r: r["value"][0].update(hash=OTHER), r"\$\.result\.value\[0\]\.hash"),
     (PROOFS, lambda r: r["value"][0]["proof"].pop(), r"\$\.result\.value\[0\]\.proof"),
     (ADDRESSES, lambda r: r["value"][0].update(address=OTHER), r"\$\.result\.value\[0\]\.address"),
@@ -283,7 +283,7 @@ async def test_calls__page_of_one_root_given_twice__contradicts_the_start(
     setup: Callable[..., Awaitable[Setup]],
 ) -> None:
     made = await setup((200, vector("queue_state")["response"], {}))
-    with pytest.raises(AnswerWrong, match="begins at 20 where 30 was asked for"):
+    with pytest.raises(AnswerWrong, match="begins at 20 where 30 was requested"):
         await made.client.queue_elements(TREE, output=QueueQuery(20, 10, 30))
 
 
@@ -362,7 +362,7 @@ async def test_wait_for_slot__indexer_that_only_refuses__is_told_apart_from_one_
     setup: Callable[..., Awaitable[Setup]],
 ) -> None:
     made = await setup((429, "", {}), times=IndexerTimes(attempts=1000, backoff=Backoff(0.01, 0.02)))
-    with pytest.raises(EndpointTimedOut, match=r"did not tell its slot within 0\.2 s"):
+    with pytest.raises(EndpointTimedOut, match=r"returned no slot within 0\.2 s"):
         await made.client.wait_for_slot(7, 0.2)
 
 

@@ -114,7 +114,7 @@ def test_invalid_settings__of_flags_and_environment__are_told_together_and_end_w
 def test_status__without_rpc_url__names_option_and_variable() -> None:
     code, text = run("status")
     assert code == 78
-    assert text == "error: missing rpc_url: give --rpc-url or set RPC_URL\n"
+    assert text == "error: missing rpc_url: pass --rpc-url or set RPC_URL\n"
 
 
 def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
@@ -123,7 +123,7 @@ def test_health__nothing_configured__is_failed_checks_and_no_crash() -> None:
     answer = json.loads(text)
     assert answer["success"] is False
     assert [item["name"] for item in answer["checks"]] == ["balance", "registration"]
-    assert "give --rpc-url or set RPC_URL" in answer["checks"][0]["message"]
+    assert "pass --rpc-url or set RPC_URL" in answer["checks"][0]["message"]
     assert answer["balance"] == answer["registration"] == {"healthy": False}
 
 

@@ -177,4 +177,4 @@ def test_variables__of_such_options__are_told_and_change_nothing() -> None:
     ]
     code, text = run("config", "show", QUEUE_POLLING_MODE="onchain")
     assert code == 0
-    assert "warning: QUEUE_POLLING_MODE changes nothing: the chain tells what is ready" in text
+    assert "warning: QUEUE_POLLING_MODE changes nothing: ready work is always read from the chain" in text

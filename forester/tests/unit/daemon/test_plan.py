@@ -73,4 +73,4 @@ async def test_plan__epoch_in_some_state__tells_trees_windows_and_the_next_actio
     assert "\n1 tree\n" in text
     assert str(PAYER.pubkey()) in text
     assert str(PAYER) not in text
-    assert ("as far as weights are registered" in text) == (expected is not None and not tree.certain)
+    assert ("from the weights registered so far" in text) == (expected is not None and not tree.certain)

@@ -92,7 +92,7 @@ async def test_journal__of_a_newer_release__is_left_alone(tmp_path: Path) -> Non
     with pytest.raises(JournalNewer, match="schema 99"):
         await Journal.open(path)
     (tmp_path / "other").write_text("not a data base at all, but long enough to look like one" * 20)
-    with pytest.raises(JournalError, match="move it away to begin anew"):
+    with pytest.raises(JournalError, match="move it away to create another"):
         await Journal.open(tmp_path / "other")
     with pytest.raises(JournalError, match="cannot be opened"):
         await Journal.open(tmp_path / "other" / "journal.sqlite")

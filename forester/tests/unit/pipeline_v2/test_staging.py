@@ -261,7 +261,7 @@ ADDRESS_LIES: list[tuple[str, Callable[[AddressQueue], AddressQueue], type[Stagi
     ("present", lambda q: changed(q, addresses=(number(50), *q.addresses[1:])), ElementUnusable, "is in the tree"),
     ("twice", lambda q: changed(q, addresses=(q.addresses[1], *q.addresses[1:])), ElementUnusable, "is in the tree"),
     ("range", lambda q: changed(q, addresses=(Hash32(LARGEST_VALUE), *q.addresses[1:])), ElementUnusable, "between"),
-    ("gap", lambda q: changed(q, queue_indices=(5, 6, 7, 8)), QueueMisaligned, "begin at 6, the tree goes on at 5"),
+    ("gap", lambda q: changed(q, queue_indices=(5, 6, 7, 8)), QueueMisaligned, "begin at 6, the tree continues at 5"),
 ]
 
 

@@ -232,7 +232,7 @@ async def test_tree__not_full_or_replaced_or_no_time__is_looked_at_once_and_left
 
 
 @pytest.mark.parametrize(
-    ("who", "enough", "named"), [(QUEUE, TREE_BYTES + 2 * QUEUE_BYTES, "cannot pay"), (PAYER, 10_001_400, "lays out")]
+    ("who", "enough", "named"), [(QUEUE, TREE_BYTES + 2 * QUEUE_BYTES, "cannot pay"), (PAYER, 10_001_400, "advances")]
 )
 async def test_money__that_is_missing__is_told_before_anything_is_sent(
     tmp_path: Path, who: Pubkey, enough: int, named: str

@@ -162,7 +162,7 @@ def test_folder_of_secrets__missing_or_a_file__is_an_error_that_names_the_variab
     file.write_text("")
     dotenv = tmp_path / "dotenv"
     for folder, reason in (("/nonexistent", "No such file or directory"), (str(file), "Not a directory")):
-        expected = f"FORESTER_SECRETS_DIR: cannot look into {folder}: {reason}; give the folder of the secrets"
+        expected = f"FORESTER_SECRETS_DIR: cannot look into {folder}: {reason}; set it to the folder of the secrets"
         with pytest.raises(SettingsInvalid) as raised:
             load({"FORESTER_SECRETS_DIR": folder})
         assert raised.value.detail.startswith(expected)

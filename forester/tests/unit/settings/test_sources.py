@@ -136,7 +136,7 @@ def test_dotenv__that_cannot_be_read__is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_payer__file_in_no_known_home__is_named() -> None:
     with pytest.raises(
-        SettingsInvalid, match=r"^PAYER: the path of the key file begins with an unknown home; give the whole"
+        SettingsInvalid, match=r"^PAYER: the path of the key file begins with an unknown home; pass an absolute"
     ):
         load({"PAYER": "~nouser/key.json"})
 
@@ -164,7 +164,7 @@ def test_boolean__false__is_as_if_it_were_not_given() -> None:
 
 
 def test_require__missing__names_option_and_variable_of_each() -> None:
-    with pytest.raises(SettingsInvalid, match="give --derivation or set DERIVATION_PUBKEY; missing payer"):
+    with pytest.raises(SettingsInvalid, match="pass --derivation or set DERIVATION_PUBKEY; missing payer"):
         require(Settings(), "derivation", "payer")
 
 
