@@ -31,7 +31,7 @@ from forester.journal.spending import SpendingStore
 from forester.observability.metrics import Metrics
 from forester.scheduling.eligibility_window import EligibilityWindow
 from forester.settings import Settings, SigningKey
-from forester.transactions.confirm import Confirmations, Fate, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget
@@ -72,8 +72,8 @@ class Kit:
         return self.key.pubkey()
 
     @property
-    def turn(self) -> EligibilityWindow:
-        """A turn that does not end."""
+    def window(self) -> EligibilityWindow:
+        """A window that does not end."""
         return EligibilityWindow(EPOCH, SlotRange(500, 100_000), lambda: 501)
 
     async def moving(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -126,7 +126,7 @@ async def forester_on(
         session = await stack.enter_async_context(aiohttp.ClientSession())
         journal = await stack.enter_async_context(await Journal.open(folder / "journal.sqlite"))
         rpc = CountingClient(pool)
-        confirmations = await stack.enter_async_context(Confirmations(rpc, pace=Pace(0.05, 1.0)))
+        confirmations = await stack.enter_async_context(Confirmations(rpc, pace=ConfirmationTimes(0.05, 1.0)))
         sender = Sender(
             *(rpc, confirmations, SignatureStore(journal), PriorityFee(Settings(), rpc), payer),
             budget=SpendingBudget(SpendingStore(journal), budget_lamports),

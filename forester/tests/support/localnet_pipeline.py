@@ -73,7 +73,7 @@ class Forestry:
         rounds: list[ProcessingResult] = []
         async with asyncio.timeout(within_s):
             while not rounds or rounds[-1].more:
-                rounds.append(await self.landing(processor.work(self.kit.turn)))
+                rounds.append(await self.landing(processor.work(self.kit.window)))
                 if rounds[-1].failure is not None:
                     await asyncio.sleep(0.1)
         return rounds

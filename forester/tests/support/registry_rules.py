@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from forester.epoch.machine import DONE, Action, Outcome, Registration, RegistryCode, Seen
+from forester.epoch.machine import DONE, Action, EpochOnChain, Outcome, Registration, RegistryCode
 from forester.epoch.phases import EpochPhases, ProtocolTimes
 
 TIMES = ProtocolTimes(
@@ -27,8 +27,8 @@ class Chain:
     accounts: dict[str, Registration] = field(default_factory=dict)
     phases: EpochPhases = PHASES
 
-    def seen(self, who: str, slot: int) -> Seen:
-        return Seen(slot, self.accounts.get(who), self.weight if self.accounts else None, self.limit)
+    def seen(self, who: str, slot: int) -> EpochOnChain:
+        return EpochOnChain(slot, self.accounts.get(who), self.weight if self.accounts else None, self.limit)
 
     def execute(self, who: str, action: Action, slot: int) -> Outcome:
         code = self._refusal(who, action, slot)

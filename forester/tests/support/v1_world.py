@@ -43,7 +43,7 @@ def leaf(number: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentGroup:
     """A call of the sender."""
 
     value: bytes
@@ -62,7 +62,7 @@ class World:
     sequence: int = 0
     roots: dict[int, bytes] = field(default_factory=dict)
     fates: dict[bytes, list[Outcome | ForesterError]] = field(default_factory=dict)
-    sent: list[Sent] = field(default_factory=list)
+    sent: list[SentGroup] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     queue_reads: int = 0
     clock: float = 0.0
@@ -175,7 +175,7 @@ class World:
         **_: Any,
     ) -> Outcome:
         assert len(work) == 1
-        self.sent.append(Sent(subject, purpose, within_s, unit_limit, work[0]))
+        self.sent.append(SentGroup(subject, purpose, within_s, unit_limit, work[0]))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
@@ -205,7 +205,7 @@ class World:
             clock=lambda: self.clock,
         )
 
-    def turn(self, last: int = 1000, first: int = 50) -> EligibilityWindow:
+    def window(self, last: int = 1000, first: int = 50) -> EligibilityWindow:
         return EligibilityWindow(7, SlotRange(first, last), lambda: self.slot)
 
     @property

@@ -94,7 +94,7 @@ class World:
         self.model.queued += [number(1000 + index) for index in range(begin, begin + leaves)]
         self.model.spent += [(self.model.queued[index], index, number(5000 + index)) for index in spent]
 
-    def turn(self, last_slot: int = 200, first_slot: int = 0) -> EligibilityWindow:
+    def window(self, last_slot: int = 200, first_slot: int = 0) -> EligibilityWindow:
         return EligibilityWindow(7, SlotRange(first_slot, last_slot), lambda: self.slot_now)
 
     # The node.

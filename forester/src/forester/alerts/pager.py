@@ -23,7 +23,7 @@ TIMEOUT_S = 10.0
 RETRIES = Backoff(1.0, 60.0)
 
 _ACCEPTED = (200, 202)
-_TOLD_BYTES = 512
+_ANSWER_BYTES = 512
 
 
 class Pager:
@@ -48,10 +48,10 @@ class Pager:
     def follow(self, board: HealthBoard) -> None:
         """Report the problems of a board, including those that it already has."""
         for problem in board.problems:
-            self.tell(problem.condition, problem)
-        board.subscribe(self.tell)
+            self.report(problem.condition, problem)
+        board.subscribe(self.report)
 
-    def tell(self, condition: str, problem: Problem | None) -> None:
+    def report(self, condition: str, problem: Problem | None) -> None:
         """Report that a condition holds, or with None that it does not.
 
         An end is sent for each reported problem, and once for each other condition, as an earlier process may have
@@ -132,7 +132,7 @@ class Pager:
                 session.post(self._url, json=event, allow_redirects=False) as response,
             ):
                 status = response.status
-                told = (await response.content.read(_TOLD_BYTES)).decode(errors="replace")
+                answer = (await response.content.read(_ANSWER_BYTES)).decode(errors="replace")
                 retry_after = response.headers.get("Retry-After")
         except TimeoutError:
             raise EndpointTimedOut(f"the incident service did not answer within {TIMEOUT_S:g} s") from None
@@ -140,13 +140,13 @@ class Pager:
             raise EndpointUnreachable(f"the incident service cannot be reached: {error}") from None
         if status in _ACCEPTED:
             return
-        told = told.replace(self._routing_key, "***")
+        answer = answer.replace(self._routing_key, "***")
         if status == 429:
             wanted = read_retry_after(retry_after, datetime.now(UTC))
             raise RateLimited("the incident service: 429 Too Many Requests", retry_after_s=wanted)
         if status >= 500:
-            raise EndpointUnreachable(f"the incident service answered {status}: {told}")
-        raise RequestRefused(f"the incident service answered {status}: {told}; see the routing key", code=status)
+            raise EndpointUnreachable(f"the incident service answered {status}: {answer}")
+        raise RequestRefused(f"the incident service answered {status}: {answer}; see the routing key", code=status)
 
     def _pause_s(self, failures: int, error: EndpointError) -> float:
         asked_s = error.retry_after_s if isinstance(error, RateLimited) else None

@@ -50,14 +50,14 @@ def create_app(state: Monitoring) -> web.Application:
 async def serving_api(settings: Settings, state: Monitoring) -> AsyncIterator[tuple[str, int] | None]:
     """Serve while the block runs; yield host and port, None if the settings name no port.
 
-    On 127.0.0.1, or on all interfaces with ``api_server_public_bind``. Raises SettingsInvalid for a port that is taken.
+    On 127.0.0.1, or on all interfaces with ``api_server_public_bind``. Raises SettingsInvalid for a port in use.
     """
     if settings.api_server_port is None:
         yield None
         return
     if settings.prometheus_url is not None:
         state = replace(state, prometheus=PrometheusSource(settings.prometheus_url.get_secret_value()))
-    host = "0.0.0.0" if settings.api_server_public_bind else "127.0.0.1"  # noqa: S104 - asked for
+    host = "0.0.0.0" if settings.api_server_public_bind else "127.0.0.1"  # noqa: S104 - by setting
     runner = web.AppRunner(create_app(state), shutdown_timeout=_LAST_WORDS_S)
     await runner.setup()
     source = asyncio.create_task(state.prometheus.run(), name="prometheus") if state.prometheus is not None else None

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from forester.errors import EndpointError, EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RequestRefused
-from forester.limits.answers import AnswerMemory
+from forester.limits.answer_memory import AnswerMemory
 from forester.observability.metrics import Metrics
 from forester.redaction import mask
 from shared.logs import get_logger

@@ -12,7 +12,7 @@ from forester.alerts.events import EVENTS_URL, Origin
 from forester.alerts.pager import Pager
 from forester.api.app import serving_api
 from forester.api.routes import Monitoring
-from forester.api.service_watch import ServiceWatch, service_looks
+from forester.api.service_watch import ServiceWatch, service_checks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.limits.backoff import Backoff
@@ -50,8 +50,8 @@ class Watcher:
         self._ours: Callable[[TreeMetadata], bool] = lambda _: True
         self._progress = ProgressWatch(metrics, board)
         key, gateway = settings.pagerduty_routing_key, settings.push_gateway_url
-        asked = settings.api_server_port is not None or key is not None or gateway is not None
-        every_s = REFRESH_EVERY_S if asked else UNWATCHED_REFRESH_EVERY_S
+        is_watched = settings.api_server_port is not None or key is not None or gateway is not None
+        every_s = REFRESH_EVERY_S if is_watched else UNWATCHED_REFRESH_EVERY_S
         snapshots = SnapshotKeeper(reading(client, payer), metrics, board, every_s=every_s)
         snapshots.subscribe(FitnessWatch(board, payer=payer, derivation=derivation).show)
         snapshots.subscribe(self._show_progress)
@@ -61,8 +61,8 @@ class Watcher:
         self.address: tuple[str, int] | None = None
         """Address at which the API listens; None if the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}
-        if asked and (looks := service_looks(settings, client)):
-            self.tasks["services"] = ServiceWatch(board, looks).run
+        if is_watched and (checks := service_checks(settings, client)):
+            self.tasks["services"] = ServiceWatch(board, checks).run
         if gateway is not None:
             url = gateway.get_secret_value()
             self.tasks["push"] = lambda: push_periodically(url, metrics)
@@ -89,7 +89,7 @@ class Watcher:
 async def watching(
     settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str = EVENTS_URL
 ) -> AsyncIterator[Watcher]:
-    """Watch, and serve the API, while the block runs. Raises SettingsInvalid for a port that is taken.
+    """Watch, and serve the API, while the block runs. Raises SettingsInvalid for a port in use.
 
     ``settings`` name payer and derivation key. Alerts go to ``events_url`` if there is a routing key; those that wait
     at the end are still sent, for LAST_ALERTS_S at most.
@@ -97,7 +97,7 @@ async def watching(
     watcher = Watcher(settings, metrics, board, client, events_url=events_url)
     async with serving_api(settings, watcher.state) as watcher.address:
         tasks = [
-            asyncio.create_task(_kept_up(name, work, board), name=f"monitoring {name}")
+            asyncio.create_task(_supervised(name, work, board), name=f"monitoring {name}")
             for name, work in watcher.tasks.items()
         ]
         watcher.probes.watch(lambda: [task.get_name() for task in tasks if task.done()])
@@ -112,7 +112,7 @@ async def watching(
             await asyncio.wait(tasks)
 
 
-async def _kept_up(name: str, work: Work, board: HealthBoard) -> None:
+async def _supervised(name: str, work: Work, board: HealthBoard) -> None:
     """Run work that never ends; restart it when it fails."""
     loop = asyncio.get_running_loop()
     failures = 0

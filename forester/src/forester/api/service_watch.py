@@ -22,7 +22,7 @@ _SLOT_S, _INDEXER_S = 4.0, 7.0
 FAILURES = 2
 """Consecutive failures before a report: a service may restart."""
 
-Look = Callable[[], Awaitable[object]]
+ServiceCheck = Callable[[], Awaitable[object]]
 """A check, which raises ForesterError if it fails."""
 
 
@@ -30,21 +30,26 @@ class ServiceWatch:
     """Checks of services, whose names are the conditions of the board; each takes ``limit_s`` at most."""
 
     def __init__(
-        self, board: HealthBoard, looks: Mapping[str, Look], *, every_s: float = EVERY_S, limit_s: float = LIMIT_S
+        self,
+        board: HealthBoard,
+        checks: Mapping[str, ServiceCheck],
+        *,
+        every_s: float = EVERY_S,
+        limit_s: float = LIMIT_S,
     ) -> None:
         self._board = board
-        self._looks = looks
+        self._looks = checks
         self._every_s = every_s
         self._limit_s = limit_s
-        self._failures = dict.fromkeys(looks, 0)
+        self._failures = dict.fromkeys(checks, 0)
 
     async def run(self) -> None:
         """Check repeatedly, until cancelled; the first time after a while."""
         while True:
             await asyncio.sleep(self._every_s)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check all services once, concurrently."""
         reasons = await asyncio.gather(*map(self._reason, self._looks.values()))
         for name, reason in zip(self._looks, reasons, strict=True):
@@ -54,10 +59,10 @@ class ServiceWatch:
             elif self._failures[name] >= FAILURES:
                 self._board.report(name, f"{name}: {reason}", severity=Severity.ERROR)
 
-    async def _reason(self, look: Look) -> str | None:
+    async def _reason(self, check: ServiceCheck) -> str | None:
         try:
             async with asyncio.timeout(self._limit_s):
-                await look()
+                await check()
         except TimeoutError:
             return f"no answer within {self._limit_s:g} s"
         except ForesterError as error:
@@ -65,22 +70,22 @@ class ServiceWatch:
         return None
 
 
-def service_looks(settings: Settings, client: RpcClient) -> dict[str, Look]:
+def service_checks(settings: Settings, client: RpcClient) -> dict[str, ServiceCheck]:
     """Return the checks for the settings: the indexer, and the provers unless only V1 trees are processed."""
-    looks: dict[str, Look] = {}
+    checks: dict[str, ServiceCheck] = {}
     urls = (settings.indexer_url, settings.fallback_indexer_url)
     indexers = [url.get_secret_value() for url in urls if url is not None]
     if indexers:
         leaves_late = settings.processor_mode == "v2"
-        looks["indexer"] = partial(_look_at_indexers, client, indexers, leaves_late=leaves_late)
+        checks["indexer"] = partial(_check_indexers, client, indexers, leaves_late=leaves_late)
     if settings.processor_mode != "v1" and has_provers(settings):
         key = settings.prover_api_key
         secret = None if key is None else key.get_secret_value()
-        looks["prover"] = partial(check_prover, prover_urls(settings), secret)
-    return looks
+        checks["prover"] = partial(check_prover, prover_urls(settings), secret)
+    return checks
 
 
-async def _look_at_indexers(client: RpcClient, urls: list[str], *, leaves_late: bool) -> None:
+async def _check_indexers(client: RpcClient, urls: list[str], *, leaves_late: bool) -> None:
     """Check the indexer in use: the second one if the first failed over, because it did not answer or refused.
 
     Only rounds of V2 trees fail over from a late indexer, as they wait for its slot; so the second one does not excuse
@@ -100,12 +105,12 @@ async def _look_at_indexers(client: RpcClient, urls: list[str], *, leaves_late: 
             failures.append(EndpointTimedOut(f"the indexer did not answer within {_INDEXER_S:g} s"))
         except ForesterError as error:
             failures.append(error)
-            if _tells_late(error) and not leaves_late:
+            if _is_late(error) and not leaves_late:
                 break
         else:
             return
     raise failures[0]
 
 
-def _tells_late(error: ForesterError) -> bool:
+def _is_late(error: ForesterError) -> bool:
     return isinstance(error, CheckFailed) or (isinstance(error, IndexerRefused) and error.behind)

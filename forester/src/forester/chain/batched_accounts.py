@@ -153,13 +153,13 @@ def decode_batched_tree(data: bytes) -> BatchedTree:
     kind = TreeKind(number)
     sequence_number, next_index, height, history, capacity = _TREE_COUNTERS.unpack_from(data, 232)
     nullifier_next_index = int.from_bytes(data[544:552], "little")
-    bounds.check(_TREE, "height", height, kind.height, least=1)
+    bounds.check(_TREE, "height", height, kind.height, minimum=1)
     bounds.check_all(_TREE, 2**height, next_index=next_index, capacity=capacity)
     counts = {"sequence_number": sequence_number, "nullifier_next_index": nullifier_next_index}
     bounds.check_all(_TREE, bounds.LARGEST_COUNT, **counts)
     bounds.check(_TREE, "root_history_capacity", history, bounds.LARGEST_RING)
     current, length, ring = struct.unpack_from("<3Q", data, 680)
-    bounds.check(_TREE, "capacity of the root history", ring, bounds.LARGEST_RING, least=1)
+    bounds.check(_TREE, "capacity of the root history", ring, bounds.LARGEST_RING, minimum=1)
     bounds.check_all(_TREE, ring, **{"length of the root history": length, "current root index": current})
     return BatchedTree(
         kind=kind,
@@ -206,11 +206,11 @@ def _require_head(data: bytes, discriminator: bytes, length: int, what: str) -> 
 
 def _queue(account: str, data: bytes, offset: int) -> QueueBatches:
     count, size, zkp_size, bloom, filling, pending, next_index = _QUEUE_COUNTERS.unpack_from(data, offset)
-    bounds.check(account, "num_batches", count, _BATCHES, least=_BATCHES)
+    bounds.check(account, "num_batches", count, _BATCHES, minimum=_BATCHES)
     indices = {"currently_processing_batch_index": filling, "pending_batch_index": pending}
     bounds.check_all(account, _BATCHES - 1, **indices)
-    bounds.check(account, "batch_size", size, bounds.LARGEST_BATCH, least=1)
-    bounds.check(account, "zkp_batch_size", zkp_size, min(size, bounds.LARGEST_ZKP_BATCH), least=1)
+    bounds.check(account, "batch_size", size, bounds.LARGEST_BATCH, minimum=1)
+    bounds.check(account, "zkp_batch_size", zkp_size, min(size, bounds.LARGEST_ZKP_BATCH), minimum=1)
     if size % zkp_size:
         raise bounds.refusal(account, f"batch_size is {size}, no multiple of zkp_batch_size {zkp_size}")
     bounds.check(account, "bloom_filter_capacity", bloom, bounds.LARGEST_BLOOM_BITS)
@@ -226,8 +226,8 @@ def _batch(account: str, data: bytes, offset: int, queue_size: int, queue_zkp_si
     open_elements, state, full, inserted, iterations, bloom, size, zkp_size, sequence, start, slot = fields[:11]
     root_index, slot_is_set, zeroed = fields[11:]
     bounds.check(account, "state of a batch", state, BatchState.FULL.value)
-    bounds.check(account, "batch_size of a batch", size, queue_size, least=queue_size)
-    bounds.check(account, "zkp_batch_size of a batch", zkp_size, queue_zkp_size, least=queue_zkp_size)
+    bounds.check(account, "batch_size of a batch", size, queue_size, minimum=queue_size)
+    bounds.check(account, "zkp_batch_size of a batch", zkp_size, queue_zkp_size, minimum=queue_zkp_size)
     bounds.check(account, "num_inserted of a batch", open_elements, zkp_size)
     bounds.check(account, "num_full_zkp_batches", full, size // zkp_size)
     bounds.check(account, "num_inserted_zkp_batches", inserted, full)

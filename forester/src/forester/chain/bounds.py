@@ -55,16 +55,16 @@ _REMEDY = (
 )
 
 
-def check(account: str, field: str, value: int, most: int, *, least: int = 0) -> None:
-    """Raise MalformedAccount, with the field and the value, unless ``least`` <= ``value`` <= ``most``."""
-    if not least <= value <= most:
-        raise refusal(account, f"{field} is {value}, expected {least} to {most}")
+def check(account: str, field: str, value: int, maximum: int, *, minimum: int = 0) -> None:
+    """Raise MalformedAccount, with the field and the value, unless ``minimum`` <= ``value`` <= ``maximum``."""
+    if not minimum <= value <= maximum:
+        raise refusal(account, f"{field} is {value}, expected {minimum} to {maximum}")
 
 
-def check_all(account: str, most: int, **fields: int) -> None:
-    """Raise MalformedAccount for the first field that is not between 0 and ``most``."""
+def check_all(account: str, maximum: int, **fields: int) -> None:
+    """Raise MalformedAccount for the first field that is not between 0 and ``maximum``."""
     for field, value in fields.items():
-        check(account, field, value, most)
+        check(account, field, value, maximum)
 
 
 def refusal(account: str, fault: str) -> MalformedAccount:

@@ -78,7 +78,7 @@ def decode_tree(data: bytes) -> ConcurrentTree:
     changelog_capacity, _, _, changelog_last = _RING.unpack_from(data, 304)
     root_capacity, _, _, root_last = _RING.unpack_from(data, 336)
     kind = kinds[data[:8]]
-    bounds.check(_TREE, "height", height, kind.height, least=1)
+    bounds.check(_TREE, "height", height, kind.height, minimum=1)
     bounds.check(_TREE, "canopy_depth", canopy, height)
     bounds.check(_TREE, "next_index", next_index, 2**height)
     bounds.check(_TREE, "sequence_number", sequence_number, bounds.LARGEST_COUNT)
@@ -118,7 +118,7 @@ def decode_queue(data: bytes) -> HashSetQueue:
     if data[:8] != QUEUE_V1_DISCRIMINATOR or len(data) < QUEUE_HEAD_BYTES:
         raise MalformedAccount(f"not a V1 queue: {len(data)} bytes, discriminator {data[:8].hex() or 'absent'}")
     capacity, threshold = struct.unpack_from("<QQ", data, 232)
-    bounds.check("V1 queue", "capacity", capacity, bounds.LARGEST_V1_QUEUE, least=1)
+    bounds.check("V1 queue", "capacity", capacity, bounds.LARGEST_V1_QUEUE, minimum=1)
     bounds.check("V1 queue", "sequence_threshold", threshold, bounds.LARGEST_COUNT)
     return HashSetQueue(decode_metadata(data, 8), capacity, threshold)
 
@@ -135,5 +135,5 @@ def pending_cells(data: bytes, start: int = 0) -> Iterator[QueueCell]:
 
 
 def _check_ring(account: str, name: str, capacity: int, last: int) -> None:
-    bounds.check(account, f"capacity of the {name}", capacity, bounds.LARGEST_RING, least=1)
+    bounds.check(account, f"capacity of the {name}", capacity, bounds.LARGEST_RING, minimum=1)
     bounds.check(account, f"last index of the {name}", last, capacity - 1)

@@ -31,5 +31,5 @@ def decode_lookup_table(account: Account) -> AddressLookupTableAccount:
         raise MalformedAccount(f"the lookup table {account.address} ends inside an address")
     if int.from_bytes(data[4:12], "little") != _STILL_ACTIVE:
         raise MalformedAccount(f"the lookup table {account.address} is deactivated; create another one")
-    keys = [Pubkey(addresses[place : place + 32]) for place in range(0, len(addresses), 32)]
+    keys = [Pubkey(addresses[index : index + 32]) for index in range(0, len(addresses), 32)]
     return AddressLookupTableAccount(account.address, keys)

@@ -106,9 +106,9 @@ def transaction_refused(error: Any, logs: Sequence[str] = ()) -> TransactionRefu
     )
 
 
-def _without_rent(told: Any) -> TransactionRefused:
+def _without_rent(fields: Any) -> TransactionRefused:
     """Return the error of an account that would keep less than the rent-free minimum: it may not be the payer's."""
-    index = told.get("account_index") if isinstance(told, dict) else None
+    index = fields.get("account_index") if isinstance(fields, dict) else None
     if index == _PAYER_INDEX and not isinstance(index, bool):
         return InsufficientFunds(f"insufficient funds: {_NO_RENT}")
     which = f"account {index}, not the payer's," if isinstance(index, int) else "an account"

@@ -162,7 +162,7 @@ def _config(account: str, fields: Any) -> ProtocolConfig:
         finalize_counter_limit=config.finalize_counter_limit,
     )
     for name in ("slot_length", "active_phase_length"):
-        bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS, least=1)
+        bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS, minimum=1)
     active, overlap = config.active_phase_length, bounds.MOST_OVERLAPPING_EPOCHS
     for name in ("registration_phase_length", "report_work_phase_length"):
         bounds.check(account, name, getattr(config, name), bounds.LONGEST_PHASE_SLOTS)

@@ -159,10 +159,10 @@ class RpcClient:
         """Return `ok`; a node that is behind raises."""
         return await self._pool.call("getHealth", [], str)
 
-    def leave_standing_node(self) -> None:
+    def leave_stuck_node(self) -> None:
         """Fail over from a node whose slot does not move to the second one, if any, until it moves again."""
         if isinstance(self._pool, RpcPool):
-            self._pool.leave_standing_node()
+            self._pool.leave_stuck_node()
 
     async def slot(self, commitment: str | None = None) -> int:
         """Return the current slot."""
@@ -198,8 +198,8 @@ class RpcClient:
     ) -> list[Account | None]:
         """Return accounts in the order of ``addresses``; a slice of their data if ``length`` is given."""
         found: list[Account | None] = []
-        for place in range(0, len(addresses), ACCOUNTS_PER_CALL):
-            part = addresses[place : place + ACCOUNTS_PER_CALL]
+        for index in range(0, len(addresses), ACCOUNTS_PER_CALL):
+            part = addresses[index : index + ACCOUNTS_PER_CALL]
             answer = await self._pool.call(
                 "getMultipleAccounts",
                 [[str(address) for address in part], self._options(start, length)],
@@ -279,8 +279,8 @@ class RpcClient:
         """Return the status of transactions, and the slot of the node that is farthest behind."""
         found: list[SignatureStatus | None] = []
         slots: list[int] = []
-        for place in range(0, len(signatures), STATUSES_PER_CALL):
-            part = [str(signature) for signature in signatures[place : place + STATUSES_PER_CALL]]
+        for index in range(0, len(signatures), STATUSES_PER_CALL):
+            part = [str(signature) for signature in signatures[index : index + STATUSES_PER_CALL]]
             answer = await self._pool.call(
                 "getSignatureStatuses",
                 [part, {"searchTransactionHistory": search_history}],

@@ -100,7 +100,7 @@ class RpcPool:
         self._sends = TokenBucket(sends_per_s) if sends_per_s else None
         self._clock = clock
         self._endpoints: list[RpcEndpoint] = []
-        self._quiet = RetryAfterGate(clock)
+        self._retry_gate = RetryAfterGate(clock)
         self._stack = AsyncExitStack()
         self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
         self._failures = 0
@@ -158,7 +158,7 @@ class RpcPool:
         """Return whether calls go to the second node."""
         return self._on_fallback
 
-    def leave_standing_node(self) -> None:
+    def leave_stuck_node(self) -> None:
         """Fail over from the first node, which answers with the same slot, until it has caught up with the second."""
         if len(self._endpoints) > 1 and not self._on_fallback:
             self._behind = True
@@ -200,7 +200,7 @@ class RpcPool:
 
         for attempt in range(self._retry.retries + 1):
             endpoint = await self._endpoint()
-            await self._rest(endpoint, method, ends)
+            await self._await_gate(endpoint, method, ends)
             try:
                 return await self._ask_both(endpoint, ask)
             except EndpointError as error:
@@ -239,13 +239,13 @@ class RpcPool:
             except EndpointError as another:
                 raise (error if is_away(another) else another) from None
 
-    async def _rest(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
+    async def _await_gate(self, endpoint: RpcEndpoint, method: str, ends: float) -> None:
         """Wait for a node's Retry-After; with a second node, failures soon lead to a failover instead."""
         if len(self._endpoints) > 1:
             return
-        if (rest_s := self._quiet.remaining_s) >= max(0.0, ends - self._clock()) and rest_s > 0:
+        if (rest_s := self._retry_gate.remaining_s) >= max(0.0, ends - self._clock()) and rest_s > 0:
             raise RateLimited(f"{endpoint.name} accepts no calls for {rest_s:.0f} s, {method} cannot wait so long")
-        await self._quiet.over()
+        await self._retry_gate.wait()
 
     def _decoded(self, endpoint: RpcEndpoint, method: str, raw: msgspec.Raw, result: type[Result]) -> Result:
         try:
@@ -258,9 +258,9 @@ class RpcPool:
 
     def _count_failure(self, endpoint: RpcEndpoint, error: EndpointError) -> None:
         if isinstance(error, RateLimited):
-            self._tell_limit(endpoint, error)
+            self._log_limit(endpoint, error)
             if error.retry_after_s is not None:
-                self._quiet.ask(error.retry_after_s)
+                self._retry_gate.close_for(error.retry_after_s)
         of_request = isinstance(error, RequestRefused) and not isinstance(error, NodeRefused)
         if of_request or endpoint is not self._endpoints[0]:
             return
@@ -287,7 +287,7 @@ class RpcPool:
         raw = await endpoint.call("getSlot", [{"commitment": "processed"}], timeout_s=_PROBE_TIMEOUT_S)
         return self._decoded(endpoint, "getSlot", raw, int)
 
-    def _tell_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
+    def _log_limit(self, endpoint: RpcEndpoint, error: RateLimited) -> None:
         if times := self._limited.due():
             hint = "lower --rpc-pool-size and --max-concurrent-sends, or set --rpc-rate-limit and --send-tx-rate-limit"
             _log.warning("rpc_rate_limited", node=endpoint.name, error=error.detail, times=times, hint=hint)

@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
-from forester.limits.answers import AnswerMemory
+from forester.limits.answer_memory import AnswerMemory
 from forester.limits.backoff import read_retry_after
 from forester.redaction import mask
 

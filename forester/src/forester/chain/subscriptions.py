@@ -56,13 +56,13 @@ class AccountChanged:
 
 
 @dataclass(frozen=True)
-class Gap:
+class NotificationsLost:
     """Notifications may have been lost. ``failures`` counts attempts to reconnect, 0 at the first connection."""
 
     failures: int
 
 
-Event = SlotSeen | AccountChanged | Gap
+Event = SlotSeen | AccountChanged | NotificationsLost
 
 
 def slots() -> Subscription:
@@ -145,7 +145,7 @@ async def events(
             async with aclosing(node.connection()) as messages:
                 async for event in messages:
                     if event is None:
-                        yield Gap(failures)
+                        yield NotificationsLost(failures)
                         failures = 0
                     else:
                         yield event

@@ -7,6 +7,6 @@ from forester.checks.result import passed
 from forester.network_status.fitness import judge_balance
 
 
-async def check_balance(client: RpcClient, payer: Pubkey, least_sol: float) -> str:
-    """Return the balance; CheckFailed if it is under ``least_sol``."""
-    return passed(judge_balance(payer, await client.balance(payer), least_sol))
+async def check_balance(client: RpcClient, payer: Pubkey, minimum_sol: float) -> str:
+    """Return the balance; CheckFailed if it is under ``minimum_sol``."""
+    return passed(judge_balance(payer, await client.balance(payer), minimum_sol))

@@ -31,11 +31,11 @@ async def check_tokens(indexer: IndexerClient, owner: Pubkey) -> str:
     held: Counter[Hash32] = Counter()
     for account in accounts:
         held[account.token_data.mint] += account.token_data.amount
-    told = Counter({item.mint: item.balance for item in balances})
-    differing = sorted(str(mint) for mint in held.keys() | told.keys() if held[mint] != told[mint])
+    stated = Counter({item.mint: item.balance for item in balances})
+    differing = sorted(str(mint) for mint in held.keys() | stated.keys() if held[mint] != stated[mint])
     if differing:
         raise CheckFailed(f"accounts and balances of {owner} differ for {len(differing)} mints: {differing[0]} …")
-    return f"{len(accounts)} accounts of {len(told)} mints of {owner}, balances agree"
+    return f"{len(accounts)} accounts of {len(stated)} mints of {owner}, balances agree"
 
 
 async def _all(page: Callable[[str | None], Awaitable[_Page[Item_co]]]) -> list[Item_co]:

@@ -12,7 +12,7 @@ from forester.environment import variables
 from forester.redaction import mask
 from forester.settings import Settings, SigningKey, load_settings
 from forester.settings.model import is_secret
-from forester.settings.reference_only import told_variables
+from forester.settings.reference_only import ignored_variables
 from forester.settings.sources import unknown_variables
 
 
@@ -30,7 +30,7 @@ def show(output: str, **flags: Any) -> None:
     """Print every setting with its value and its source; secrets are masked."""
     loaded = load_settings(flags)
     seen = variables()
-    for sentence in (*unknown_variables(seen), *told_variables(seen)):
+    for sentence in (*unknown_variables(seen), *ignored_variables(seen)):
         click.echo(f"warning: {sentence}", err=True)
     rows = {
         name: {"value": shown(name, getattr(loaded.settings, name)), "origin": loaded.origins[name]}

@@ -24,7 +24,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.observability.probes import Probes
 from forester.settings import Settings, given, load_settings, require
-from forester.settings.reference_only import REFERENCE_ONLY, told_variables
+from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables
 from forester.settings.sources import unknown_variables
 from shared.logs import get_logger
 from shared.shutdown import Shutdown
@@ -57,9 +57,9 @@ def start(dry_run: bool, output: str, **flags: Any) -> None:
     _require(settings)
     seen = variables()
     for sentence in unknown_variables(seen):
-        _log.warning("unknown_variable", told=sentence)
-    for sentence in told_variables(seen):
-        _log.warning("variable_ignored", told=sentence)
+        _log.warning("unknown_variable", detail=sentence)
+    for sentence in ignored_variables(seen):
+        _log.warning("variable_ignored", detail=sentence)
     if dry_run:
         sys.exit(asyncio.run(_dry_run(settings, output)))
     asyncio.run(_run(settings))

@@ -16,7 +16,7 @@ from forester.cli.checking import RETRY
 from forester.daemon.discovery import TreeFilter, find_trees
 from forester.errors import AccountMissing, ForesterError
 from forester.limits.token_bucket import TokenBucket
-from forester.network_status.fitness import LEAST_BALANCE_SOL
+from forester.network_status.fitness import MINIMUM_BALANCE_SOL
 from forester.settings import Settings, given
 
 LIMIT_S = 20.0
@@ -51,7 +51,7 @@ def _checks(
     checks: dict[str, Callable[[], Awaitable[str]]] = {
         "rpc": lambda: check_node(client),
         "protocol": lambda: check_protocol(client),
-        "balance": lambda: check_balance(client, payer, LEAST_BALANCE_SOL),
+        "balance": lambda: check_balance(client, payer, MINIMUM_BALANCE_SOL),
         "admission": lambda: check_admission(client, derivation, payer),
         "trees": lambda: _trees(client, settings),
         "indexer": lambda: check_indexer(client, given(settings.indexer_url).get_secret_value()),

@@ -11,7 +11,7 @@ from forester.chain import subscriptions
 from forester.chain.batched_accounts import TREE_HEAD_BYTES
 from forester.chain.programs.addresses import ACCOUNT_COMPRESSION, PROTOCOL_CONFIG, REGISTRY
 from forester.chain.programs.coder import account_discriminator
-from forester.chain.subscriptions import AccountChanged, Gap, Subscription
+from forester.chain.subscriptions import AccountChanged, NotificationsLost, Subscription
 from forester.chain.tree_metadata import OUTPUT_QUEUE_DISCRIMINATOR, QUEUE_V1_DISCRIMINATOR
 from forester.daemon.discovery import TREE_DISCRIMINATORS
 from forester.errors import RequestRefused
@@ -45,7 +45,7 @@ def watched() -> list[Subscription]:
 async def watch(session: aiohttp.ClientSession, url: str, listeners: EventListeners) -> None:
     """Call the listeners, forever; RequestRefused if the node does not offer these subscriptions."""
     async for event in subscriptions.events(session, url, watched()):
-        if isinstance(event, Gap):
+        if isinstance(event, NotificationsLost):
             listeners.gap()
         elif isinstance(event, AccountChanged):
             if event.account.owner == ACCOUNT_COMPRESSION:

@@ -51,7 +51,7 @@ _BURST_SLOTS = 8
 _JUMPS_BELIEVED = 3
 """This many consecutive jumps are no jumps: the chain is that fast."""
 
-STANDING_S = 60.0
+STUCK_S = 60.0
 """A slot that stays current for this long shows that the node or the chain is stuck."""
 
 _WINDOW_S = 60.0
@@ -60,7 +60,7 @@ _UNCONFIRMED_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True)
-class _Retreat:
+class _ReadingsBehind:
     """Consecutive readings far behind: ``since`` and ``began`` of the first, ``at`` and ``slot`` of the highest."""
 
     since: float
@@ -74,10 +74,10 @@ class _Retreat:
         highest = self.slot + IMPLAUSIBLE_SLOTS + (now - self.at) / FASTEST_SLOT_S
         return self.slot - _NODES_APART <= slot <= highest
 
-    def after(self, now: float, slot: int) -> "_Retreat":
+    def after(self, now: float, slot: int) -> "_ReadingsBehind":
         """Return the readings with one more, which continues them."""
         at, highest = (now, slot) if slot > self.slot else (self.at, self.slot)
-        return _Retreat(self.since, self.began, at, highest, self.readings + 1)
+        return _ReadingsBehind(self.since, self.began, at, highest, self.readings + 1)
 
     def is_chain(self, per_second: float) -> bool:
         """Return whether the readings show a chain that moves, not a node that is stuck or catches up."""
@@ -99,7 +99,7 @@ class SlotClock:
         self._advanced_at: float | None = None
         self._unconfirmed: int | None = None
         self._dropped: tuple[float, int] | None = None
-        self._retreat: _Retreat | None = None
+        self._retreat: _ReadingsBehind | None = None
         self._measured: deque[tuple[float, int]] = deque()
         self._jumps = 0
         self._per_second = 1 / SLOT_SECONDS
@@ -123,14 +123,14 @@ class SlotClock:
         return None if self._reading is None else self._now() - self._reading[0]
 
     @property
-    def standing_s(self) -> float:
+    def stuck_s(self) -> float:
         """Seconds since a reading was the first of its slot; 0 before the first reading."""
         return 0.0 if self._advanced_at is None else self._now() - self._advanced_at
 
     @property
     def behind(self) -> int:
         """Slots by which the node's last reading was behind an earlier one; 0 if it was not, or is long ago."""
-        if self._dropped is None or self._now() - self._dropped[0] > STANDING_S:
+        if self._dropped is None or self._now() - self._dropped[0] > STUCK_S:
             return 0
         return self._dropped[1]
 
@@ -195,13 +195,13 @@ class SlotClock:
         known = self._retreat
         fits = known is not None and known.goes_on(now, slot)
         self._retreat = retreat = (
-            known.after(now, slot) if known is not None and fits else _Retreat(now, slot, now, slot)
+            known.after(now, slot) if known is not None and fits else _ReadingsBehind(now, slot, now, slot)
         )
         if retreat.readings < RETREAT_READINGS:
             return False
         # Long enough to measure the pace, and for every other source of the slot to contradict. A node that is stuck
         # far behind is replaced by the second one.
-        enough = retreat.at - retreat.since >= max(STANDING_S, 2 * self._silence_s)
+        enough = retreat.at - retreat.since >= max(STUCK_S, 2 * self._silence_s)
         if enough and retreat.is_chain(self._per_second or 1 / SLOT_SECONDS) and not self.went_back.is_set():
             _log.error("slot_regressed", slot=slot, behind=behind, readings=retreat.readings)
             self.went_back_by = behind
@@ -261,8 +261,8 @@ async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> Non
         try:
             if not clock.read(await rpc.slot("processed")):
                 pause_s = min(_UNCONFIRMED_AGAIN_S, interval_s)
-            if clock.standing_s > STANDING_S:
-                rpc.leave_standing_node()
+            if clock.stuck_s > STUCK_S:
+                rpc.leave_stuck_node()
         except EndpointError as error:
             _log.warning("slot_unknown", error=error.detail)
         await asyncio.sleep(pause_s)

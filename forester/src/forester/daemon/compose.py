@@ -6,7 +6,7 @@ from functools import partial
 from solders.pubkey import Pubkey
 
 from forester.chain.tree_metadata import TreeMetadata
-from forester.daemon.budget import BudgetWatch
+from forester.daemon.budget_watch import BudgetWatch
 from forester.daemon.chain_events import EventListeners, watch, while_offered
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
 from forester.daemon.discovery import Discovery, TreeFilter, Trees
@@ -16,7 +16,7 @@ from forester.daemon.funds import Funds
 from forester.daemon.heartbeat import Heartbeat
 from forester.daemon.key_watch import KeyWatch
 from forester.daemon.live_epochs import LiveShares
-from forester.daemon.processors import Processors
+from forester.daemon.processor_factory import ProcessorFactory
 from forester.daemon.services import Services
 from forester.daemon.supervisor import Supervisor
 from forester.daemon.trees import TreeTasks
@@ -64,7 +64,7 @@ class Daemon:
         self._funds = Funds(services.rpc, payer, services.sender, services.metrics, self._funds_changed)
         self._pages: dict[int, str] = {}
         self._keeper = EpochKeeper(self._epoch_parts(payer), self._supervisor)
-        self._processors = Processors(services)
+        self._processors = ProcessorFactory(services)
         self._rollovers = Rollovers(
             services.rpc,
             services.sender,
@@ -142,7 +142,7 @@ class Daemon:
         def gap() -> None:
             self._trees.all_changed()
             self._keeper.wake()
-            self._discovery.look_again()
+            self._discovery.refresh_soon()
 
         return EventListeners(account, self._keeper.wake, gap)
 
@@ -173,10 +173,12 @@ class Daemon:
         )
         return TreeDispatcher(tree, parts)
 
-    def _progress(self, tree: TreeMetadata, turn: EligibilityWindow, done: ProcessingResult, seconds: float) -> None:
+    def _progress(
+        self, tree: TreeMetadata, eligibility: EligibilityWindow, done: ProcessingResult, seconds: float
+    ) -> None:
         if done.elements and not tree.kind.is_batched:
             # The V2 pipeline counts as its transactions land.
-            self._services.metrics.count_processed(turn.epoch, done.elements, seconds)
+            self._services.metrics.count_processed(eligibility.epoch, done.elements, seconds)
         self._heartbeat.count(done)
         self._worked(tree, done)
 
@@ -194,5 +196,5 @@ class Daemon:
             self._pages[epoch] = reason
         else:
             self._pages = {number: text for number, text in self._pages.items() if number > epoch}
-        told = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._pages.items()))
-        self._board.set("epoch", told or None)
+        reasons = "; ".join(f"epoch {number}: {text}" for number, text in sorted(self._pages.items()))
+        self._board.set("epoch", reasons or None)

@@ -164,7 +164,7 @@ class Discovery:
             self._known |= {address}
             self._again.set()
 
-    def look_again(self) -> None:
+    def refresh_soon(self) -> None:
         """Read the trees as soon as possible."""
         self._again.set()
 

@@ -53,7 +53,7 @@ RollOver = Callable[[TreeMetadata, EligibilityWindow], Awaitable[ForesterError |
 
 
 @runtime_checkable
-class _Hearing(Protocol):
+class _CachingProcessor(Protocol):
     """A processor that caches what it read of a queue."""
 
     def queue_changed(self) -> None:
@@ -98,7 +98,7 @@ class TreeDispatcher:
         """Record that the tree or its queue has changed: there may be work."""
         self._queue_changed.set()
         self._roll_over_at = 0.0
-        if isinstance(self._processor, _Hearing):
+        if isinstance(self._processor, _CachingProcessor):
             self._processor.queue_changed()
 
     def plan_changed(self) -> None:
@@ -127,18 +127,18 @@ class TreeDispatcher:
         slot = parts.clock.slot()
         live = parts.shares.at(slot) if parts.funds.available else None
         if live is None:
-            await self._rest()
+            await self._wait()
             return
         schedule = await self._schedule(live)
         window = schedule.next_window(slot)
         if window is None:
-            await self._rest(until_slot=live.phases.active.last + 1)
+            await self._wait(until_slot=live.phases.active.last + 1)
             return
-        turn = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
+        eligibility = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last), schedule)
         if slot < window.first:
-            await self._before(processor, turn)
+            await self._before(processor, eligibility)
         else:
-            await self._within(processor, turn)
+            await self._within(processor, eligibility)
 
     async def _schedule(self, live: LiveEpoch) -> TreeSchedule:
         if self._made is None or self._made[0] != live:
@@ -151,71 +151,71 @@ class TreeDispatcher:
         """Return the slot for a window; once the process must end, no window has any time left."""
         return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
-    async def _before(self, processor: TreeProcessor, turn: EligibilityWindow) -> None:
+    async def _before(self, processor: TreeProcessor, eligibility: EligibilityWindow) -> None:
         """Prepare, a V1 tree only near its window; again when the queue changes or may have changed."""
         parts = self._parts
-        nears = 0 if self.tree.kind.is_batched else turn.window.first - LOOKAHEAD_SLOTS
+        nears = 0 if self.tree.kind.is_batched else eligibility.window.first - LOOKAHEAD_SLOTS
         if parts.clock.slot() < nears:
-            await self._rest(until_slot=nears)
+            await self._wait(until_slot=nears)
             return
         self._queue_changed.clear()
         began = time.monotonic()
-        opens = parts.clock.reach(turn.window.first)
-        await first_of(processor.prepare(turn), opens, self._plan_changed.wait(), parts.stopping.wait())
+        opens = parts.clock.reach(eligibility.window.first)
+        await first_of(processor.prepare(eligibility), opens, self._plan_changed.wait(), parts.stopping.wait())
         again_s = max(_PREPARE_AGAIN_S - (time.monotonic() - began), 0.0)
-        await self._rest(again_s, until_slot=turn.window.first)
-        await self._rest(parts.poll_s, until_slot=turn.window.first, or_queue=True)
+        await self._wait(again_s, until_slot=eligibility.window.first)
+        await self._wait(parts.poll_s, until_slot=eligibility.window.first, or_queue=True)
 
-    async def _within(self, processor: TreeProcessor, turn: EligibilityWindow) -> None:
-        await self._check_roll_over(turn)
+    async def _within(self, processor: TreeProcessor, eligibility: EligibilityWindow) -> None:
+        await self._check_roll_over(eligibility)
         self._queue_changed.clear()
         began = time.monotonic()
-        done = await self._work(processor, turn)
+        done = await self._work(processor, eligibility)
         seconds = time.monotonic() - began
         if done is None:
             return
         if done.elements:
             self._roll_over_at = 0.0
-        self._parts.progress(self.tree, turn, done, seconds)
+        self._parts.progress(self.tree, eligibility, done, seconds)
         if done.failure is not None:
-            await self._after_failure(turn, done.failure)
+            await self._after_failure(eligibility, done.failure)
             return
         self._failures, self._failure = 0, None
         if done.more:
             # Without progress, the waiting work cannot be done now.
-            await self._rest(0 if done.elements else _IDLE_S, until_slot=turn.window.last + 1)
+            await self._wait(0 if done.elements else _IDLE_S, until_slot=eligibility.window.last + 1)
             return
-        await self._rest(self._parts.poll_s, until_slot=turn.window.last + 1, or_queue=True)
+        await self._wait(self._parts.poll_s, until_slot=eligibility.window.last + 1, or_queue=True)
 
-    async def _work(self, processor: TreeProcessor, turn: EligibilityWindow) -> ProcessingResult | None:
+    async def _work(self, processor: TreeProcessor, eligibility: EligibilityWindow) -> ProcessingResult | None:
         """Return the result of one round; None if it was cancelled after its window or at the end of the process."""
-        work = asyncio.ensure_future(processor.work(turn))
+        work = asyncio.ensure_future(processor.work(eligibility))
         try:
-            await first_of(_settled(work), self._time_over(turn))
+            await first_of(_settled(work), self._round_end(eligibility))
         finally:
             if not work.done():
-                _log.info("processing_cut_short", window_last=turn.window.last)
+                _log.info("processing_cut_short", window_last=eligibility.window.last)
                 work.cancel()
                 await asyncio.wait([work])
         return None if work.cancelled() else work.result()
 
-    async def _time_over(self, turn: EligibilityWindow) -> None:
+    async def _round_end(self, eligibility: EligibilityWindow) -> None:
         """Wait until a round must end: some time after its window, or when the next one begins."""
         clock, parts = self._parts.clock, self._parts
-        await first_of(clock.reach(turn.window.last + 1), parts.stopping.wait())
+        await first_of(clock.reach(eligibility.window.last + 1), parts.stopping.wait())
         if not parts.stopping.is_set():
             waits: list[Wait] = [parts.stopping.wait()]
-            following = self._made[1].next_window(turn.window.last + 1) if self._made is not None else None
+            following = self._made[1].next_window(eligibility.window.last + 1) if self._made is not None else None
             if following is not None:
                 waits.append(clock.reach(following.first))
             await first_of(*waits, timeout_s=parts.after_window_s)
         if parts.stopping.is_set():
             await asyncio.sleep(parts.drain_s)
 
-    async def _after_failure(self, turn: EligibilityWindow, failure: ForesterError) -> None:
+    async def _after_failure(self, eligibility: EligibilityWindow, failure: ForesterError) -> None:
         if failure is self._failure:
             # The processor pauses after it and has tried nothing: a second pause after its own would make a minute.
-            await self._rest(self._parts.look_s)
+            await self._wait(self._parts.look_s)
             return
         self._failure = failure
         self._failures += 1
@@ -225,25 +225,25 @@ class TreeDispatcher:
             error=failure.detail,
             failures=self._failures,
             again_in_s=round(pause_s, 3),
-            epoch=turn.epoch,
+            epoch=eligibility.epoch,
         )
         if isinstance(failure, InsufficientFunds):
             self._parts.funds.notice()
         elif isinstance(failure, TransactionRefused) and failure.program in (None, str(REGISTRY)):
-            self._parts.shares.refused(turn.epoch, failure)
-        await self._rest(pause_s)
+            self._parts.shares.refused(eligibility.epoch, failure)
+        await self._wait(pause_s)
 
-    async def _check_roll_over(self, turn: EligibilityWindow) -> None:
+    async def _check_roll_over(self, eligibility: EligibilityWindow) -> None:
         """Check whether the tree is full, after a change or a long time without one."""
         roll_over = self._parts.roll_over
         if roll_over is None or time.monotonic() < self._roll_over_at:
             return
         self._roll_over_at = time.monotonic() + _ROLL_OVER_S
-        failure = await roll_over(self.tree, turn)
+        failure = await roll_over(self.tree, eligibility)
         if failure is not None:
-            _log.warning("rollover_failed", error=failure.detail, epoch=turn.epoch)
+            _log.warning("rollover_failed", error=failure.detail, epoch=eligibility.epoch)
 
-    async def _rest(
+    async def _wait(
         self, seconds: float | None = None, *, until_slot: int | None = None, or_queue: bool = False
     ) -> None:
         """Wait for a new plan, the end of the tree or the process, or one of the given waits."""

@@ -20,7 +20,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import RESTARTS, Supervisor
 from forester.daemon.waiting import Wait, first_of
-from forester.epoch.machine import DONE, Action, Decision, EpochState, Outcome, Progress, Seen, after, decide
+from forester.epoch.machine import DONE, Action, Decision, EpochOnChain, EpochState, Outcome, Progress, after, decide
 from forester.epoch.phases import EpochPhases
 from forester.epoch.registration import instruction_of, outcome_of, read_epoch
 from forester.errors import ForesterError, InsufficientFunds, TransactionRefused
@@ -101,16 +101,16 @@ class EpochRunner:
         """Run until the epoch is over, or a stop is requested."""
         with bind(epoch=self.epoch):
             try:
-                await self._live()
+                await self._run_once()
             finally:
                 self._parts.shares.publish(self.epoch, None)
 
-    async def _live(self) -> None:
+    async def _run_once(self) -> None:
         progress, failures = Progress(), 0
         while not self._stopping.is_set():
             self._awake.clear()
             try:
-                seen = await self._look()
+                seen = await self._read()
             except ForesterError as error:
                 failures += 1
                 _log.warning("epoch_unreadable", error=error.detail, failures=failures)
@@ -120,22 +120,22 @@ class EpochRunner:
             phases = self._phases(seen)
             progress = self._with_refusal(phases, progress, seen.slot)
             decision = decide(phases, progress, seen)
-            self._tell(phases, seen, decision)
+            self._report(phases, seen, decision)
             if decision.action is Action.STOP:
                 return
             if decision.action in (Action.WAIT, Action.WORK):
-                await self._rest(decision)
+                await self._wait(decision)
             else:
                 outcome = await self._act(decision.action)
                 progress = after(phases, progress, decision.action, outcome, self._parts.clock.slot())
 
-    async def _look(self) -> Seen:
+    async def _read(self) -> EpochOnChain:
         parts = self._parts
         seen = await read_epoch(parts.rpc, parts.derivation, self.epoch, self._config.finalize_counter_limit)
         # The node returns a confirmed slot, which lags: waiting for a slot and then rejecting it would never end.
         return replace(seen, slot=max(seen.slot, parts.clock.slot()))
 
-    def _phases(self, seen: Seen) -> EpochPhases:
+    def _phases(self, seen: EpochOnChain) -> EpochPhases:
         return protocol_times(seen.config or self._config).phases(self.epoch)
 
     def _with_refusal(self, phases: EpochPhases, progress: Progress, slot: int) -> Progress:
@@ -144,7 +144,7 @@ class EpochRunner:
             return progress
         return after(phases, progress, Action.WORK, outcome_of(Action.WORK, refused), slot)
 
-    def _tell(self, phases: EpochPhases, seen: Seen, decision: Decision) -> None:
+    def _report(self, phases: EpochPhases, seen: EpochOnChain, decision: Decision) -> None:
         changed = decision.state is not self.state
         if changed:
             self.state = decision.state
@@ -159,7 +159,7 @@ class EpochRunner:
             live = LiveEpoch(phases, Share(registration.index, registration.weight, registration.total_weight))
         self._parts.shares.publish(self.epoch, live, self.refuse)
 
-    async def _rest(self, decision: Decision) -> None:
+    async def _wait(self, decision: Decision) -> None:
         until = decision.until_slot
         waits: list[Wait] = [self._stopping.wait(), self._awake.wait()]
         if until is not None:
@@ -256,7 +256,7 @@ class EpochKeeper:
         runner = EpochRunner(self._parts, epoch, config, self._supervisor.stopping)
         self._runners[epoch] = runner
         for old in sorted(self._runners)[:-_OVER_REMEMBERED]:
-            if self._runners[old].state.over:
+            if self._runners[old].state.is_over:
                 del self._runners[old]
         self._supervisor.start("epoch", runner.run, name=_name(epoch), drains=True)
 

@@ -77,7 +77,7 @@ class Funds:
         while True:
             self._noticed.clear()
             try:
-                self._take_in(await self._rpc.balance(self._payer))
+                self._record(await self._rpc.balance(self._payer))
             except EndpointError as error:
                 _log.warning("balance_unknown", error=error.detail)
             self.notice()
@@ -87,7 +87,7 @@ class Funds:
             except TimeoutError:
                 pass
 
-    def _take_in(self, lamports: int) -> None:
+    def _record(self, lamports: int) -> None:
         self.lamports = lamports
         self._metrics.balance.labels(str(self._payer)).set(sol(lamports))
         if self.available:

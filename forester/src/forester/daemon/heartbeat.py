@@ -5,7 +5,7 @@ Source: forester/docs/reference/behaviour.md, "Heartbeat".
 
 import asyncio
 
-from forester.daemon.clock import STANDING_S, SlotClock
+from forester.daemon.clock import STUCK_S, SlotClock
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
 from forester.daemon.supervisor import Supervisor
@@ -51,8 +51,8 @@ class Heartbeat:
             if self._clock.behind:
                 return f"the node's slot is {self._clock.behind} behind an earlier one"
             return f"the node has reported no slot for {age_s:.0f} s"
-        if self._clock.standing_s > STANDING_S:
-            return f"the node has reported the same slot for {self._clock.standing_s:.0f} s"
+        if self._clock.stuck_s > STUCK_S:
+            return f"the node has reported the same slot for {self._clock.stuck_s:.0f} s"
         return None
 
     def beat(self) -> None:
@@ -64,7 +64,7 @@ class Heartbeat:
             slot=self._clock.slot(),
             slot_age_s=None if age_s is None else round(age_s, 1),
             slots_per_second=round(self._clock.slots_per_second, 2),
-            epochs={str(epoch): state.value for epoch, state in self._epochs.states.items() if not state.over},
+            epochs={str(epoch): state.value for epoch, state in self._epochs.states.items() if not state.is_over},
             trees=sum(name.startswith("tree ") for name in self._supervisor.names),
             tasks=len(asyncio.all_tasks()),
             rounds=self._rounds,

@@ -36,7 +36,7 @@ CONDITION = "key"
 FETCHES = 4
 """Maximum transactions that are read at once."""
 
-USELESS_LOOKS = 10
+USELESS_CHECKS = 10
 """Consecutive refused or empty answers, while we send, after which the node is treated as one without history."""
 
 _DO = "stop one of the two, or give it a key of its own"
@@ -75,22 +75,22 @@ class KeyWatch:
         useful = True
         while useful:
             await asyncio.sleep(self._every_s)
-            useful = await self.look()
+            useful = await self.check()
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """Check once; return whether to check again. Raises JournalError."""
         try:
             async with asyncio.timeout(self._limit_s):
                 found = await self._stranger()
         except RequestRefused as error:
-            self._useless = USELESS_LOOKS if error.code in _NO_HISTORY else self._useless + 1
+            self._useless = USELESS_CHECKS if error.code in _NO_HISTORY else self._useless + 1
             reason = error.detail
         except (EndpointError, TimeoutError):
             return True  # reported elsewhere, and retried
         else:
-            self._tell(found)
+            self._report(found)
             reason = "no signature of our transactions is known"
-        if self._useless < USELESS_LOOKS:
+        if self._useless < USELESS_CHECKS:
             return True
         _log.warning("key_watch_failed", reason=reason, effect="another forester with this key would not be noticed")
         return False
@@ -109,7 +109,7 @@ class KeyWatch:
                 return suspect
         return None
 
-    def _tell(self, found: Signature | None) -> None:
+    def _report(self, found: Signature | None) -> None:
         if found is None:
             # Not at once: an earlier process may have reported it, and it may still hold.
             if self._clock() - self._quiet_since >= QUIET_S:

@@ -9,7 +9,7 @@ from forester.chain.registry_accounts import decode_protocol_config
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.discovery import TreeFilter, find_trees
-from forester.epoch.machine import Progress, Seen, decide
+from forester.epoch.machine import EpochOnChain, Progress, decide
 from forester.epoch.phases import EpochPhases, SlotRange
 from forester.epoch.registration import read_epoch
 from forester.network_status.epochs import protocol_times
@@ -68,7 +68,7 @@ async def make_plan(rpc: RpcClient, settings: Settings, journal: str) -> Plan:
     account = await rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
     config = decode_protocol_config(account.data).config
     slot = await rpc.slot()
-    lived: list[tuple[EpochPhases, Seen]] = []
+    lived: list[tuple[EpochPhases, EpochOnChain]] = []
     for epoch in protocol_times(config).live_epochs(slot):
         seen = await read_epoch(rpc, derivation, epoch, config.finalize_counter_limit)
         lived.append((protocol_times(seen.config or config).phases(epoch), seen))
@@ -87,7 +87,7 @@ def _order(tree: TreeMetadata) -> tuple[int, str]:
     return tree.kind.value, str(tree.address)
 
 
-def _epoch_plan(phases: EpochPhases, seen: Seen) -> EpochPlan:
+def _epoch_plan(phases: EpochPhases, seen: EpochOnChain) -> EpochPlan:
     decision = decide(phases, Progress(), seen)
     share = _share(seen)
     return EpochPlan(
@@ -100,7 +100,7 @@ def _epoch_plan(phases: EpochPhases, seen: Seen) -> EpochPlan:
     )
 
 
-def _share(seen: Seen) -> Share | None:
+def _share(seen: EpochOnChain) -> Share | None:
     """Return our share, of the registered weight while it is not finalised."""
     registration = seen.registration
     if registration is None:
@@ -109,7 +109,7 @@ def _share(seen: Seen) -> Share | None:
     return Share(registration.index, registration.weight, total) if total else None
 
 
-def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, Seen]], slot: int) -> TreePlan:
+def _tree_plan(tree: TreeMetadata, lived: Sequence[tuple[EpochPhases, EpochOnChain]], slot: int) -> TreePlan:
     windows: list[SlotRange] = []
     certain = True
     for phases, seen in lived:

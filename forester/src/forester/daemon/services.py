@@ -23,7 +23,7 @@ from forester.pipeline_v2.proof_requests import ProofPermits
 from forester.prover_client.client import ProverClient, ProverTimes
 from forester.prover_client.endpoints import ProverEndpoints
 from forester.settings import Settings, given
-from forester.transactions.confirm import Confirmations, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
 from forester.transactions.spending import SpendingBudget
@@ -104,7 +104,7 @@ async def open_services(settings: Settings, metrics: Metrics) -> AsyncIterator[S
             api_key=settings.prover_api_key.get_secret_value() if settings.prover_api_key is not None else None,
             times=ProverTimes(polling_interval_s=polling_s, max_wait_s=settings.prover_max_wait_time_secs),
         )
-        pace = Pace(poll_s=settings.confirmation_poll_interval_ms / 1000)
+        pace = ConfirmationTimes(poll_s=settings.confirmation_poll_interval_ms / 1000)
         longest_s = settings.confirmation_max_attempts * pace.poll_s
         confirmations = await stack.enter_async_context(
             Confirmations(rpc, most=settings.max_concurrent_sends, longest_s=longest_s, pace=pace)

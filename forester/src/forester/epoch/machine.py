@@ -64,7 +64,7 @@ class EpochState(enum.Enum):
     """The epoch passes without us; nothing more is sent for it."""
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether nothing is left to do."""
         return self in (EpochState.DONE, EpochState.MISSED)
 
@@ -94,7 +94,7 @@ class Registration:
 
 
 @dataclass(frozen=True)
-class Seen:
+class EpochOnChain:
     """State of an epoch on the chain, at about ``slot``.
 
     ``registered_weight`` is that of the epoch's account, None if the account does not exist. ``finalize_limit`` is the
@@ -146,7 +146,7 @@ class Outcome:
 DONE = Outcome(done=True)
 
 
-def decide(phases: EpochPhases, progress: Progress, seen: Seen) -> Decision:
+def decide(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
     """Choose the next action of an epoch."""
     registration = seen.registration
     if registration is not None and registration.has_reported:
@@ -164,7 +164,7 @@ def decide(phases: EpochPhases, progress: Progress, seen: Seen) -> Decision:
     return _decide_report(progress, seen, registration)
 
 
-def _decide_registration(phases: EpochPhases, progress: Progress, seen: Seen) -> Decision:
+def _decide_registration(phases: EpochPhases, progress: Progress, seen: EpochOnChain) -> Decision:
     page = _page(progress)
     if seen.slot > phases.registrable.last or Action.REGISTER in progress.closed:
         return Decision(EpochState.MISSED, Action.STOP, page=page)
@@ -173,7 +173,7 @@ def _decide_registration(phases: EpochPhases, progress: Progress, seen: Seen) ->
     return _attempt(EpochState.REGISTERING, Action.REGISTER, progress, seen.slot, page)
 
 
-def _decide_active(phases: EpochPhases, progress: Progress, seen: Seen, registration: Registration) -> Decision:
+def _decide_active(phases: EpochPhases, progress: Progress, seen: EpochOnChain, registration: Registration) -> Decision:
     page = _page(progress)
     if phases.active.remaining(seen.slot) < CONFIRMATION_SLOTS:
         return Decision(EpochState.WAIT_REPORT, Action.WAIT, phases.report_work.first, page)
@@ -188,14 +188,14 @@ def _decide_active(phases: EpochPhases, progress: Progress, seen: Seen, registra
     return Decision(EpochState.ACTIVE, Action.WORK, phases.active.last, page)
 
 
-def _weight_moved(progress: Progress, seen: Seen, registration: Registration) -> bool:
+def _weight_moved(progress: Progress, seen: EpochOnChain, registration: Registration) -> bool:
     if seen.registered_weight is None or seen.registered_weight == registration.total_weight:
         return False
     rested = progress.finalized_slot is None or seen.slot >= progress.finalized_slot + REFINALIZE_SLOTS
     return rested or progress.share_refused
 
 
-def _decide_report(progress: Progress, seen: Seen, registration: Registration) -> Decision:
+def _decide_report(progress: Progress, seen: EpochOnChain, registration: Registration) -> Decision:
     page = _page(progress)
     if registration.total_weight is None:
         # Without a finalised share no work was accepted.

@@ -7,14 +7,14 @@ from forester.chain.programs import addresses as known
 from forester.chain.programs import registry
 from forester.chain.registry_accounts import ForesterEpochAccount, decode_epoch, decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
-from forester.epoch.machine import Action, Outcome, Registration, RegistryCode, Seen
+from forester.epoch.machine import Action, EpochOnChain, Outcome, Registration, RegistryCode
 from forester.errors import ForesterError, TransactionRefused
 
 _ALREADY_IN_USE = 0
 """Code of the system program for an account that exists."""
 
 
-async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_limit: int) -> Seen:
+async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_limit: int) -> EpochOnChain:
     """Read our registration and the weight of all, in one call, and the slot before it.
 
     ``finalize_limit`` is the protocol's, used until a registration has a copy of its own. Raises EndpointError and
@@ -24,7 +24,7 @@ async def read_epoch(rpc: RpcClient, derivation: Pubkey, epoch: int, finalize_li
     places = [known.forester_epoch_address(derivation, epoch), known.epoch_address(epoch)]
     ours, everybodys = await rpc.accounts(places)
     account = decode_forester_epoch(ours.data) if ours is not None else None
-    return Seen(
+    return EpochOnChain(
         slot=slot,
         registration=registration_of(account) if account is not None else None,
         registered_weight=decode_epoch(everybodys.data).registered_weight if everybodys is not None else None,

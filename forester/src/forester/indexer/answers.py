@@ -14,7 +14,7 @@ from forester.indexer.types import (
     TokenBalances,
     decode_base58,
 )
-from forester.limits.answers import AnswerMemory
+from forester.limits.answer_memory import AnswerMemory
 
 REQUEST_ID = "test-account"
 """Published clients send this id, and refuse answers with another."""
@@ -63,6 +63,6 @@ def read_answer(method: str, text: bytes, kind: type[_T]) -> _T:
     return result
 
 
-def _wrong(method: str, place: str, error: ValueError) -> AnswerWrong:
+def _wrong(method: str, json_path: str, error: ValueError) -> AnswerWrong:
     reason, found, path = str(error).partition(" - at `$")
-    return AnswerWrong(method, place + path.rstrip("`") if found else place, reason)
+    return AnswerWrong(method, json_path + path.rstrip("`") if found else json_path, reason)

@@ -125,7 +125,7 @@ class IndexerClient:
     ) -> None:
         self._session = session
         self._endpoints = Endpoints(url, fallback, clock)
-        self._quiet = RetryAfterGate(clock)
+        self._retry_gate = RetryAfterGate(clock)
         self._limited = LogThrottle(_LIMIT_TOLD_S, clock=clock)
         self._times = times or IndexerTimes()
         self._admit = admit
@@ -144,20 +144,20 @@ class IndexerClient:
         EndpointTimedOut if the indexer returned no slot in that time. A stuck indexer is replaced if the other one is
         ahead.
         """
-        if self._endpoints.begin_look():
+        if self._endpoints.begin_probe():
             first = await self._slot_at(self._endpoints.first)
-            self._endpoints.looked(late=first is None or first + SLOTS_APART < slot)
-        reached, asked = -1, self._endpoints.current
+            self._endpoints.record_probe(late=first is None or first + SLOTS_APART < slot)
+        reached, url = -1, self._endpoints.current
         try:
             async with asyncio.timeout(within_s):
                 while (reached := await self.slot()) < slot:
                     await asyncio.sleep(self._times.lag_poll_s)
-                    asked = self._endpoints.current
+                    url = self._endpoints.current
         except TimeoutError as error:
-            if (ahead := await self._ahead(asked, reached, slot)) >= slot:
+            if (ahead := await self._ahead(url, reached, slot)) >= slot:
                 return ahead
             if reached < 0:
-                raise EndpointTimedOut(f"indexer {shown(asked)} returned no slot within {within_s:g} s") from error
+                raise EndpointTimedOut(f"indexer {shown(url)} returned no slot within {within_s:g} s") from error
             raise IndexerBehind(reached, slot) from error
         return reached
 
@@ -168,14 +168,14 @@ class IndexerClient:
         if found is None or (found < slot and found <= reached + SLOTS_APART):
             return -1
         if self._endpoints.current is late:
-            self._endpoints.leave(late)
+            self._endpoints.fail_over(late)
         return found
 
     async def _slot_at(self, url: URL) -> int | None:
         """Return the slot of one of the indexers; None if it does not answer soon."""
         try:
             async with asyncio.timeout(_LOOK_S):
-                return await self._asked(url, _call_of("getIndexerSlot", [], int, _LOOK_S, validation.check_slot))
+                return await self._exchanged(url, _call_of("getIndexerSlot", [], int, _LOOK_S, validation.check_slot))
         except (EndpointError, TimeoutError):
             return None
 
@@ -191,8 +191,8 @@ class IndexerClient:
 
         Raises AnswerWrong naming the member. Facts that only the chain proves are not checked here.
         """
-        asked = {"outputQueue": output, "inputQueue": spent, "addressQueue": address}
-        params = {"tree": str(tree)} | {name: query.params() for name, query in asked.items() if query is not None}
+        queries = {"outputQueue": output, "inputQueue": spent, "addressQueue": address}
+        params = {"tree": str(tree)} | {name: query.params() for name, query in queries.items() if query is not None}
         return await self._call(
             *("getQueueElements", params, QueueElements),
             lambda answer: validation.check_queue_elements(answer, output, spent, address),
@@ -274,14 +274,14 @@ class IndexerClient:
         """Call the indexer in use, and the other one at once if a retry would get the same answer."""
         used = self._endpoints.current
         try:
-            return await self._asked(used, call)
+            return await self._exchanged(used, call)
         except (AnswerWrong, IndexerRefused) as error:
             other = self._endpoints.other(used)
             if other is None or (isinstance(error, IndexerRefused) and not error.of_indexer):
                 raise
             _log.debug("indexer_second_queried", indexer=shown(other), method=call.method, error=error.detail)
             try:
-                answer = await self._asked(other, call)
+                answer = await self._exchanged(other, call)
             except EndpointError as another:
                 if isinstance(error, AnswerWrong) or (is_away(another) and not error.retryable):
                     # The request may be at fault, which callers handle; no caller waits for an indexer that is away.
@@ -291,10 +291,10 @@ class IndexerClient:
                 self._endpoints.note(used, failed=True)
             return answer
 
-    async def _asked(self, url: URL, call: _Call[_T]) -> _T:
+    async def _exchanged(self, url: URL, call: _Call[_T]) -> _T:
         await self._admit()
         if self._endpoints.second is None:  # otherwise failures soon cause a failover
-            await self._quiet.over()
+            await self._retry_gate.wait()
         try:
             answer = await self._post(url, call)
             call.check(answer)
@@ -302,18 +302,18 @@ class IndexerClient:
             raise  # counted once another one answers the same correctly
         except EndpointError as error:
             if isinstance(error, RateLimited):
-                self._tell_limit(error)
+                self._log_limit(error)
             self._endpoints.note(url, failed=not isinstance(error, IndexerRefused) or error.of_indexer)
             raise
         self._endpoints.note(url, failed=False)
         return answer
 
-    def _tell_limit(self, error: RateLimited) -> None:
+    def _log_limit(self, error: RateLimited) -> None:
         if times := self._limited.due():
             hint = "set --photon-rate-limit, or lower --indexer-max-concurrent-batches"
             _log.warning("indexer_rate_limited", error=error.detail, times=times, hint=hint)
         if error.retry_after_s is not None:
-            self._quiet.ask(error.retry_after_s)
+            self._retry_gate.close_for(error.retry_after_s)
 
     async def _post(self, base: URL, call: _Call[_T]) -> _T:
         url = under(base, call.method)

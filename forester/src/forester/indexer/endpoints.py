@@ -36,7 +36,7 @@ class Endpoints:
             return self.second
         return self.first
 
-    def begin_look(self) -> bool:
+    def begin_probe(self) -> bool:
         """Return whether to check the first indexer, which was stuck; True for one of several callers."""
         if not self._standing or self._clock() < self._second_until:
             return False
@@ -58,19 +58,19 @@ class Endpoints:
         if self._failures < FAILURES_BEFORE_FALLBACK:
             return
         if self._standing:
-            self.leave(url)
+            self.fail_over(url)
         else:
             _log.warning("indexer_fallback_used", indexer=shown(self.first), failures=self._failures)
             self._second_until = self._clock() + PROBE_S
 
-    def leave(self, url: URL) -> None:
+    def fail_over(self, url: URL) -> None:
         """Use the other indexer from now on: this one is unusable although it may answer."""
         self._standing = url is self.first
         self._failures = 0
         self._second_until = self._clock() + PROBE_S if self._standing else 0.0
         _log.warning("indexer_failed_over", indexer=shown(url))
 
-    def looked(self, *, late: bool) -> None:
+    def record_probe(self, *, late: bool) -> None:
         """Record whether the first indexer is still late, unless the second one was replaced meanwhile."""
         if not self._standing:
             return

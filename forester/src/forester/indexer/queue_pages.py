@@ -48,8 +48,8 @@ async def read_state_queue(
         pages.append(answer)
         for name, queue in (("output", answer.output_queue), ("spent", answer.input_queue)):
             read = len(queue.leaf_indices) if queue is not None and name in queries else 0
-            asked = queries[name].limit if name in queries else 0
-            wanted[name] = wanted[name] - read if read and read == asked else 0
+            requested = queries[name].limit if name in queries else 0
+            wanted[name] = wanted[name] - read if read and read == requested else 0
             starts[name] = queue.first_queue_index + read if queue is not None else None
     return _merged_state(pages, zkp_batch_size) if pages else None
 

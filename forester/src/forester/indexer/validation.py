@@ -73,46 +73,46 @@ def check_queue_elements(
 
 
 def _check_state(state: StateQueue, output: Query | None, spent: Query | None) -> None:
-    place = "$.result.stateQueue"
-    _check_nodes(state.nodes, f"{place}.nodes")
+    json_path = "$.result.stateQueue"
+    _check_nodes(state.nodes, f"{json_path}.nodes")
     if output is not None:
         if state.output_queue is None:
-            raise AnswerWrong(_METHOD, f"{place}.outputQueue", "missing")
-        _check_output(state.output_queue, output, f"{place}.outputQueue")
+            raise AnswerWrong(_METHOD, f"{json_path}.outputQueue", "missing")
+        _check_output(state.output_queue, output, f"{json_path}.outputQueue")
     if spent is not None:
         if state.input_queue is None:
-            raise AnswerWrong(_METHOD, f"{place}.inputQueue", "missing")
-        _check_input(state.input_queue, spent, f"{place}.inputQueue")
+            raise AnswerWrong(_METHOD, f"{json_path}.inputQueue", "missing")
+        _check_input(state.input_queue, spent, f"{json_path}.inputQueue")
 
 
-def _check_output(queue: OutputQueue, asked: Query, place: str) -> None:
+def _check_output(queue: OutputQueue, query: Query, json_path: str) -> None:
     columns = {"accountHashes": queue.account_hashes, "leaves": queue.leaves}
-    _check_columns(len(queue.leaf_indices), columns, place)
-    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, asked, place)
+    _check_columns(len(queue.leaf_indices), columns, json_path)
+    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
     if queue.leaf_indices:
-        _check_consecutive(queue.leaf_indices, f"{place}.leafIndices")
-        _check_start(queue.leaf_indices[0], asked, f"{place}.leafIndices")
+        _check_consecutive(queue.leaf_indices, f"{json_path}.leafIndices")
+        _check_start(queue.leaf_indices[0], query, f"{json_path}.leafIndices")
         for name, value in (("firstQueueIndex", queue.first_queue_index), ("nextIndex", queue.next_index)):
             if value != queue.leaf_indices[0]:
                 reason = f"{value} where the first element has {queue.leaf_indices[0]}"
-                raise AnswerWrong(_METHOD, f"{place}.{name}", reason)
+                raise AnswerWrong(_METHOD, f"{json_path}.{name}", reason)
 
 
-def _check_input(queue: InputQueue, asked: Query, place: str) -> None:
+def _check_input(queue: InputQueue, query: Query, json_path: str) -> None:
     columns = {
         "accountHashes": queue.account_hashes,
         "leaves": queue.leaves,
         "txHashes": queue.tx_hashes,
         "nullifiers": queue.nullifiers,
     }
-    _check_columns(len(queue.leaf_indices), columns, place)
-    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, asked, place)
+    _check_columns(len(queue.leaf_indices), columns, json_path)
+    _check_batches(len(queue.leaf_indices), queue.leaves_hash_chains, query, json_path)
     if queue.leaf_indices:
-        _check_start(queue.first_queue_index, asked, f"{place}.firstQueueIndex")
+        _check_start(queue.first_queue_index, query, f"{json_path}.firstQueueIndex")
 
 
-def _check_address(queue: AddressQueue, asked: Query) -> None:
-    place = "$.result.addressQueue"
+def _check_address(queue: AddressQueue, query: Query) -> None:
+    json_path = "$.result.addressQueue"
     columns = {
         "queueIndices": queue.queue_indices,
         "lowElementIndices": queue.low_element_indices,
@@ -120,35 +120,35 @@ def _check_address(queue: AddressQueue, asked: Query) -> None:
         "lowElementNextIndices": queue.low_element_next_indices,
         "lowElementNextValues": queue.low_element_next_values,
     }
-    _check_columns(len(queue.addresses), columns, place)
-    _check_nodes(queue.nodes, f"{place}.nodes")
-    _check_limits(len(queue.addresses), queue.leaves_hash_chains, asked, place)
+    _check_columns(len(queue.addresses), columns, json_path)
+    _check_nodes(queue.nodes, f"{json_path}.nodes")
+    _check_limits(len(queue.addresses), queue.leaves_hash_chains, query, json_path)
     if not queue.addresses:
         return
-    _check_consecutive(queue.queue_indices, f"{place}.queueIndices")
-    _check_start(queue.queue_indices[0], asked, f"{place}.queueIndices")
-    if asked.start_index is None and queue.queue_indices[0] + 1 != queue.start_index:
+    _check_consecutive(queue.queue_indices, f"{json_path}.queueIndices")
+    _check_start(queue.queue_indices[0], query, f"{json_path}.queueIndices")
+    if query.start_index is None and queue.queue_indices[0] + 1 != queue.start_index:
         reason = f"{queue.start_index}, which is not one greater than the first queue index {queue.queue_indices[0]}"
-        raise AnswerWrong(_METHOD, f"{place}.startIndex", reason)
+        raise AnswerWrong(_METHOD, f"{json_path}.startIndex", reason)
     rows = zip(queue.low_element_values, queue.addresses, queue.low_element_next_values, strict=True)
     for number, (low, value, following) in enumerate(rows):
         if not low < value < following:
             reason = "the low element's range does not contain the address"
-            raise AnswerWrong(_METHOD, f"{place}.lowElementValues[{number}]", reason)
+            raise AnswerWrong(_METHOD, f"{json_path}.lowElementValues[{number}]", reason)
 
 
 def check_account_proofs(method: str, proofs: Sequence[AccountProof], hashes: Sequence[Hash32]) -> None:
     """Raise AnswerWrong unless the proofs are those of these leaves, of one root per tree."""
     _check_count(method, len(proofs), len(hashes))
     roots: dict[Hash32, tuple[Hash32, int]] = {}
-    for number, (proof, asked) in enumerate(zip(proofs, hashes, strict=True)):
-        place = f"$.result.value[{number}]"
-        if proof.hash != asked:
-            raise AnswerWrong(method, f"{place}.hash", f"{proof.hash} where {asked} was requested")
+    for number, (proof, query) in enumerate(zip(proofs, hashes, strict=True)):
+        json_path = f"$.result.value[{number}]"
+        if proof.hash != query:
+            raise AnswerWrong(method, f"{json_path}.hash", f"{proof.hash} where {query} was requested")
         if len(proof.proof) != V1_HEIGHT:
-            raise AnswerWrong(method, f"{place}.proof", f"{len(proof.proof)} hashes where {V1_HEIGHT} are expected")
+            raise AnswerWrong(method, f"{json_path}.proof", f"{len(proof.proof)} hashes where {V1_HEIGHT} are expected")
         if roots.setdefault(proof.merkle_tree, (proof.root, proof.root_seq)) != (proof.root, proof.root_seq):
-            raise AnswerWrong(method, f"{place}.root", "another root than that of an earlier proof of the same tree")
+            raise AnswerWrong(method, f"{json_path}.root", "another root than an earlier proof of the same tree")
 
 
 def check_address_proofs(
@@ -157,56 +157,56 @@ def check_address_proofs(
     """Raise AnswerWrong unless the proofs are those of these addresses, whose low elements have ranges around them."""
     _check_count(method, len(proofs), len(addresses))
     for number, (proof, (address, tree)) in enumerate(zip(proofs, addresses, strict=True)):
-        place = f"$.result.value[{number}]"
+        json_path = f"$.result.value[{number}]"
         if proof.address != address:
-            raise AnswerWrong(method, f"{place}.address", f"{proof.address} where {address} was requested")
+            raise AnswerWrong(method, f"{json_path}.address", f"{proof.address} where {address} was requested")
         if proof.merkle_tree != tree:
-            raise AnswerWrong(method, f"{place}.merkleTree", f"{proof.merkle_tree} where {tree} was requested")
+            raise AnswerWrong(method, f"{json_path}.merkleTree", f"{proof.merkle_tree} where {tree} was requested")
         if not proof.lower_range_address < address < proof.higher_range_address:
-            raise AnswerWrong(method, f"{place}.lowerRangeAddress", "the range does not contain the address")
+            raise AnswerWrong(method, f"{json_path}.lowerRangeAddress", "the range does not contain the address")
         if len(proof.proof) not in _HEIGHTS:
-            raise AnswerWrong(method, f"{place}.proof", f"{len(proof.proof)} hashes")
+            raise AnswerWrong(method, f"{json_path}.proof", f"{len(proof.proof)} hashes")
 
 
-def _check_count(method: str, given: int, asked: int) -> None:
-    if given != asked:
-        raise AnswerWrong(method, "$.result.value", f"{given} items where {asked} were requested")
+def _check_count(method: str, given: int, query: int) -> None:
+    if given != query:
+        raise AnswerWrong(method, "$.result.value", f"{given} items where {query} were requested")
 
 
-def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], place: str) -> None:
+def _check_columns(length: int, columns: Mapping[str, tuple[object, ...]], json_path: str) -> None:
     for name, column in columns.items():
         if len(column) != length:
-            raise AnswerWrong(_METHOD, f"{place}.{name}", f"{len(column)} items for {length} elements")
+            raise AnswerWrong(_METHOD, f"{json_path}.{name}", f"{len(column)} items for {length} elements")
 
 
-def _check_batches(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
-    if length % asked.zkp_batch_size:
-        raise AnswerWrong(_METHOD, place, f"{length} elements are not whole batches of {asked.zkp_batch_size}")
-    _check_limits(length, chains, asked, place)
+def _check_batches(length: int, chains: Sequence[Hash32], query: Query, json_path: str) -> None:
+    if length % query.zkp_batch_size:
+        raise AnswerWrong(_METHOD, json_path, f"{length} elements are not whole batches of {query.zkp_batch_size}")
+    _check_limits(length, chains, query, json_path)
 
 
-def _check_limits(length: int, chains: Sequence[Hash32], asked: Query, place: str) -> None:
-    if length > asked.limit:
-        raise AnswerWrong(_METHOD, place, f"{length} elements where at most {asked.limit} were requested")
-    if len(chains) > length // asked.zkp_batch_size:
-        raise AnswerWrong(_METHOD, f"{place}.leavesHashChains", f"{len(chains)} chains for {length} elements")
+def _check_limits(length: int, chains: Sequence[Hash32], query: Query, json_path: str) -> None:
+    if length > query.limit:
+        raise AnswerWrong(_METHOD, json_path, f"{length} elements where at most {query.limit} were requested")
+    if len(chains) > length // query.zkp_batch_size:
+        raise AnswerWrong(_METHOD, f"{json_path}.leavesHashChains", f"{len(chains)} chains for {length} elements")
 
 
-def _check_start(first: int, asked: Query, place: str) -> None:
-    if asked.start_index is not None and first != asked.start_index:
-        raise AnswerWrong(_METHOD, place, f"begins at {first} where {asked.start_index} was requested")
+def _check_start(first: int, query: Query, json_path: str) -> None:
+    if query.start_index is not None and first != query.start_index:
+        raise AnswerWrong(_METHOD, json_path, f"begins at {first} where {query.start_index} was requested")
 
 
-def _check_consecutive(indices: Sequence[int], place: str) -> None:
+def _check_consecutive(indices: Sequence[int], json_path: str) -> None:
     for number, index in enumerate(indices):
         if index != indices[0] + number:
-            raise AnswerWrong(_METHOD, f"{place}[{number}]", f"{index} does not follow {indices[0] + number - 1}")
+            raise AnswerWrong(_METHOD, f"{json_path}[{number}]", f"{index} does not follow {indices[0] + number - 1}")
 
 
-def _check_nodes(nodes: Sequence[Node], place: str) -> None:
+def _check_nodes(nodes: Sequence[Node], json_path: str) -> None:
     seen: dict[int, Hash32] = {}
     for number, node in enumerate(nodes):
         if node.index >> LEVEL_BITS > _HEIGHTS[-1]:
-            raise AnswerWrong(_METHOD, f"{place}[{number}].index", f"level {node.index >> LEVEL_BITS}")
+            raise AnswerWrong(_METHOD, f"{json_path}[{number}].index", f"level {node.index >> LEVEL_BITS}")
         if seen.setdefault(node.index, node.hash) != node.hash:
-            raise AnswerWrong(_METHOD, f"{place}[{number}].hash", "another hash than before for the same node")
+            raise AnswerWrong(_METHOD, f"{json_path}[{number}].hash", "another hash than before for the same node")

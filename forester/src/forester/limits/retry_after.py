@@ -12,7 +12,7 @@ class RetryAfterGate:
         self._clock = clock
         self._until = 0.0
 
-    def ask(self, seconds: float) -> None:
+    def close_for(self, seconds: float) -> None:
         """Close the gate for this long; an earlier, longer pause stays."""
         self._until = max(self._until, self._clock() + seconds)
 
@@ -21,7 +21,7 @@ class RetryAfterGate:
         """Seconds until calls are allowed."""
         return max(0.0, self._until - self._clock())
 
-    async def over(self) -> None:
+    async def wait(self) -> None:
         """Wait until calls are allowed."""
         while (left := self.remaining_s) > 0:  # noqa: ASYNC110 - it waits for time
             await asyncio.sleep(left)

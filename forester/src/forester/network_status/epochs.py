@@ -71,7 +71,7 @@ class EpochView:
 
     @property
     def registration_is_open(self) -> bool:
-        """Return whether the registration phase of the latest epoch goes on."""
+        """Return whether the registration phase of the latest epoch is open."""
         return self.slot in self.times.phases(self.registering).registration
 
     @property
@@ -108,5 +108,5 @@ def owners(
 
 def _holder(held: list[tuple[int, int, int]], part: int) -> int | None:
     """Return the position of the share that a part belongs to; ``held`` has ranges of parts, in order."""
-    place = bisect_right(held, part, key=itemgetter(0)) - 1
-    return held[place][2] if place >= 0 and part < held[place][1] else None
+    index = bisect_right(held, part, key=itemgetter(0)) - 1
+    return held[index][2] if index >= 0 and part < held[index][1] else None

@@ -10,7 +10,7 @@ from forester.network_status.state import NetworkState
 from forester.observability.health import HealthBoard
 from forester.units import sol
 
-LEAST_BALANCE_SOL = 0.01
+MINIMUM_BALANCE_SOL = 0.01
 BALANCE = "balance"
 REGISTRATION = "registration"
 
@@ -23,13 +23,13 @@ class Finding:
     message: str
 
 
-def judge_balance(payer: Pubkey, lamports: int, least_sol: float) -> Finding:
-    """Return the finding for a payer's balance and the minimum ``least_sol``."""
+def judge_balance(payer: Pubkey, lamports: int, minimum_sol: float) -> Finding:
+    """Return the finding for a payer's balance and the minimum ``minimum_sol``."""
     balance = sol(lamports)
-    if balance < least_sol:
-        needed = f"less than the minimum {least_sol:.4f} SOL; top it up"
+    if balance < minimum_sol:
+        needed = f"less than the minimum {minimum_sol:.4f} SOL; top it up"
         return Finding(False, f"insufficient funds: {payer} has {balance:.4f} SOL, {needed}")
-    return Finding(True, f"{balance:.4f} SOL, minimum {least_sol:.4f} SOL")
+    return Finding(True, f"{balance:.4f} SOL, minimum {minimum_sol:.4f} SOL")
 
 
 def judge_registration(
@@ -53,18 +53,18 @@ class FitnessWatch:
     """
 
     def __init__(
-        self, board: HealthBoard, *, payer: Pubkey, derivation: Pubkey, least_sol: float = LEAST_BALANCE_SOL
+        self, board: HealthBoard, *, payer: Pubkey, derivation: Pubkey, minimum_sol: float = MINIMUM_BALANCE_SOL
     ) -> None:
         self._board = board
         self._payer = payer
         self._derivation = derivation
-        self._least_sol = least_sol
+        self._minimum_sol = minimum_sol
         self._missing: int | None = None
 
     def show(self, state: NetworkState) -> None:
         """Judge a state."""
         if self._payer in state.balances:
-            balance = judge_balance(self._payer, state.balances[self._payer], self._least_sol)
+            balance = judge_balance(self._payer, state.balances[self._payer], self._minimum_sol)
             self._board.set(BALANCE, None if balance.fine else balance.message)
         epoch = state.epochs.registering
         current, previous = _of(state, epoch, self._payer), _of(state, epoch - 1, self._payer)

@@ -128,14 +128,14 @@ def _batched(item: TreeState) -> dict[str, Any]:
 def _batches(queue: QueueBatches) -> list[dict[str, int]]:
     return [
         {
-            "batch_index": place,
+            "batch_index": index,
             "batch_state": batch.state.value,
             "num_inserted": batch.inserted_zkp_batches,
             "current_index": batch.full_zkp_batches,
             "pending": batch.ready_zkp_batches,
             "items_in_current_zkp_batch": batch.open_elements,
         }
-        for place, batch in enumerate(queue.batches)
+        for index, batch in enumerate(queue.batches)
     ]
 
 

@@ -38,7 +38,7 @@ def show_progress(
     trees = [item for item in state.trees if ours(item)]
     watch.follow({str(item.tree.address): item.kind.label for item in trees})
     for item in trees:
-        watch.seen(
+        watch.observe(
             str(item.tree.address),
             waiting=_ready(item),
             position=item.head.sequence_number,

@@ -35,9 +35,9 @@ def overview(state: NetworkState, *, all_epochs: bool = False) -> Iterator[str]:
 def _foresters(registrations: tuple[ForesterEpochAccount, ...]) -> Iterator[str]:
     if not registrations:
         yield "  none"
-    for place, item in enumerate(registrations):
+    for index, item in enumerate(registrations):
         finalized = "" if item.total_epoch_weight is not None else ", not finalised"
-        yield f"  {place}: {item.authority} (weight {item.weight}{finalized})"
+        yield f"  {index}: {item.authority} (weight {item.weight}{finalized})"
 
 
 def protocol_config(state: NetworkState) -> Iterator[str]:
@@ -85,9 +85,9 @@ def _counters(indent: str, queue: QueueBatches, completed: int | None) -> Iterat
     yield f"{indent}pending_batch_index: {queue.pending_batch_index}"
     yield f"{indent}zkp_batch_size: {queue.zkp_batch_size}"
     yield f"{indent}queue_capacity: {queue.batch_size * len(queue.batches)}"
-    for place, batch in enumerate(queue.batches):
+    for index, batch in enumerate(queue.batches):
         yield (
-            f"{indent}batch {place}: {batch.state.name.lower()}, {batch.inserted_zkp_batches} of "
+            f"{indent}batch {index}: {batch.state.name.lower()}, {batch.inserted_zkp_batches} of "
             f"{batch.full_zkp_batches} full zkp batches inserted ({batch.zkp_batches} in all), "
             f"{batch.open_elements} items in the open one"
         )

@@ -23,7 +23,7 @@ TASK_QUIET_S = 120.0
 
 
 class Severity(enum.Enum):
-    """How bad a problem is, in the words of incident alerts."""
+    """Severity of a problem, in the words of incident alerts."""
 
     CRITICAL = "critical"
     ERROR = "error"
@@ -94,7 +94,7 @@ class HealthBoard:
             self._lapses[condition] = now + lapses_after_s
         if before is None:
             _log.warning("unhealthy", condition=condition, reason=problem.reason)
-            self._tell(condition, problem)
+            self._notify(condition, problem)
 
     def clear(self, condition: str) -> None:
         """Report that a condition does not hold."""
@@ -102,9 +102,9 @@ class HealthBoard:
         before = self._problems.pop(condition, None)
         if before is not None:
             _log.info("health_restored", condition=condition, after_s=round(self._clock() - before.since, 1))
-            self._tell(condition, None)
+            self._notify(condition, None)
         elif condition not in self._told and len(self._told) < MOST_CONDITIONS:
-            self._tell(condition, None)
+            self._notify(condition, None)
 
     def set(self, condition: str, reason: str | None, *, severity: Severity = Severity.CRITICAL) -> None:
         """Report a condition with its reason, or clear it when there is none."""
@@ -125,7 +125,7 @@ class HealthBoard:
         for condition in [name for name, at in self._lapses.items() if now >= at]:
             self.clear(condition)
 
-    def _tell(self, condition: str, problem: Problem | None) -> None:
+    def _notify(self, condition: str, problem: Problem | None) -> None:
         if len(self._told) < MOST_CONDITIONS:
             self._told.add(condition)
         for listener in self._listeners:

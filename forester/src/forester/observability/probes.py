@@ -23,11 +23,11 @@ class Probes:
     def follow(self, board: HealthBoard) -> None:
         """Record the indexer's first answer when the board records the indexer as healthy."""
 
-        def take_in(condition: str, problem: Problem | None) -> None:
+        def record(condition: str, problem: Problem | None) -> None:
             if condition == "indexer" and problem is None:
                 self.reach(condition)
 
-        board.subscribe(take_in)
+        board.subscribe(record)
 
     def watch(self, dead_tasks: Callable[[], Collection[str]]) -> None:
         """Read the names of dead tasks from one more source."""

@@ -124,7 +124,7 @@ class ProgressWatch:
             self._trees[address] = _Tree(trees[address], now, timeouts_before=self._timeouts())
             self._metrics.progress_age.labels(trees[address], address).set(0)
 
-    def seen(self, address: str, *, waiting: int, position: int, rollover_due: bool = False) -> None:
+    def observe(self, address: str, *, waiting: int, position: int, rollover_due: bool = False) -> None:
         """Record the chain's state: elements ready for work, and a number that grows whenever the tree moves."""
         tree = self._trees.get(address)
         if tree is None:
@@ -148,7 +148,7 @@ class ProgressWatch:
         """Set whether nobody may work at present, because no epoch is active or its weights are not settled."""
         self._in_transition = in_transition
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Set the gauges, write the lines that are due, and report standstills to the board."""
         now = self._clock()
         self._metrics.last_run.set_to_current_time()
@@ -179,7 +179,7 @@ class ProgressWatch:
     async def run(self, every_s: float = 5.0) -> None:
         """Check repeatedly, until cancelled."""
         while True:
-            self.look()
+            self.check()
             await asyncio.sleep(every_s)
 
     def _moved(self, tree: _Tree) -> None:

@@ -26,13 +26,13 @@ async def push(session: aiohttp.ClientSession, url: str, metrics: Metrics) -> No
             asyncio.timeout(TIMEOUT_S),
             session.post(url, data=metrics.exposition(), allow_redirects=False) as response,
         ):
-            status, told = response.status, (await response.content.read(512)).decode(errors="replace")
+            status, answer = response.status, (await response.content.read(512)).decode(errors="replace")
     except TimeoutError:
         raise EndpointTimedOut(f"{name} did not answer within {TIMEOUT_S:g} s") from None
     except (aiohttp.ClientError, OSError) as error:
         raise EndpointUnreachable(f"{name} cannot be reached: {error}") from None
     if not 200 <= status < 300:
-        raise RequestRefused(f"{name} answered {status}: {told}", code=status)
+        raise RequestRefused(f"{name} answered {status}: {answer}", code=status)
 
 
 async def push_periodically(

@@ -54,7 +54,7 @@ class IndexerProofs:
         )
 
     async def of(self, cells: Sequence[QueueCell]) -> list[Proof]:
-        """As ProofSource; for a group of n elements at most 4 log2 n + 4 parts are requested."""
+        """Return the proofs of some elements; for a group of n elements at most 4 log2 n + 4 parts are requested."""
         calls_left = 4 * len(cells).bit_length() + 4
         found: list[Proof] = []
         parts = [list(cells)] if cells else []
@@ -62,7 +62,7 @@ class IndexerProofs:
             part = parts.pop()
             calls_left -= 1
             try:
-                found += await self._asked(part)
+                found += await self._exchanged(part)
             except (IndexerRefused, AnswerWrong) as error:
                 # A refusal due to the indexer itself says nothing about the elements.
                 if (isinstance(error, IndexerRefused) and error.of_indexer) or calls_left <= 0:
@@ -71,7 +71,7 @@ class IndexerProofs:
                     parts += [part[len(part) // 2 :], part[: len(part) // 2]]
         return found
 
-    async def _asked(self, cells: Sequence[QueueCell]) -> list[Proof]:
+    async def _exchanged(self, cells: Sequence[QueueCell]) -> list[Proof]:
         counted = self._metrics.indexer_proofs
         labels = (self._tree.kind.label, str(self._tree.address))
         counted.labels(*labels, "requested").inc(len(cells))

@@ -32,12 +32,12 @@ class PendingQueue:
         """Record that the account has changed since it was read."""
         self._changed = True
 
-    async def read_if_due(self, turn: EligibilityWindow | None) -> None:
-        """Read the queue if the known state is old; before a window begins, ``turn`` is None.
+    async def read_if_due(self, eligibility: EligibilityWindow | None) -> None:
+        """Read the queue if the known state is old; before a window begins, ``eligibility`` is None.
 
         Raises EndpointError, AccountMissing and MalformedAccount.
         """
-        window = (turn.epoch, turn.window.first) if turn is not None else None
+        window = (eligibility.epoch, eligibility.window.first) if eligibility is not None else None
         if not self._changed and window == self._window and self.waiting():
             return
         # The answer may lack a change that is reported while it is under way.

@@ -21,9 +21,9 @@ from forester.errors import EndpointTimedOut, ForesterError, InsufficientFunds
 from forester.pipeline_v1.failures import ProofsUnusable
 from forester.pipeline_v1.indexer_proofs import Proof, ProofSource
 from forester.pipeline_v1.pending_queue import PendingQueue
-from forester.pipeline_v1.proof_freshness import Fit, TreeView, read_view
+from forester.pipeline_v1.proof_freshness import ProofFit, TreeView, read_view
 from forester.pipeline_v1.recent_work import RecentWork
-from forester.pipeline_v1.work_items import CHANGES_PER_ADDRESS, Reaction, WorkItem, reaction_to, work_item
+from forester.pipeline_v1.work_items import CHANGES_PER_ADDRESS, RefusalResponse, WorkItem, response_to, work_item
 from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
 from forester.settings import Settings
 from forester.transactions.confirm import Fate, Outcome
@@ -76,10 +76,10 @@ class V1Options:
 
 
 @dataclass
-class _Tally:
+class _RoundResult:
     """Counts and failure of one round."""
 
-    turn: EligibilityWindow
+    eligibility: EligibilityWindow
     ends: float
     changes: int = 0
     """Changes of the tree that may land while the round is under way."""
@@ -137,20 +137,20 @@ class V1Processor:
         """Read the queue again before the next round."""
         self._queue.changed()
 
-    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
-        """As TreeProcessor: one round of as many elements as are proved at once."""
-        budget = v1_batch_seconds(turn.remaining_slots())
+    async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
+        """Process one round of as many elements as are proved at once."""
+        budget = v1_batch_seconds(eligibility.remaining_slots())
         if budget is None:
             return ProcessingResult(more=bool(self._queue.waiting()))
-        tally = _Tally(
-            turn,
+        tally = _RoundResult(
+            eligibility,
             self._clock() + budget,
             calls=asyncio.Semaphore(self._options.groups_at_once),
             sends=asyncio.Semaphore(self._options.sends_at_once),
         )
         try:
             async with asyncio.timeout(budget):
-                await self._queue.read_if_due(turn)
+                await self._queue.read_if_due(eligibility)
         except TimeoutError:
             return ProcessingResult(
                 failure=EndpointTimedOut(f"the queue {self._tree.queue} was not read within {budget:g} s")
@@ -163,16 +163,16 @@ class V1Processor:
         tally.changes = _changes_of(self._tree.kind, len(cells)) + _CHANGES_BY_OTHERS
         groups = [cells[first : first + self._options.group] for first in range(0, len(cells), self._options.group)]
         async with asyncio.TaskGroup() as tasks:
-            for item in self._still_open(turn.epoch):
+            for item in self._still_open(eligibility.epoch):
                 tasks.create_task(self._send(item, tally))
             for group in groups:
                 tasks.create_task(self._group(group, tally))
         self._prepared.clear()
         return self._round(tally)
 
-    async def prepare(self, turn: EligibilityWindow) -> None:
-        """As TreeProcessor: proofs for a first round are stored, which the program updates later."""
-        del turn  # the queue is read again when the window begins: other foresters still work on it
+    async def prepare(self, eligibility: EligibilityWindow) -> None:
+        """Get and keep proofs for a first round, which the program updates later."""
+        del eligibility  # the queue is read again when the window begins: other foresters still work on it
         try:
             async with asyncio.timeout(_PREPARE_S):
                 await self._queue.read_if_due(None)
@@ -186,7 +186,7 @@ class V1Processor:
         self._prepared = known | {proof.cell.value: proof for proof in proofs}
 
     async def close(self, within_s: float) -> None:
-        """As TreeProcessor; V1 proofs are cheap and not stored."""
+        """Stop; V1 proofs are cheap and not stored."""
         del within_s
         self._prepared.clear()
 
@@ -197,7 +197,7 @@ class V1Processor:
         }
         return [item for _, item in self._open.values()]
 
-    async def _group(self, cells: Sequence[QueueCell], tally: _Tally) -> None:
+    async def _group(self, cells: Sequence[QueueCell], tally: _RoundResult) -> None:
         """Prove a group, compare it with the chain, send the elements that fit."""
         try:
             async with tally.calls, asyncio.timeout(max(0.0, tally.ends - self._clock())):
@@ -226,12 +226,12 @@ class V1Processor:
         missing = {cell.value for cell in cells} - {proof.cell.value for proof in kept}
         return kept + await self._proofs.of([cell for cell in cells if cell.value in missing]) if missing else kept
 
-    def _items(self, view: TreeView, proofs: Sequence[Proof], tally: _Tally) -> list[WorkItem]:
-        forester = Forester.registered(self._sender.payer, self._derivation, tally.turn.epoch)
+    def _items(self, view: TreeView, proofs: Sequence[Proof], tally: _RoundResult) -> list[WorkItem]:
+        forester = Forester.registered(self._sender.payer, self._derivation, tally.eligibility.epoch)
         items, unfit = [], dict[str, int]()
         for proof in proofs:
             fit = view.fit(proof)
-            if fit is Fit.FITS:
+            if fit is ProofFit.FITS:
                 changes = view.behind(proof) + tally.changes
                 items.append(work_item(self._tree, forester, proof, view.changelog_index(proof), changes))
             else:
@@ -240,15 +240,15 @@ class V1Processor:
             _log.warning("v1_proofs_rejected", tree=str(self._tree.address), **unfit)
         return items
 
-    async def _send(self, item: WorkItem, tally: _Tally) -> None:
+    async def _send(self, item: WorkItem, tally: _RoundResult) -> None:
         value = item.proof.cell.value
         async with tally.sends:
-            seconds = tally.turn.sending_seconds()
+            seconds = tally.eligibility.sending_seconds()
             if tally.stopped or seconds is None or self._clock() >= tally.ends:
                 return
             most, repeated = self._options.cu_limit, value in self._open
             self._recent.sending(value)
-            self._open[value] = tally.turn.epoch, item
+            self._open[value] = tally.eligibility.epoch, item
             try:
                 outcome = await self._sender.send(
                     [item.instruction],
@@ -265,7 +265,7 @@ class V1Processor:
                 return
         self._settle(value, outcome, tally)
 
-    def _settle(self, value: bytes, outcome: Outcome, tally: _Tally) -> None:
+    def _settle(self, value: bytes, outcome: Outcome, tally: _RoundResult) -> None:
         if outcome.fate is Fate.CONFIRMED:
             tally.confirmed += 1
             self._finish(value)
@@ -276,15 +276,15 @@ class V1Processor:
         elif isinstance(outcome.error, InsufficientFunds):
             tally.fail(outcome.error, stop=True)
 
-    def _refused(self, value: bytes, outcome: Outcome, tally: _Tally) -> None:
-        reaction = reaction_to(outcome.error)
-        if reaction is Reaction.GONE:
+    def _refused(self, value: bytes, outcome: Outcome, tally: _RoundResult) -> None:
+        reaction = response_to(outcome.error)
+        if reaction is RefusalResponse.GONE:
             tally.gone += 1
             self._finish(value)
             self._queue.changed()  # another forester works on it, so more known elements may be gone
             return
         self._release(value)
-        if reaction is Reaction.STOP and outcome.error is not None:
+        if reaction is RefusalResponse.STOP and outcome.error is not None:
             tally.fail(outcome.error, stop=True)
             return
         tally.refused += 1
@@ -303,7 +303,7 @@ class V1Processor:
         times = self._unknown[value] = self._unknown.get(value, 0) + 1
         if times >= MOST_STRIKES:
             pause_s = _UNKNOWN_S * 2 ** min(times - MOST_STRIKES, 16)
-            self._recent.put_off(value, pause_s)
+            self._recent.defer(value, pause_s)
             _log.warning("v1_element_unknown", tree=str(self._tree.address), element=value.hex(), again_in_s=pause_s)
 
     def _strike(self, value: bytes) -> None:
@@ -311,7 +311,7 @@ class V1Processor:
         self._strikes[value] = self._strikes.get(value, 0) + 1
         if self._strikes[value] >= MOST_STRIKES:
             del self._strikes[value]
-            self._recent.put_off(value)
+            self._recent.defer(value)
             _log.warning("v1_element_deferred", tree=str(self._tree.address), element=value.hex())
 
     def _finish(self, value: bytes) -> None:
@@ -320,7 +320,7 @@ class V1Processor:
         self._strikes.pop(value, None)
         self._queue.remove([value])
 
-    def _round(self, tally: _Tally) -> ProcessingResult:
+    def _round(self, tally: _RoundResult) -> ProcessingResult:
         failure = tally.failure
         if failure is None and not tally.confirmed + tally.gone + tally.refused:
             if tally.unusable:

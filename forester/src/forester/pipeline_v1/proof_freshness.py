@@ -23,7 +23,7 @@ SPARE_CHANGES = 200
 """A proof that is nearly as old as the changelog is not sent: more changes land meanwhile."""
 
 
-class Fit(enum.Enum):
+class ProofFit(enum.Enum):
     """Fit of a proof to the tree."""
 
     FITS = "fits"
@@ -43,25 +43,27 @@ class TreeView:
         """Return the number of changes of the tree since a proof was made."""
         return self.tree.sequence_number - proof.sequence
 
-    def fit(self, proof: Proof) -> Fit:
+    def fit(self, proof: Proof) -> ProofFit:
         """Return whether the program accepts a proof; it costs 27 hashes to confirm one."""
         fit = age_of(self.tree, proof)
-        if fit is not Fit.FITS:
+        if fit is not ProofFit.FITS:
             return fit
-        return Fit.FITS if self.roots.get(proof.sequence) == proof.root and leads_to_root(proof) else Fit.WRONG
+        return (
+            ProofFit.FITS if self.roots.get(proof.sequence) == proof.root and leads_to_root(proof) else ProofFit.WRONG
+        )
 
     def changelog_index(self, proof: Proof) -> int:
         """Return the last changelog entry before a proof; the indexed changelog has the same index."""
         return (self.tree.changelog_index - self.behind(proof)) % self.tree.changelog_capacity
 
 
-def age_of(tree: ConcurrentTree, proof: Proof) -> Fit:
+def age_of(tree: ConcurrentTree, proof: Proof) -> ProofFit:
     """Return whether a tree has the root of a proof still, and already."""
     behind = tree.sequence_number - proof.sequence
     if behind < 0:
-        return Fit.AHEAD
+        return ProofFit.AHEAD
     most = min(tree.changelog_capacity, tree.root_history_capacity) - SPARE_CHANGES
-    return Fit.FITS if behind <= most else Fit.TOO_OLD
+    return ProofFit.FITS if behind <= most else ProofFit.TOO_OLD
 
 
 def leads_to_root(proof: Proof) -> bool:
@@ -88,7 +90,7 @@ async def read_view(rpc: RpcClient, address: Pubkey, proofs: list[Proof]) -> Tre
     """
     tree = decode_tree(await _slice(rpc, address, 0, TREE_HEAD_BYTES))
     roots = {}
-    for sequence in sorted({proof.sequence for proof in proofs if age_of(tree, proof) is Fit.FITS}):
+    for sequence in sorted({proof.sequence for proof in proofs if age_of(tree, proof) is ProofFit.FITS}):
         place = (tree.root_index - (tree.sequence_number - sequence)) % tree.root_history_capacity
         roots[sequence] = await _slice(rpc, address, root_offset(replace(tree, root_index=place)), 32)
     return TreeView(tree, roots)

@@ -35,7 +35,7 @@ class RecentWork:
         """Record that an element was moved, by us or another forester."""
         self._keep(value, self._done_s)
 
-    def put_off(self, value: bytes, longest_s: float = math.inf) -> None:
+    def defer(self, value: bytes, longest_s: float = math.inf) -> None:
         """Skip an element that is refused repeatedly, or cannot be proved yet."""
         self._keep(value, min(self._done_s, longest_s))
 

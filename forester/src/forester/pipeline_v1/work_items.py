@@ -31,7 +31,7 @@ CHANGES_PER_ADDRESS = 2
 """An address changes its low element and adds a leaf."""
 
 
-class Reaction(enum.Enum):
+class RefusalResponse(enum.Enum):
     """Response to a refusal."""
 
     GONE = "gone"
@@ -41,17 +41,17 @@ class Reaction(enum.Enum):
     """No transaction of ours will succeed now: no eligibility, not our tree, no money."""
 
 
-def reaction_to(error: TransactionRefused | None) -> Reaction:
+def response_to(error: TransactionRefused | None) -> RefusalResponse:
     """Return the response to a refusal."""
     if error is None:
-        return Reaction.PROVE_AGAIN
+        return RefusalResponse.PROVE_AGAIN
     if isinstance(error, InsufficientFunds):
-        return Reaction.STOP
+        return RefusalResponse.STOP
     if error.code in _ELEMENT_GONE:
-        return Reaction.GONE
+        return RefusalResponse.GONE
     # Without logs the program is not known; no other code of these programs means what the registry's means.
     ours = error.program == str(REGISTRY) or (error.program is None and error.code in set(RegistryCode))
-    return Reaction.STOP if ours else Reaction.PROVE_AGAIN
+    return RefusalResponse.STOP if ours else RefusalResponse.PROVE_AGAIN
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentGroup:
     """A group of proofs and its outcome; ``failure`` unless it landed, ``culprit`` is the proof that does not fit.
 
     ``slot`` is the one in which the chain decided, None if it did not.
@@ -91,7 +91,7 @@ class BatchSender:
         count = min(self._sender.fitting(work), max(1, self._cu_limit // UNITS_PER_BATCH))
         return tuple(ready[:count]), count <= len(ready)
 
-    async def send(self, group: tuple[StoredProof, ...], epoch: int, within_s: float) -> Sent:
+    async def send(self, group: tuple[StoredProof, ...], epoch: int, within_s: float) -> SentGroup:
         """Send proofs in one transaction; raises EndpointError and JournalError, and then nothing was sent."""
         work = [self._instruction(proof, epoch) for proof in group]
         limit = min(self._cu_limit, UNITS_PER_BATCH * len(group))
@@ -122,17 +122,17 @@ class BatchSender:
         return registry.Forester.registered(self._sender.payer, self._derivation, epoch)
 
 
-def _judged(group: tuple[StoredProof, ...], outcome: Outcome) -> Sent:
+def _judged(group: tuple[StoredProof, ...], outcome: Outcome) -> SentGroup:
     error = outcome.error
     match outcome.fate:
         case Fate.CONFIRMED:
-            return Sent(group, Verdict.LANDED, outcome.slot)
+            return SentGroup(group, Verdict.LANDED, outcome.slot)
         case Fate.DEADLINE_PASSED:
-            return Sent(group, Verdict.UNKNOWN, failure=error)
+            return SentGroup(group, Verdict.UNKNOWN, failure=error)
         case Fate.EXPIRED:
-            return Sent(group, Verdict.LOST, failure=TransactionLost())
+            return SentGroup(group, Verdict.LOST, failure=TransactionLost())
         case Fate.REFUSED:
             if error is not None and error.code in _STALE:
                 culprit = group[min(outcome.place or 0, len(group) - 1)]
-                return Sent(group, Verdict.UNFITTING, outcome.slot, error, culprit)
-            return Sent(group, Verdict.REFUSED, outcome.slot, error)
+                return SentGroup(group, Verdict.UNFITTING, outcome.slot, error, culprit)
+            return SentGroup(group, Verdict.REFUSED, outcome.slot, error)

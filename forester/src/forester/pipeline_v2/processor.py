@@ -14,7 +14,7 @@ from forester.chain.tree_metadata import TreeMetadata
 from forester.epoch.phases import CONFIRMATION_SLOTS
 from forester.errors import ForesterError
 from forester.journal.proofs import StoredProof
-from forester.pipeline_v2.batch_sender import BatchSender, Sent, Verdict
+from forester.pipeline_v2.batch_sender import BatchSender, SentGroup, Verdict
 from forester.pipeline_v2.failures import HeadOutdated
 from forester.pipeline_v2.head_reader import HeadReader
 from forester.pipeline_v2.proof_scheduler import Link, ProofScheduler, link_of, link_of_batch
@@ -48,7 +48,7 @@ _NODE_S = 5.0
 
 
 @dataclass
-class _Tally:
+class _RoundState:
     """State of a round: the tree as far as we have moved it, and the results."""
 
     root: bytes
@@ -99,59 +99,59 @@ class V2Processor:
         self._turn: tuple[int, int] | None = None
         self._asked: set[Link] = set()
 
-    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
+    async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Send existing proofs, then prove and send one round of ready batches.
 
         Elements are counted in the metrics as they land: the caller counts none, and logs failures. After failures,
         staging and proving pauses, for growing times; stored proofs are sent meanwhile.
         """
         try:
-            tally = await self._begun(turn)
+            tally = await self._new_round(eligibility)
         except ForesterError as error:
             return ProcessingResult(more=True, failure=error)
-        if self._turn != (turn.epoch, turn.window.first):
-            self._turn, self._asked = (turn.epoch, turn.window.first), set()
+        if self._turn != (eligibility.epoch, eligibility.window.first):
+            self._turn, self._asked = (eligibility.epoch, eligibility.window.first), set()
         try:
-            await self._round(turn, tally)
+            await self._round(eligibility, tally)
             self._note_proofs(tally)
         except ForesterError as error:
             tally.failure = error
-        provable = tally.provable > 0 and self._may_begin(turn)
+        provable = tally.provable > 0 and self._may_begin(eligibility)
         more = provable or bool(self._line.ahead(tally.root, tally.sequence))
         return ProcessingResult(tally.elements, tally.transactions, more, tally.failure)
 
-    async def prepare(self, turn: EligibilityWindow) -> None:
+    async def prepare(self, eligibility: EligibilityWindow) -> None:
         """Make and store proofs for a coming window while they are assigned to us; failures are only logged.
 
         Returns when there is nothing to prove, or enough is proved.
         """
         try:
-            while (tally := await self._begun(turn)).provable:
-                if self._may_begin(turn):
-                    if not await self._prove_ahead(turn, tally):
+            while (tally := await self._new_round(eligibility)).provable:
+                if self._may_begin(eligibility):
+                    if not await self._prove_ahead(eligibility, tally):
                         return
                 else:
-                    soon = self._may_begin(turn, after_slots=_SOON_SLOTS)
+                    soon = self._may_begin(eligibility, after_slots=_SOON_SLOTS)
                     await asyncio.sleep(_LOOK_S if soon else _FAR_LOOK_S)
         except ForesterError as error:
-            _log.warning("v2_preparation_failed", tree=self._name, epoch=turn.epoch, error=error.detail)
+            _log.warning("v2_preparation_failed", tree=self._name, epoch=eligibility.epoch, error=error.detail)
 
     def _need_slots(self, *, staged: bool = False) -> int:
         """Return the slots until a proof that begins now is finished."""
         return needed_slots(self._line.usual_seconds, 0.0 if staged else max(_STAGING_S, self._staging_s))
 
-    def _may_begin(self, turn: EligibilityWindow, *, after_slots: int = 0, staged: bool = False) -> bool:
+    def _may_begin(self, eligibility: EligibilityWindow, *, after_slots: int = 0, staged: bool = False) -> bool:
         """Return whether a proof is assigned to us: nobody else begins it, and it can be sent before another may."""
-        slot, need = turn.slot() + after_slots, self._need_slots(staged=staged)
-        return self._handover.may_begin(slot, need, turn.window, turn.schedule)
+        slot, need = eligibility.slot() + after_slots, self._need_slots(staged=staged)
+        return self._handover.may_begin(slot, need, eligibility.window, eligibility.schedule)
 
-    async def _prove_ahead(self, turn: EligibilityWindow, tally: _Tally) -> bool:
+    async def _prove_ahead(self, eligibility: EligibilityWindow, tally: _RoundState) -> bool:
         """Prove another round; return whether there may be a next."""
         made = len(self._line.ahead(tally.root, tally.sequence))
-        far = turn.slot() + _SOON_SLOTS < turn.window.first
+        far = eligibility.slot() + _SOON_SLOTS < eligibility.window.first
         most = min(tally.provable, self._limits.round_batches * (AHEAD_ROUNDS if far else 1))
-        if made < most and self._pause.over:
-            await self._stage(tally, min(most, made + self._limits.round_batches), turn)
+        if made < most and self._pause.is_over:
+            await self._stage(tally, min(most, made + self._limits.round_batches), eligibility)
         while self._line.under_way:
             await self._line.changed(_LOOK_S)
         self._note_proofs(tally)
@@ -163,26 +163,26 @@ class V2Processor:
         """Let proofs under way finish and be stored, for ``within_s`` seconds at most, then stop."""
         await self._line.close(within_s)
 
-    async def _begun(self, turn: EligibilityWindow) -> _Tally:
+    async def _new_round(self, eligibility: EligibilityWindow) -> _RoundState:
         """Return a new round at the tree's state; proofs that the tree has passed are dropped."""
         await self._line.load()
         if not await self._batches.wait_for_earlier(_EARLIER_S):
             raise HeadOutdated("a transaction that was sent before the restart may still land")
         outline = await self._heads.outline()
         self._require_no_older(outline.sequence)
-        tally = _Tally(outline.root, outline.sequence, outline.provable, self._clock())
+        tally = _RoundState(outline.root, outline.sequence, outline.provable, self._clock())
         group = self._batches.unknown
         if group and outline.sequence > group[0].sequence:
             self._batches.settle_unknown()
             if (outline.root, outline.sequence) == (group[-1].new_root, group[-1].sequence + 1):
-                self._count(tally, group, turn.epoch)
+                self._count(tally, group, eligibility.epoch)
         await self._line.forget_before(outline.sequence)
         landed = self._landed[0] if self._landed is not None else 0
         self._handover.observe(
-            *(turn.slot(), outline.sequence, outline.provable),
+            *(eligibility.slot(), outline.sequence, outline.provable),
             landed=landed,
             need_slots=self._need_slots(),
-            schedule=turn.schedule,
+            schedule=eligibility.schedule,
         )
         return tally
 
@@ -194,42 +194,44 @@ class V2Processor:
             raise HeadOutdated(f"the node returns {self._name} at {sequence}, but {self._landed[0]} was confirmed")
         self._landed = None
 
-    async def _round(self, turn: EligibilityWindow, tally: _Tally) -> None:
+    async def _round(self, eligibility: EligibilityWindow, tally: _RoundState) -> None:
         gathering: float | None = None
-        while (seconds := _sending_seconds(turn)) is not None:
+        while (seconds := _sending_seconds(eligibility)) is not None:
             self._note_proofs(tally)
             ahead = self._line.ahead(tally.root, tally.sequence)
             ready = self._line.ready(tally.root, tally.sequence)
             if ready:
                 gathering = gathering if gathering is not None else self._clock()
-                group, full = self._batches.group(ready, turn.epoch)
+                group, full = self._batches.group(ready, eligibility.epoch)
                 waited = self._clock() - gathering >= self._limits.gather_s
-                if full or waited or len(ahead) == len(ready) or _nears_end(turn):
+                if full or waited or len(ahead) == len(ready) or _nears_end(eligibility):
                     gathering = None
-                    if not await self._land(turn.epoch, tally, group, seconds):
+                    if not await self._send_group(eligibility.epoch, tally, group, seconds):
                         return
                     continue
-            wanted = self._wanted(turn, tally)
+            wanted = self._wanted_batches(eligibility, tally)
             if not tally.staged and len(ahead) < min(wanted, tally.provable):
-                await self._stage(tally, wanted, turn)
-            elif (ahead and tally.batches < self._limits.round_batches) or self._begins_soon(turn, tally):
+                await self._stage(tally, wanted, eligibility)
+            elif (ahead and tally.batches < self._limits.round_batches) or self._begins_soon(eligibility, tally):
                 await self._line.changed(min(seconds, _LOOK_S))
             else:
                 return
 
-    def _wanted(self, turn: EligibilityWindow, tally: _Tally) -> int:
+    def _wanted_batches(self, eligibility: EligibilityWindow, tally: _RoundState) -> int:
         """Return the number of batches to be proved or under way: the rest of the round, and the next one."""
         room = self._limits.round_batches - tally.batches
-        if room <= 0 or not self._may_begin(turn):
+        if room <= 0 or not self._may_begin(eligibility):
             return 0
-        return room + (self._limits.round_batches if turn.remaining_slots() >= OVERLAP_SLOTS else 0)
+        return room + (self._limits.round_batches if eligibility.remaining_slots() >= OVERLAP_SLOTS else 0)
 
-    def _begins_soon(self, turn: EligibilityWindow, tally: _Tally) -> bool:
+    def _begins_soon(self, eligibility: EligibilityWindow, tally: _RoundState) -> bool:
         """Return whether waiting batches are assigned to us within a few seconds."""
-        waits = tally.provable > 0 and not (tally.staged or tally.batches or self._may_begin(turn))
-        return waits and self._may_begin(turn, after_slots=_SOON_SLOTS)
+        waits = tally.provable > 0 and not (tally.staged or tally.batches or self._may_begin(eligibility))
+        return waits and self._may_begin(eligibility, after_slots=_SOON_SLOTS)
 
-    async def _land(self, epoch: int, tally: _Tally, group: tuple[StoredProof, ...], within_s: float) -> bool:
+    async def _send_group(
+        self, epoch: int, tally: _RoundState, group: tuple[StoredProof, ...], within_s: float
+    ) -> bool:
         """Send proofs that fit the state of the round; return whether the round continues."""
         began = self._clock()
         sent = await self._batches.send(group, epoch, within_s)
@@ -249,10 +251,10 @@ class V2Processor:
             return True
         tally.failure = sent.failure
         if sent.verdict is Verdict.UNFITTING:
-            await self._look_again(tally, sent)
+            await self._check_refused(tally, sent)
         return False
 
-    def _count(self, tally: _Tally, group: Sequence[StoredProof], epoch: int) -> None:
+    def _count(self, tally: _RoundState, group: Sequence[StoredProof], epoch: int) -> None:
         elements = sum(proof.elements for proof in group)
         tally.batches += len(group)
         tally.elements += elements
@@ -266,7 +268,7 @@ class V2Processor:
             self._asked.discard(link_of(proof))
         self._metrics.count_processed(epoch, elements, self._clock() - tally.began)
 
-    async def _look_again(self, tally: _Tally, sent: Sent) -> None:
+    async def _check_refused(self, tally: _RoundState, sent: SentGroup) -> None:
         """Distinguish a useless proof from a tree that another forester has moved."""
         if sent.slot is not None:
             await self._heads.wait_for_slot(sent.slot, _NODE_S)
@@ -279,20 +281,20 @@ class V2Processor:
             await self._line.forget(sent.culprit)
             self._refusals.add(link_of(sent.culprit))
 
-    async def _stage(self, tally: _Tally, most_batches: int, turn: EligibilityWindow) -> None:
+    async def _stage(self, tally: _RoundState, max_batches: int, eligibility: EligibilityWindow) -> None:
         """Request the proofs of ready batches, except existing ones; a failure ends the staging, not the round."""
         tally.staged = True
-        if not self._pause.over:
+        if not self._pause.is_over:
             tally.failure = self._pause.failure
             return
         began = self._clock()
         try:
-            staged = await self._stager.stage(most_batches, self._kinds_ahead)
+            staged = await self._stager.stage(max_batches, self._kinds_ahead)
             self._staging_s = self._clock() - began
             self._require_no_older(staged.head.sequence)
             tally.root, tally.sequence = staged.head.root, staged.head.sequence
             tally.provable = self._stager.provable(staged.head)
-            while staged.staging is not None and self._may_begin(turn, staged=True):
+            while staged.staging is not None and self._may_begin(eligibility, staged=True):
                 batch = await asyncio.to_thread(staged.staging.next)
                 if batch is None:
                     return
@@ -307,17 +309,17 @@ class V2Processor:
     def _kinds_ahead(self, head: TreeHead) -> list[CircuitKind]:
         return [CircuitKind(proof.circuit) for proof in self._line.ahead(head.root, head.sequence)]
 
-    def _note_proofs(self, tally: _Tally) -> None:
+    def _note_proofs(self, tally: _RoundState) -> None:
         if (failure := self._line.take_failure()) is not None:
             self._pause.failed(failure)
             tally.failure = failure
 
 
-def _nears_end(turn: EligibilityWindow) -> bool:
+def _nears_end(eligibility: EligibilityWindow) -> bool:
     """Return whether there may be no time for another transaction."""
-    return turn.remaining_slots() <= min(LAST_SLOTS, max(LEAST_LAST_SLOTS, turn.window.length // 2))
+    return eligibility.remaining_slots() <= min(LAST_SLOTS, max(LEAST_LAST_SLOTS, eligibility.window.length // 2))
 
 
-def _sending_seconds(turn: EligibilityWindow) -> float | None:
+def _sending_seconds(eligibility: EligibilityWindow) -> float | None:
     """Return the time in which a transaction may be confirmed; None before the window and at its end."""
-    return turn.sending_seconds() if turn.slot() >= turn.window.first else None
+    return eligibility.sending_seconds() if eligibility.slot() >= eligibility.window.first else None

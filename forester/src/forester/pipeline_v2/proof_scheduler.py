@@ -36,7 +36,8 @@ def link_of_batch(batch: StagedBatch) -> Link:
 class ProofScheduler:
     """Scheduler of the proofs of one tree.
 
-    ``window`` bounds its proofs under way, ``permits`` those of all trees together. ``made`` is called with the circuit of each proof that the prover made.
+    ``window`` bounds its proofs under way, ``permits`` those of all trees together. ``made`` is called with
+    the circuit of each proof that the prover made.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class ProofScheduler:
         self._requests = ProofRequests(self._prove, self._keep, permits=permits, window=window)
         self._kept: dict[Link, StoredProof] | None = None
         self._under_way: dict[Link, StoredProof] = {}
-        self._asked_at: dict[Link, tuple[float, int]] = {}
+        self._requested_at: dict[Link, tuple[float, int]] = {}
         self._times = ProofTimes(clock)
         self._failure: ForesterError | None = None
         self._bug: Exception | None = None
@@ -119,12 +120,12 @@ class ProofScheduler:
 
     async def request(self, batch: StagedBatch) -> None:
         """Request the proof of a batch; waits while too many are under way."""
-        self._asked_at[link_of_batch(batch)] = self._clock(), self.under_way
+        self._requested_at[link_of_batch(batch)] = self._clock(), self.under_way
         self._under_way[link_of_batch(batch)] = _placeholder(self._tree, batch)
         try:
             await self._requests.submit(batch)
         except BaseException:
-            del self._under_way[link_of_batch(batch)], self._asked_at[link_of_batch(batch)]
+            del self._under_way[link_of_batch(batch)], self._requested_at[link_of_batch(batch)]
             raise
         if self._collector is None or self._collector.done():
             self._collector = asyncio.create_task(self._collect(), name=f"proofs of {self._name}")
@@ -146,7 +147,7 @@ class ProofScheduler:
             await asyncio.wait([self._collector])
         await self._requests.abandon()
         self._under_way.clear()
-        self._asked_at.clear()
+        self._requested_at.clear()
 
     @property
     def _known(self) -> dict[Link, StoredProof]:
@@ -160,9 +161,9 @@ class ProofScheduler:
                 result = await self._requests.take()
                 link = link_of_batch(result.batch)
                 self._under_way.pop(link, None)
-                asked, before = self._asked_at.pop(link, (self._clock(), 0))
+                requested_at, before = self._requested_at.pop(link, (self._clock(), 0))
                 if result.proof is not None:
-                    self._times.add(before, self._clock() - asked - result.proof.outage_s)
+                    self._times.add(before, self._clock() - requested_at - result.proof.outage_s)
                     self._known[link] = stored_proof(self._tree, result.batch, result.proof)
                 else:
                     self._failure = result.failure
@@ -170,7 +171,7 @@ class ProofScheduler:
         except Exception as bug:  # noqa: BLE001 - raised where it is noticed
             # No task would take the other proofs under way: they are not waited for.
             self._under_way.clear()
-            self._asked_at.clear()
+            self._requested_at.clear()
             self._bug = bug
         finally:
             self._changed.set()

@@ -22,7 +22,7 @@ class Pause:
         self.failure: ForesterError | None = None
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Return whether the pause is over."""
         return self._clock() >= self._until
 

@@ -40,7 +40,7 @@ def reconcile_roots(expected: bytes | None, indexer: bytes, chain: bytes) -> Roo
 
 
 def reconcile_snapshot(expected: bytes | None, indexer: bytes, chain: bytes) -> RootDecision:
-    """As ``reconcile_roots``, but prover time is spent only on a snapshot whose root is the chain's last.
+    """Decide as ``reconcile_roots``, but spend prover time only on a snapshot with the chain's last root.
 
     A proof of any other snapshot is refused by the program, unless the tree returns to that root, which it does not.
     """

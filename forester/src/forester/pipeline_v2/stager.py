@@ -49,17 +49,17 @@ class Stager:
         """Return the number of zkp batches that can be inserted now, one after another."""
         return self._strategy.provable(head)
 
-    async def stage(self, most_batches: int, first: Callable[[TreeHead], Sequence[CircuitKind]]) -> Staged:
-        """Prepare at most ``most_batches`` batches; ``first`` gives the kinds with which their order begins.
+    async def stage(self, max_batches: int, first: Callable[[TreeHead], Sequence[CircuitKind]]) -> Staged:
+        """Prepare at most ``max_batches`` batches; ``first`` gives the kinds with which their order begins.
 
         Raises EndpointError, StagingRefused, AccountMissing and MalformedAccount.
         """
         began = time.monotonic()
-        head, snapshot = await self._read(most_batches)
+        head, snapshot = await self._read(max_batches)
         if snapshot is None:
             return Staged(head, None)
         read_s = time.monotonic() - began
-        staging = await asyncio.to_thread(self._strategy.stage, snapshot, head, most_batches, first(head))
+        staging = await asyncio.to_thread(self._strategy.stage, snapshot, head, max_batches, first(head))
         _log.info(
             "v2_snapshot_read",
             tree=str(self._tree.address),
@@ -70,11 +70,11 @@ class Stager:
         )
         return Staged(head, staging)
 
-    async def _read(self, most_batches: int) -> tuple[TreeHead, Snapshot | None]:
+    async def _read(self, max_batches: int) -> tuple[TreeHead, Snapshot | None]:
         """Read the chain, then the indexer, until both are of one root; no snapshot if no batch is complete."""
         for look in itertools.count(1):
             head = await self._heads.head()
-            snapshot = await self._snapshot(head, most_batches) if self._strategy.provable(head) else None
+            snapshot = await self._snapshot(head, max_batches) if self._strategy.provable(head) else None
             if snapshot is None or reconcile_snapshot(None, snapshot.initial_root, head.root).proceeds:
                 return head, snapshot
             if look == _LOOKS:
@@ -84,11 +84,11 @@ class Stager:
                 )
         raise AssertionError("unreachable: the loop returns or raises")
 
-    async def _snapshot(self, head: TreeHead, most_batches: int) -> Snapshot | None:
+    async def _snapshot(self, head: TreeHead, max_batches: int) -> Snapshot | None:
         await self._indexer.wait_for_slot(await self._heads.slot(), INDEXER_WAIT_S)
-        kind, wanted = self._tree.kind.label, min(self._strategy.provable(head), most_batches) * head.zkp_batch_size
+        kind, wanted = self._tree.kind.label, min(self._strategy.provable(head), max_batches) * head.zkp_batch_size
         with self._metrics.indexer_seconds.labels("getQueueElements", kind).time():
-            snapshot = await self._strategy.read(self._indexer, self._key, head, most_batches)
+            snapshot = await self._strategy.read(self._indexer, self._key, head, max_batches)
         for metric, count in (("requested", wanted), ("received", _elements(snapshot))):
             self._metrics.indexer_proofs.labels(kind, str(self._tree.address), metric).inc(count)
         return snapshot

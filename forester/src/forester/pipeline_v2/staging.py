@@ -100,16 +100,16 @@ class Staging:
 
 
 def stage_state(
-    queue: StateQueue, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+    queue: StateQueue, head: TreeHead, max_batches: int, first: Sequence[CircuitKind] = ()
 ) -> Staging | None:
-    """Prepare up to ``most_batches`` batches of a state tree, None if there are none; raises StagingRefused.
+    """Prepare up to ``max_batches`` batches of a state tree, None if there are none; raises StagingRefused.
 
     ``first`` are the kinds of the batches for which proofs exist: the order begins with them, so that they fit.
     The snapshot must be of the head's root: the caller decides what to do about others (root_reconcile).
     """
     _require_root(queue.initial_root, head)
-    appends = append_batches(queue.output_queue, head, most_batches)
-    nullifies = nullify_batches(queue.input_queue, head, most_batches)
+    appends = append_batches(queue.output_queue, head, max_batches)
+    nullifies = nullify_batches(queue.input_queue, head, max_batches)
     if not appends and not nullifies:
         return None
     tree = MerkleTree.from_root(head.height, head.next_index, head.root)
@@ -123,7 +123,7 @@ def stage_state(
         *(first, len(appends), [batch.greatest_leaf_index for batch in nullifies]),
         next_index=head.next_index,
         zkp_batch_size=head.zkp_batch_size,
-        most=most_batches,
+        most=max_batches,
     )
     sources = {
         CircuitKind.BATCH_APPEND: iter([_planned_append(tree, batch) for batch in appends]),
@@ -132,12 +132,12 @@ def stage_state(
     return Staging(tree, head.sequence, [next(sources[kind]) for kind in order])
 
 
-def stage_addresses(queue: AddressQueue, head: TreeHead, most_batches: int) -> Staging | None:
-    """Prepare up to ``most_batches`` batches of an address tree; as ``stage_state``."""
+def stage_addresses(queue: AddressQueue, head: TreeHead, max_batches: int) -> Staging | None:
+    """Prepare up to ``max_batches`` batches of an address tree; as ``stage_state``."""
     if len(queue.addresses) < head.zkp_batch_size:
         return None  # an empty queue comes without a root
     _require_root(queue.initial_root, head)
-    batches = address_batches(queue, head, most_batches)
+    batches = address_batches(queue, head, max_batches)
     if not batches:
         return None
     try:

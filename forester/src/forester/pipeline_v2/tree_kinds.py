@@ -20,11 +20,11 @@ class TreeStrategy(Protocol):
     def provable(self, head: TreeHead) -> int:
         """Return the number of batches with final hash chains on the chain; with 0 no read of the indexer is needed."""
 
-    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
+    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, max_batches: int) -> Snapshot | None:
         """Read the elements of that many batches at most; None if no batch is complete."""
 
     def stage(
-        self, snapshot: Snapshot, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+        self, snapshot: Snapshot, head: TreeHead, max_batches: int, first: Sequence[CircuitKind] = ()
     ) -> Staging | None:
         """Prepare batches of a snapshot, in order of ``first`` while it lasts (blocks: hashing); StagingRefused."""
 
@@ -36,20 +36,20 @@ class StateStrategy:
         """Return the number of batches of both queues."""
         return len(head.append_chains) + len(head.input_chains)
 
-    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
+    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, max_batches: int) -> Snapshot | None:
         """Read both queues in one snapshot."""
-        appends, nullifies = min(len(head.append_chains), most_batches), min(len(head.input_chains), most_batches)
+        appends, nullifies = min(len(head.append_chains), max_batches), min(len(head.input_chains), max_batches)
         return await read_state_queue(
             indexer, tree, appends=appends, nullifies=nullifies, zkp_batch_size=head.zkp_batch_size
         )
 
     def stage(
-        self, snapshot: Snapshot, head: TreeHead, most_batches: int, first: Sequence[CircuitKind] = ()
+        self, snapshot: Snapshot, head: TreeHead, max_batches: int, first: Sequence[CircuitKind] = ()
     ) -> Staging | None:
         """Prepare appends and nullifications, interleaved."""
         if not isinstance(snapshot, StateQueue):
             raise TypeError("a state tree is staged from a StateQueue")
-        return stage_state(snapshot, head, most_batches, first)
+        return stage_state(snapshot, head, max_batches, first)
 
 
 class AddressStrategy:
@@ -59,9 +59,9 @@ class AddressStrategy:
         """Return the number of batches of the queue."""
         return len(head.input_chains)
 
-    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, most_batches: int) -> Snapshot | None:
+    async def read(self, indexer: IndexerClient, tree: Hash32, head: TreeHead, max_batches: int) -> Snapshot | None:
         """Read the queue and the low elements of its addresses."""
-        batches = min(self.provable(head), most_batches)
+        batches = min(self.provable(head), max_batches)
         if not batches:
             return None
         queue = await read_address_queue(indexer, tree, batches=batches, zkp_batch_size=head.zkp_batch_size)
@@ -71,13 +71,13 @@ class AddressStrategy:
         self,
         snapshot: Snapshot,
         head: TreeHead,
-        most_batches: int,
+        max_batches: int,
         first: Sequence[CircuitKind] = (),  # noqa: ARG002 - all batches are of one kind
     ) -> Staging | None:
         """Prepare insertions."""
         if not isinstance(snapshot, AddressQueue):
             raise TypeError("an address tree is staged from an AddressQueue")
-        return stage_addresses(snapshot, head, most_batches)
+        return stage_addresses(snapshot, head, max_batches)
 
 
 def strategy_of(kind: TreeKind) -> TreeStrategy:

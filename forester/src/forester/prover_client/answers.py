@@ -106,7 +106,7 @@ def read_job(job_id: str, status: int, body: bytes, retry_after_s: float | None 
     return Pending(job.status)
 
 
-def _read_result(body: bytes, what: str, place: str = "$") -> Proved:
+def _read_result(body: bytes, what: str, json_path: str = "$") -> Proved:
     try:
         timed = _TIMED_DECODER.decode(body)
     except ValueError as error:
@@ -114,7 +114,7 @@ def _read_result(body: bytes, what: str, place: str = "$") -> Proved:
             proof = _PROOF_DECODER.decode(body)
         except ValueError as bare:
             named = bare if b'"ar"' in body and b'"proof"' not in body else error
-            raise _unusable(named, what, place) from bare
+            raise _unusable(named, what, json_path) from bare
         return Proved(proof, 0)
     return Proved(timed.proof, max(0, int(min(timed.proof_duration_ms, 1e15))))
 
@@ -152,9 +152,9 @@ def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
         raise _unusable(error, what, "$") from error
 
 
-def _unusable(error: ValueError, what: str, place: str) -> AnswerUnusable:
+def _unusable(error: ValueError, what: str, json_path: str) -> AnswerUnusable:
     reason, found, path = str(error).partition(" - at `$")
-    return AnswerUnusable(what, place + path.rstrip("`") if found else place, reason)
+    return AnswerUnusable(what, json_path + path.rstrip("`") if found else json_path, reason)
 
 
 def _shortened(text: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from yarl import URL
 
 from forester.errors import EndpointUnreachable, ProofTimedOut
-from forester.limits.answers import AnswerMemory
+from forester.limits.answer_memory import AnswerMemory
 from forester.limits.backoff import Backoff, read_retry_after
 from forester.prover_client.answers import Accepted, Pending, Proved, read_job, read_submission
 from forester.prover_client.compression import CompressedProof, ProofUnusable, compress_proof
@@ -150,7 +150,7 @@ class _Call:
         url, failures, faults = self._endpoints.prove_url(self.kind), 0, 0
         headers, clock = {**self._headers, "Content-Type": "application/json"}, asyncio.get_running_loop().time
         while True:
-            asked = clock()
+            began = clock()
             try:
                 # A prover without a queue answers when the proof is made: only the deadline of the call ends this.
                 status, body, wait_s = await self._exchange("POST", url, headers, None)
@@ -162,14 +162,14 @@ class _Call:
                     raise
                 await self._pause(error, failures, "proof_submission_failed")
                 if not (isinstance(error, ProverRefused) and error.status == _TOO_MANY_REQUESTS):
-                    self.outage_s += clock() - asked
+                    self.outage_s += clock() - began
 
     async def _poll(self, job_id: str) -> Proved:
         interval_s, clock = self._times.polling_interval_s, asyncio.get_running_loop().time
         url, failures = self._endpoints.status_url(self.kind, job_id, interval_s), 0
         await asyncio.sleep(self._times.first_poll_s)
         while True:
-            asked = clock()
+            began = clock()
             try:
                 status, body, wait_s = await self._exchange("GET", url, self._headers, interval_s + _POLL_S)
                 answer = read_job(job_id, status, body, wait_s)
@@ -183,16 +183,16 @@ class _Call:
                 return answer
             failures = 0
             # A prover that waited for a change is queried again at once.
-            await asyncio.sleep(max(0.0, interval_s - (clock() - asked)))
+            await asyncio.sleep(max(0.0, interval_s - (clock() - began)))
 
     async def _pause(self, error: ProverRefused | EndpointUnreachable, failures: int, event: str) -> None:
         wait_s = self._times.backoff.wait_s(failures, random.random())  # noqa: S311 - jitter
-        asked = error.retry_after_s if isinstance(error, ProverRefused) else None
+        requested_s = error.retry_after_s if isinstance(error, ProverRefused) else None
         # Jitter on top: clients that were refused together must not return together.
-        wait_s = wait_s if asked is None else asked + wait_s
+        wait_s = wait_s if requested_s is None else requested_s + wait_s
         # Many proofs may wait for minutes, each trying again every few seconds.
-        tell = _log.warning if failures == 1 else _log.debug
-        tell(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
+        log = _log.warning if failures == 1 else _log.debug
+        log(event, prover=self.shown, circuit=self.kind.value, error=error.detail, wait_s=round(wait_s, 3))
         await asyncio.sleep(wait_s)
 
     async def _exchange(

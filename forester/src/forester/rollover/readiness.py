@@ -29,7 +29,7 @@ class TreeHead:
     def is_due(self) -> bool:
         """Return whether the program accepts a successor, as far as the tree shows."""
         threshold = self.metadata.rollover_threshold
-        if self.metadata.is_rolled_over or threshold > 100:  # the largest number stands for never
+        if self.metadata.is_rolled_over or threshold > 100:  # the largest number means never
             return False
         enough = (threshold << self.height) // 100
         return self.next_index >= enough and self.next_index > _INITIAL_ELEMENTS[self.kind]

@@ -85,7 +85,7 @@ class Rollovers:
         self._not_before: dict[Pubkey, float] = {}
         self._sizes: dict[Pubkey, Sizes] = {}
 
-    async def roll_over_if_full(self, tree: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
+    async def roll_over_if_full(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> ForesterError | None:
         """Check a tree of any kind in its window, and replace it if it is full.
 
         Returns the failure that prevents a replacement; None otherwise. Raises only bugs.
@@ -96,10 +96,10 @@ class Rollovers:
                 await self._settle(tree, head)
                 return None
             too_soon = self._clock() < self._not_before.get(tree.address, 0.0)
-            if not head.is_due or too_soon or turn.sending_seconds() is None:
+            if not head.is_due or too_soon or eligibility.sending_seconds() is None:
                 return None
             try:
-                failure = await self._roll_over(tree, turn)
+                failure = await self._roll_over(tree, eligibility)
             except (ExcessiveRent, RolloverTooExpensive, BudgetExceeded) as error:
                 failure = error
         except ForesterError as error:
@@ -117,16 +117,16 @@ class Rollovers:
             return
         successor = head.metadata.successor
         ours = successor == begun.new_tree.pubkey
-        told = {"tree": str(tree.address), "kind": tree.kind.label, "successor": str(successor)}
+        fields = {"tree": str(tree.address), "kind": tree.kind.label, "successor": str(successor)}
         if ours:
-            _log.info("tree_rolled_over", **told)
+            _log.info("tree_rolled_over", **fields)
         else:
             # Accounts of the program cannot be closed: the rent of useless ones is lost.
             lost = [account for account in await self._existing(begun) if account is not None]
-            _log.warning("tree_rolled_over_by_another", **told, stranded=[str(account.address) for account in lost])
+            _log.warning("tree_rolled_over_by_another", **fields, stranded=[str(account.address) for account in lost])
         await self._store.forget(bytes(tree.address))
 
-    async def _roll_over(self, tree: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
+    async def _roll_over(self, tree: TreeMetadata, eligibility: EligibilityWindow) -> ForesterError | None:
         sizes = await self._sizes_of(tree)
         require_sizes(sizes)
         rents = Rents(*[await self._rent(size) for size in astuple(sizes)])
@@ -147,17 +147,17 @@ class Rollovers:
         failure = await self._payer_lacks(sum(item.lamports for item in missing))
         if failure is not None:
             return failure
-        return await self._send(tree, turn, begun, missing)
+        return await self._send(tree, eligibility, begun, missing)
 
     async def _send(
-        self, tree: TreeMetadata, turn: EligibilityWindow, begun: BegunRollover, missing: list[NewAccount]
+        self, tree: TreeMetadata, eligibility: EligibilityWindow, begun: BegunRollover, missing: list[NewAccount]
     ) -> ForesterError | None:
-        forester = Forester.registered(self._sender.payer, self._derivation, turn.epoch)
+        forester = Forester.registered(self._sender.payer, self._derivation, eligibility.epoch)
         work = [item.creation(self._sender.payer) for item in missing]
         work.append(rollover_instruction(tree, forester, begun))
         while work:
             part = work[: self._sender.fitting(work)]
-            outcome = await self._sent(tree, turn, part, missing[: len(part)])
+            outcome = await self._sent(tree, eligibility, part, missing[: len(part)])
             if outcome is None or outcome.fate is not Fate.CONFIRMED:
                 return await self._explained(tree, outcome)
             work, missing = work[len(part) :], missing[len(part) :]
@@ -167,10 +167,10 @@ class Rollovers:
         return None
 
     async def _sent(
-        self, tree: TreeMetadata, turn: EligibilityWindow, part: list[Instruction], created: list[NewAccount]
+        self, tree: TreeMetadata, eligibility: EligibilityWindow, part: list[Instruction], created: list[NewAccount]
     ) -> Outcome | None:
         """Send a part of the work; None if the window is over."""
-        within_s = turn.sending_seconds()
+        within_s = eligibility.sending_seconds()
         if within_s is None:
             return None
         return await self._sender.send(
@@ -204,7 +204,7 @@ class Rollovers:
             return None
         return RolloverNotFunded(
             f"the full tree {tree.address} cannot pay for its successor: {purse} lacks {sol(lacking):.9f} SOL, which "
-            "come from its users' fees or from anybody who sends them"
+            "come from its users' fees or from any sender"
         )
 
     async def _payer_lacks(self, lamports: int) -> ForesterError | None:

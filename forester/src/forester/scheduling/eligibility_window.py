@@ -47,10 +47,10 @@ class ProcessingResult:
 class TreeProcessor(Protocol):
     """Processor of one tree. The dispatcher calls one method at a time, and may cancel any without loss of proofs."""
 
-    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
-        """Process ready work, sending only while ``turn.sending_seconds()`` allows it. Raises only bugs."""
+    async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
+        """Process ready work, sending only while ``eligibility.sending_seconds()`` allows it. Raises only bugs."""
 
-    async def prepare(self, turn: EligibilityWindow) -> None:
+    async def prepare(self, eligibility: EligibilityWindow) -> None:
         """Prepare before the window begins without sending: proofs are made and stored."""
 
     async def close(self, within_s: float) -> None:

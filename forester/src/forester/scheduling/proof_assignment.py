@@ -49,10 +49,10 @@ def may_begin(slot: int, need_slots: int, held: Sequence[SlotRange], active_slot
 
     A proof that takes longer than half of an epoch begins in its first half: it may still fit when finished.
     """
-    place = bisect_left(held, slot, key=lambda run: run.last)
-    if place == len(held) or slot < held[place].first + GRACE_SLOTS:
+    index = bisect_left(held, slot, key=lambda run: run.last)
+    if index == len(held) or slot < held[index].first + GRACE_SLOTS:
         return False
-    return slot + min(need_slots + CONFIRMATION_SLOTS, active_slots // 2) <= held[place].last
+    return slot + min(need_slots + CONFIRMATION_SLOTS, active_slots // 2) <= held[index].last
 
 
 class ProofAssignment:
@@ -103,11 +103,11 @@ class ProofAssignment:
 
     def _holds(self, slot: int, schedule: TreeSchedule) -> bool:
         held = self._terms(schedule, MINIMUM_TERM_SLOTS)
-        place = bisect_left(held, slot, key=lambda run: run.last)
-        return place < len(held) and slot in held[place]
+        index = bisect_left(held, slot, key=lambda run: run.last)
+        return index < len(held) and slot in held[index]
 
-    def _terms(self, schedule: TreeSchedule, least_slots: int) -> tuple[SlotRange, ...]:
-        if self._held is None or self._held[0] is not schedule or self._held[1] != least_slots:
-            terms = terms_held_by(schedule.phases, frozenset(schedule.owned), least_slots)
-            self._held = schedule, least_slots, terms
+    def _terms(self, schedule: TreeSchedule, minimum_slots: int) -> tuple[SlotRange, ...]:
+        if self._held is None or self._held[0] is not schedule or self._held[1] != minimum_slots:
+            terms = terms_held_by(schedule.phases, frozenset(schedule.owned), minimum_slots)
+            self._held = schedule, minimum_slots, terms
         return self._held[2]

@@ -15,13 +15,13 @@ MINIMUM_TERM_SLOTS = 225
 
 
 def terms_held_by(
-    phases: EpochPhases, owned: Collection[int], least_slots: int = MINIMUM_TERM_SLOTS
+    phases: EpochPhases, owned: Collection[int], minimum_slots: int = MINIMUM_TERM_SLOTS
 ) -> tuple[SlotRange, ...]:
     """Return the runs of consecutive terms that the owner of the light slots ``owned`` holds, in order.
 
     A run ends with a light slot of its own. Terms of twice the length end at every second of these ends.
     """
-    length = -(-least_slots // phases.slot_length)
+    length = -(-minimum_slots // phases.slot_length)
     whole = max(1, phases.active.length // phases.slot_length)
     count = max(1, whole // length)
     runs: list[SlotRange] = []

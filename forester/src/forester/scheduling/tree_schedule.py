@@ -87,8 +87,8 @@ class TreeSchedule:
 
     def next_window(self, slot: int) -> SlotRange | None:
         """Return the run that contains ``slot``, else the first one after it; None after the last."""
-        place = bisect_left(self.windows, slot, key=lambda run: run.last)
-        return self.windows[place] if place < len(self.windows) else None
+        index = bisect_left(self.windows, slot, key=lambda run: run.last)
+        return self.windows[index] if index < len(self.windows) else None
 
     def window_at(self, slot: int) -> SlotRange | None:
         """Return the run that contains ``slot``; None if the slot is not ours."""

@@ -58,4 +58,4 @@ def _read_only(descriptor: int) -> bool:
 @functools.cache
 def _warn(fault: str, hint: str) -> None:
     """Log once per file: commands read settings for each of their checks."""
-    _log.warning("key_file_readable", told=fault, hint=hint)
+    _log.warning("key_file_readable", fault=fault, hint=hint)

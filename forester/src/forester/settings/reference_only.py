@@ -39,7 +39,7 @@ def variable_of(option: str) -> str:
     return _OTHER_VARIABLES.get(option, option.removeprefix("--").replace("-", "_").upper())
 
 
-def told_variables(environment: Mapping[str, str]) -> Iterator[str]:
+def ignored_variables(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield one sentence per variable of the reference that is set and changes nothing; a false one counts as unset."""
     for option, reason in REFERENCE_ONLY.items():
         name = variable_of(option)

@@ -15,13 +15,13 @@ class BlockHeights:
     """
 
     def __init__(self) -> None:
-        self._told: deque[BlockHeight] = deque(maxlen=_KEPT)
+        self._reported: deque[BlockHeight] = deque(maxlen=_KEPT)
 
     def add(self, height: BlockHeight) -> None:
         """Record a height; a slot that is not newer counts once: many callers report, and all slots must fit."""
-        if not self._told or height.slot > self._told[-1].slot:
-            self._told.append(height)
+        if not self._reported or height.slot > self._reported[-1].slot:
+            self._reported.append(height)
 
     def expired(self, last_valid_block_height: int, slot: int) -> bool:
         """Return whether a blockhash had expired by ``slot``, at which no status was found."""
-        return any(told.block > last_valid_block_height and told.slot <= slot for told in self._told)
+        return any(height.block > last_valid_block_height and height.slot <= slot for height in self._reported)

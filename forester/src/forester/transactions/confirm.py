@@ -51,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Pace:
+class ConfirmationTimes:
     """Seconds between reads of all statuses, between broadcasts of one transaction, and for a call with its retries."""
 
     poll_s: float = 0.5
@@ -80,14 +80,14 @@ class Confirmations:
         *,
         most: int = 12,
         longest_s: float = math.inf,
-        pace: Pace | None = None,
+        pace: ConfirmationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rpc = rpc
         self.most = most
         self._room = asyncio.Semaphore(most)
         self._longest_s = longest_s
-        self._pace = pace or Pace()
+        self._pace = pace or ConfirmationTimes()
         self._clock = clock
         self._pending: dict[Signature, _Pending] = {}
         self._heights = BlockHeights()
@@ -152,7 +152,7 @@ class Confirmations:
                     continue
                 await asyncio.sleep(self._pace.poll_s)
                 try:
-                    await self._look()
+                    await self._check_all()
                 except Exception:  # noqa: BLE001 - callers must not wait forever because of a bug
                     _log.exception("confirmations_failed", transactions=len(self._pending))
         finally:
@@ -160,10 +160,10 @@ class Confirmations:
                 if not item.outcome.done():
                     item.outcome.cancel()
 
-    async def _look(self) -> None:
+    async def _check_all(self) -> None:
         waiting = list(self._pending.values())
         try:
-            unseen = await self._unseen(waiting)
+            unseen = await self._without_status(waiting)
         finally:
             now = self._clock()
             for item in waiting:
@@ -171,7 +171,7 @@ class Confirmations:
                     _settle(item, Outcome(Fate.DEADLINE_PASSED))
         await self._rebroadcast([item for item in unseen if not item.outcome.done()])
 
-    async def _unseen(self, waiting: list[_Pending]) -> list[_Pending]:
+    async def _without_status(self, waiting: list[_Pending]) -> list[_Pending]:
         """Read all statuses at once and settle those found; return the rest, or nothing if no node answers."""
         try:
             async with asyncio.timeout(self._pace.call_s):
@@ -194,10 +194,10 @@ class Confirmations:
 
     async def _not_expired(self, expired: list[_Pending]) -> list[_Pending]:
         """Settle transactions that have expired by all nodes; return the rest."""
-        asked = [
+        transactions = [
             ExpiredTransaction(item.built.signature, item.last_valid_block_height, item.built.data) for item in expired
         ]
-        confirmed = await self._expiry.confirmed(asked)
+        confirmed = await self._expiry.confirmed(transactions)
         for item in expired:
             if item.built.signature in confirmed:
                 _settle(item, Outcome(Fate.EXPIRED))
@@ -220,8 +220,8 @@ class Confirmations:
         logs: list[str] = []
         with contextlib.suppress(EndpointError):
             found = await self._rpc.transaction(item.built.signature)
-            told = ((found or {}).get("meta") or {}).get("logMessages")
-            logs = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
+            lines = ((found or {}).get("meta") or {}).get("logMessages")
+            logs = [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
         _settle(item, Outcome(Fate.REFUSED, status.slot, transaction_refused(status.err, logs)))
 
 

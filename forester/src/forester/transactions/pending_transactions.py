@@ -123,7 +123,7 @@ class PendingTransactions:
             if not waiting:
                 return
             with contextlib.suppress(EndpointError):
-                await self._ask(waiting)
+                await self._query(waiting)
                 if not any(item in waiting for item in await self.inherited()):
                     return
             await asyncio.sleep(_POLL_S)
@@ -131,7 +131,7 @@ class PendingTransactions:
     async def settle_all(self) -> int:
         """Query the outcome of all transactions in the journal; return the number that stay unknown."""
         await self.inherited()
-        return await self._ask(await self._store.pending())
+        return await self._query(await self._store.pending())
 
     async def _statuses(self, signatures: list[Signature]) -> SignatureStatuses:
         """Return statuses from the node's whole history, or from its memory if it keeps none."""
@@ -140,7 +140,7 @@ class PendingTransactions:
         except RequestRefused:
             return await self._rpc.signature_statuses(signatures)
 
-    async def _ask(self, sent: list[SentTransaction]) -> int:
+    async def _query(self, sent: list[SentTransaction]) -> int:
         if not sent:
             return 0
         # The height first: without a status after that, an expired transaction has not landed before it.

@@ -168,16 +168,16 @@ class Sender:
             *(tuple(work), _digest(work), purpose, subject),
             *(unit_limit or self._cu_limit, tuple(signers), program_lamports),
         )
-        turn = self._turns.setdefault(order.digest, asyncio.Lock())
+        eligibility = self._turns.setdefault(order.digest, asyncio.Lock())
         try:
             async with asyncio.timeout(max(0.0, within_s)):
-                await turn.acquire()
+                await eligibility.acquire()
         except TimeoutError:
-            return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+            return self._reported(Outcome(Fate.DEADLINE_PASSED), purpose, None)
         try:
             return await self._send_alone(order, ends)
         finally:
-            turn.release()
+            eligibility.release()
 
     async def _send_alone(self, order: _Order, ends: float) -> Outcome:
         known, purpose = self._unsettled.of_work(order.digest), order.purpose
@@ -193,7 +193,7 @@ class Sender:
                     if known is None:
                         await self._unsettled.add(signed, purpose, order.subject)
             except TimeoutError:
-                return self._told(Outcome(Fate.DEADLINE_PASSED), purpose, None)
+                return self._reported(Outcome(Fate.DEADLINE_PASSED), purpose, None)
             except BudgetExceeded:
                 self._metrics.failed.labels("budget_exceeded").inc()
                 raise
@@ -221,7 +221,7 @@ class Sender:
             self._expiries.landed()
         if outcome.fate is not Fate.DEADLINE_PASSED:
             await self._unsettled.settle(signed)
-        return self._told(await self._with_funds_seen(_placed(outcome, signed), signed), purpose, signed)
+        return self._reported(await self._with_funds_seen(_with_position(outcome, signed), signed), purpose, signed)
 
     async def _signed(self, order: _Order) -> Signed:
         writable = [meta.pubkey for instruction in order.work for meta in instruction.accounts if meta.is_writable]
@@ -230,11 +230,11 @@ class Sender:
         fee = fee_lamports(1 + len(order.signers), order.unit_limit, price)
         given = given_lamports(order.work, self._payer.pubkey)
         await self._budget.reserve(fee + given + order.program_lamports)
-        built = self._built_anew(order, blockhash.hash, price)
+        built = self._built_again(order, blockhash.hash, price)
         preamble = len(Budget(order.unit_limit, price).instructions())
         return Signed(built, order.digest, preamble, blockhash.last_valid_block_height, fee, self._clock())
 
-    def _built_anew(self, order: _Order, blockhash: Hash, price: int | None) -> Built:
+    def _built_again(self, order: _Order, blockhash: Hash, price: int | None) -> Built:
         """Build a transaction unlike all earlier ones: an equal one after a refusal would get the same outcome."""
         budget = Budget(order.unit_limit, price)
         while True:
@@ -266,22 +266,22 @@ class Sender:
         )
         return Outcome(Fate.REFUSED if outcome.fate is Fate.EXPIRED else outcome.fate, error=lacking)
 
-    def _told(self, outcome: Outcome, purpose: str, signed: Signed | None) -> Outcome:
+    def _reported(self, outcome: Outcome, purpose: str, signed: Signed | None) -> Outcome:
         """Log and count an outcome."""
-        told = {"purpose": purpose, "signature": str(signed.built.signature) if signed is not None else None}
+        fields = {"purpose": purpose, "signature": str(signed.built.signature) if signed is not None else None}
         if outcome.fate is Fate.CONFIRMED:
             seconds = self._clock() - signed.since if signed is not None else 0.0
-            _log.info("transaction_confirmed", **told, slot=outcome.slot, seconds=round(seconds, 3))
+            _log.info("transaction_confirmed", **fields, slot=outcome.slot, seconds=round(seconds, 3))
             return outcome
         not_ready = outcome.error is not None and outcome.error.code == _BATCH_NOT_READY
         reason = "batch_not_ready" if not_ready else outcome.fate.value
         self._metrics.failed.labels(reason).inc()
         error = outcome.error.detail if outcome.error is not None else None
-        _log.warning("transaction_failed", **told, reason=reason, error=error)
+        _log.warning("transaction_failed", **fields, reason=reason, error=error)
         return outcome
 
 
-def _placed(outcome: Outcome, signed: Signed) -> Outcome:
+def _with_position(outcome: Outcome, signed: Signed) -> Outcome:
     """Return the outcome with the position of the refused instruction in the work, without those of the budget."""
     position = outcome.error.instruction if outcome.error is not None else None
     return outcome if position is None else replace(outcome, place=max(0, position - signed.preamble))

@@ -71,7 +71,7 @@ class SpendingBudget:
     @property
     def reason(self) -> str | None:
         """Reason why transactions are not sent; None while all of them have room."""
-        return None if self._refused is None else self._told(self._refused[0])
+        return None if self._refused is None else self._refusal_text(self._refused[0])
 
     async def reserve(self, lamports: int) -> None:
         """Count the cost of a transaction before it is signed. Raises BudgetExceeded and JournalError."""
@@ -85,7 +85,7 @@ class SpendingBudget:
         largest = max(lamports, self._refused[0] if self._refused is not None else 0)
         self._refused = largest, self._clock()
         self.exceeded.set()
-        raise BudgetExceeded(self._told(lamports))
+        raise BudgetExceeded(self._refusal_text(lamports))
 
     async def refresh(self) -> None:
         """Read the spending, and whether the refused transaction has room again. Raises JournalError."""
@@ -98,7 +98,7 @@ class SpendingBudget:
             self.exceeded.clear()
             _log.info("spending_budget_restored", spent_lamports=self.spent, budget_lamports=self.maximum)
 
-    def _told(self, lamports: int) -> str:
+    def _refusal_text(self, lamports: int) -> str:
         return (
             f"spending budget exceeded: {sol(self.spent):g} of {sol(self.maximum):g} SOL were signed for within an "
             f"hour, a transaction of {sol(lamports):g} SOL is not sent; wait until the hour has room, or compare the "

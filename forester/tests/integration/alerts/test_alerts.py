@@ -168,7 +168,7 @@ async def test_alerts__service_hangs__nobody_waits_and_little_is_kept() -> None:
     async with paging() as (service, _, pager):
         service.gate.clear()
         for number in range(10 * MOST_WAITING):
-            pager.tell(f"made up {number}", Problem(f"made up {number}", "x", 0.0, Severity.ERROR))
+            pager.report(f"made up {number}", Problem(f"made up {number}", "x", 0.0, Severity.ERROR))
         assert not await pager.drain(0.01)
         service.gate.set()
         assert await pager.drain(PATIENCE_S)

@@ -464,7 +464,7 @@ async def test_watching__a_part_of_it_crashes__begins_anew_and_tells_the_board(m
     async def crash() -> None:
         raise RuntimeError("a bug")
 
-    task = asyncio.create_task(monitoring._kept_up("part", crash, board))
+    task = asyncio.create_task(monitoring._supervised("part", crash, board))
     await asyncio.wait_for(red.wait(), 60)
     task.cancel()
     await asyncio.wait([task])

@@ -91,7 +91,7 @@ async def _look(net: Localnet, expected: dict[str, Any], calls: Counter[str]) ->
             async with session.get(f"{url}/metrics") as response:
                 text = await response.text()
         assert calls.total() == before, "requests cost the node nothing"
-    watch.look()
+    watch.check()
     assert f'forester_sol_balance{{pubkey="{me}"}}' in text
     assert text.count("\nforester_seconds_since_progress{") == trees
 

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from scripted_node import serving
 from start_options import NOWHERE, Network, chosen, until
 
-from forester.api.service_watch import ServiceWatch, service_looks
+from forester.api.service_watch import ServiceWatch, service_checks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.checks.services import LAG_LIMIT_SLOTS, check_prover
@@ -65,19 +65,19 @@ async def test_watch__services_go_and_come_back__are_told_after_two_looks_and_ta
     services, board, node = Services(), HealthBoard(), Network(height=SLOT)
     async with served(services) as url, serving(node), RpcPool([node.url]) as pool:
         settings = chosen("--indexer-url", url, "--prover-url", url)
-        watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
-        await watch.look()
+        watch = ServiceWatch(board, service_checks(settings, RpcClient(pool)))
+        await watch.check()
         assert board.healthy
         services.slot, services.status = SLOT - LAG_LIMIT_SLOTS - 1, 500
-        await watch.look()
+        await watch.check()
         assert board.healthy, "once may be a restart"
-        await watch.look()
+        await watch.check()
         assert told(board).keys() == {"indexer", "prover"}
         assert f"{LAG_LIMIT_SLOTS + 1} slots behind" in told(board)["indexer"]
         assert "answered /health with 500" in told(board)["prover"]
         assert {problem.severity for problem in board.problems} == {Severity.ERROR}
         services.slot, services.status = SLOT, 200
-        await watch.look()
+        await watch.check()
         assert board.healthy
 
 
@@ -99,15 +99,15 @@ async def test_watch__second_indexer_or_no_node__is_no_fault_of_the_first_indexe
     async with served(services) as url, serving(node):
         settings = chosen("--indexer-url", NOWHERE, "--fallback-indexer-url", url, "--processor-mode", "v1")
         async with RpcPool([node.url]) as pool:
-            watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+            watch = ServiceWatch(board, service_checks(settings, RpcClient(pool)))
             for _ in range(3):
-                await watch.look()
+                await watch.check()
         assert board.healthy
         settings = chosen("--indexer-url", NOWHERE)
         async with RpcPool([NOWHERE], retry=RetryPolicy(0)) as pool:
-            watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+            watch = ServiceWatch(board, service_checks(settings, RpcClient(pool)))
             for _ in range(3):
-                await watch.look()
+                await watch.check()
         assert board.healthy
 
 
@@ -120,12 +120,12 @@ async def test_watch__first_indexer_stands_beside_a_good_second__is_told_unless_
     first.slot, first.behind = SLOT - LAG_LIMIT_SLOTS - 1, says_so
     async with served(first) as url, served(second) as fallback, serving(node), RpcPool([node.url]) as pool:
         settings = chosen("--indexer-url", url, "--fallback-indexer-url", fallback, "--processor-mode", mode)
-        watch = ServiceWatch(board, service_looks(settings, RpcClient(pool)))
+        watch = ServiceWatch(board, service_checks(settings, RpcClient(pool)))
         for _ in range(2):
-            await watch.look()
+            await watch.check()
         assert told(board).keys() == told_of
         first.slot, first.behind = SLOT, False
-        await watch.look()
+        await watch.check()
         assert board.healthy
 
 
@@ -141,8 +141,8 @@ async def test_watch__running__tells_one_that_hangs_and_goes_on() -> None:
         if asked <= 2:
             raise EndpointUnreachable("nobody there")
 
-    looks = {"prover": hangs, "indexer": fails_twice}
-    running = asyncio.create_task(ServiceWatch(board, looks, every_s=0.01, limit_s=0.05).run())
+    checks = {"prover": hangs, "indexer": fails_twice}
+    running = asyncio.create_task(ServiceWatch(board, checks, every_s=0.01, limit_s=0.05).run())
     await until(lambda: asked > 3 and told(board).keys() == {"prover"})
     running.cancel()
     await asyncio.wait([running])
@@ -160,4 +160,4 @@ def test_looks__of_settings__are_those_that_are_needed() -> None:
         (provers, set()),
         ((*provers, "--prover-address-append-url", NOWHERE), {"prover"}),
     ):
-        assert service_looks(chosen(*words), client).keys() == names
+        assert service_checks(chosen(*words), client).keys() == names

@@ -168,7 +168,7 @@ async def test_pool__first_node_answers_and_stands__is_left_until_it_is_as_far_a
     async with serving(first, second):
         async with RpcPool([first.url, second.url], retry=NO_RETRY, clock=clock) as pool:
             assert await pool.call("getSlot", [], int) == 100
-            pool.leave_standing_node()
+            pool.leave_stuck_node()
             assert await pool.call("getSlot", [], int) == 5000
             clock.now += 31
             assert await pool.call("getSlot", [], int) == 5000, "healthy, and far behind"
@@ -177,13 +177,13 @@ async def test_pool__first_node_answers_and_stands__is_left_until_it_is_as_far_a
             second.usual = status(503)
             assert await pool.call("getSlot", [], int) == 100, "there is nothing better"
             second.usual = result(5000)
-            pool.leave_standing_node()
+            pool.leave_stuck_node()
             first.usual = result(4990)
             clock.now += 31
             assert await pool.call("getSlot", [], int) == 4990
             assert not pool.on_fallback
         async with RpcPool([first.url], retry=NO_RETRY) as pool:
-            pool.leave_standing_node()
+            pool.leave_stuck_node()
             assert await pool.call("getSlot", [], int) == 4990, "there is no other"
 
 

@@ -16,7 +16,7 @@ from aiohttp import web
 from solders.pubkey import Pubkey
 
 from forester.chain import subscriptions
-from forester.chain.subscriptions import AccountChanged, Event, Gap, SlotSeen, events
+from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen, events
 from forester.errors import RequestRefused
 from forester.limits.backoff import Backoff
 
@@ -94,13 +94,13 @@ async def first(count: int, url: str, wanted: list[subscriptions.Subscription], 
 async def test_events__connection_breaks__come_again_after_a_gap() -> None:
     async with node(slots_from(10), slots_from(20)) as url:
         found = await asyncio.wait_for(first(6, url, [subscriptions.slots()]), timeout=60)
-    assert found == [Gap(0), SlotSeen(10), SlotSeen(11), Gap(1), SlotSeen(20), SlotSeen(21)]
+    assert found == [NotificationsLost(0), SlotSeen(10), SlotSeen(11), NotificationsLost(1), SlotSeen(20), SlotSeen(21)]
 
 
 async def test_events__node_is_silent__is_left_after_the_idle_time() -> None:
     async with node(slots_from(10, then_close=False), slots_from(20)) as url:
         found = await asyncio.wait_for(first(5, url, [subscriptions.slots()], idle_s=0.2), timeout=60)
-    assert found[3:] == [Gap(1), SlotSeen(20)]
+    assert found[3:] == [NotificationsLost(1), SlotSeen(20)]
 
 
 @pytest.mark.parametrize("nonsense", ["no json", "[]", '{"params": {"subscription": 1000, "result": {"slot": "x"}}}'])
@@ -112,7 +112,7 @@ async def test_events__nonsense__is_a_break_and_no_crash(nonsense: str) -> None:
 
     async with node(lying, slots_from(20)) as url:
         found = await asyncio.wait_for(first(3, url, [subscriptions.slots()]), timeout=60)
-    assert found == [Gap(0), Gap(1), SlotSeen(20)]
+    assert found == [NotificationsLost(0), NotificationsLost(1), SlotSeen(20)]
 
 
 async def test_events__of_accounts_and_programs__carry_address_data_and_slot() -> None:
@@ -188,7 +188,7 @@ async def test_events__handshake_answered_with_a_redirect__do_not_follow_it() ->
 async def test_events__handshake_refused_at_first__begin_when_it_is_accepted() -> None:
     async with node(slots_from(1, then_close=False), refusals=3) as url:
         (event,) = await asyncio.wait_for(first(1, url, [subscriptions.slots()]), timeout=60)
-    assert event == Gap(3)
+    assert event == NotificationsLost(3)
 
 
 async def test_events__nobody_listens__is_tried_again_without_end() -> None:

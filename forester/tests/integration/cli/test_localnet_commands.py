@@ -27,7 +27,7 @@ from forester.chain.programs.addresses import forester_epoch_address
 from forester.chain.registry_accounts import decode_forester_epoch
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RpcPool
-from forester.chain.subscriptions import AccountChanged, Event, Gap, SlotSeen
+from forester.chain.subscriptions import AccountChanged, Event, NotificationsLost, SlotSeen
 from forester.cli.main import cli
 from forester.errors import TransactionRefused
 
@@ -239,7 +239,7 @@ def test_status__with_a_push_gateway__pushes_the_gauges_of_every_queue(net: Loca
 
 def test_subscriptions__slots_and_an_account__tell_what_the_network_does(net: Localnet) -> None:
     seen = asyncio.run(asyncio.wait_for(_first_change(net), timeout=120))
-    assert isinstance(seen[0], Gap)
+    assert isinstance(seen[0], NotificationsLost)
     assert any(isinstance(event, SlotSeen) for event in seen)
     assert isinstance(seen[-1], AccountChanged)
     assert seen[-1].account.lamports == 10**9
@@ -258,7 +258,7 @@ async def _first_change(net: Localnet) -> list[Event]:
     ):
         async for event in stream:
             found.append(event)
-            if isinstance(event, Gap):
+            if isinstance(event, NotificationsLost):
                 await asyncio.to_thread(net.call, "localnet_advance", 1)
                 await asyncio.to_thread(net.call, "requestAirdrop", str(address), 10**9)
                 await asyncio.to_thread(net.call, "localnet_advance", 1)

@@ -17,7 +17,7 @@ from start_options import Network, until
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import compose as compose_module
 from forester.daemon import heartbeat as heartbeat_module
-from forester.daemon.clock import STANDING_S, SlotClock
+from forester.daemon.clock import STUCK_S, SlotClock
 from forester.daemon.compose import Daemon
 from forester.daemon.epochs import EpochKeeper
 from forester.daemon.funds import Funds
@@ -124,11 +124,11 @@ async def test_daemon__round_that_moved_elements_and_failed__counts_what_it_move
     told: list[ProcessingResult] = []
     async with open_services(settings(tmp_path), metrics) as services:
         daemon = Daemon(services, HealthBoard(), lambda _tree, done: told.append(done))
-        turn = EligibilityWindow(7, SlotRange(0, 100), lambda: 10)
+        eligibility = EligibilityWindow(7, SlotRange(0, 100), lambda: 10)
         for kind in (TreeKind.STATE_V1, TreeKind.STATE_V2):
             account = TreeAccount(kind, 1)
             tree = decode_tree_metadata(account.address, account.accounts()[0].data)
-            daemon._progress(tree, turn, ProcessingResult(3, 3, failure=EndpointUnreachable()), 1.5)
+            daemon._progress(tree, eligibility, ProcessingResult(3, 3, failure=EndpointUnreachable()), 1.5)
     assert len(told) == 2
     name = "forester_transactions_processed_total"
     assert metrics.registry.get_sample_value(name, {"epoch": "7"}) == 3, "those of V2 are counted as they land"
@@ -168,7 +168,7 @@ async def test_heartbeat__node_is_silent__tells_the_board_and_takes_it_back(
         tasks = len(asyncio.all_tasks())
         heartbeat.beat()
         assert conditions(board) == {}
-        now += STANDING_S + 1
+        now += STUCK_S + 1
         clock.read(600)
         heartbeat.beat()
         assert conditions(board) == {"slots": "the node has reported the same slot for 61 s"}

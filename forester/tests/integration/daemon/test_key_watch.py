@@ -26,7 +26,7 @@ from forester.chain.programs.addresses import REGISTRY
 from forester.chain.rpc_client import AddressSignature, RpcClient
 from forester.chain.rpc_pool import RpcPool
 from forester.daemon.key_use import GRACE_SLOTS, KeyUse, works_with
-from forester.daemon.key_watch import CONDITION, QUIET_S, USELESS_LOOKS, KeyWatch
+from forester.daemon.key_watch import CONDITION, QUIET_S, USELESS_CHECKS, KeyWatch
 from forester.journal.database import Journal
 from forester.journal.signatures import SentTransaction, SignatureStore
 from forester.journal.spending import SpendingStore
@@ -34,7 +34,7 @@ from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
 from forester.transactions.builder import Budget, Built, build
-from forester.transactions.confirm import Confirmations, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes
 from forester.transactions.own_signatures import OwnSignatures
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
@@ -66,14 +66,14 @@ steps = st.lists(
 
 @given(steps, st.lists(st.booleans(), max_size=5))
 def test_key_use__nodes_that_lag_and_answers_that_are_cut__tell_strangers_once_and_never_us(
-    looks: list[tuple[int, list[bool], int, int]], earlier: list[bool]
+    checks: list[tuple[int, list[bool], int, int]], earlier: list[bool]
 ) -> None:
     own, use = OwnSignatures(), KeyUse(BEGAN)
     # What an earlier process signed is in no journal any more.
     chain = [AddressSignature(signature(number), BEGAN + number) for number in range(len(earlier))]
     foreign, told = set(), []
     slot = BEGAN
-    for passed, signers, lag, limit in looks:
+    for passed, signers, lag, limit in checks:
         slot += passed
         for ours in signers:
             item = AddressSignature(signature(len(chain)), slot)
@@ -190,7 +190,7 @@ async def bench(folder: Path, chain: Chain) -> AsyncIterator[Bench]:
         serving(chain),
         RpcPool([chain.url]) as pool,
         await Journal.open(folder / "journal.sqlite") as journal,
-        Confirmations(rpc := RpcClient(pool), pace=Pace(0.01, 1.0)) as flight,
+        Confirmations(rpc := RpcClient(pool), pace=ConfirmationTimes(0.01, 1.0)) as flight,
     ):
         store, fees = SignatureStore(journal), PriorityFee(Settings(), rpc)
         budget = SpendingBudget(SpendingStore(journal), 10**9)
@@ -201,24 +201,24 @@ async def bench(folder: Path, chain: Chain) -> AsyncIterator[Bench]:
 
 async def test_watch__twin_at_work__is_told_until_it_has_been_quiet(tmp_path: Path) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
-        assert await it.watch.look()
+        assert await it.watch.check()
         await it.send()
-        assert await it.watch.look()
+        assert await it.watch.check()
         assert it.board.healthy
         assert chain.counted["getTransaction"] == 0, "ours are known without a look at them"
         twin = signed(work(), price=7)
         chain.landed.append((LATER + 1, twin))
-        assert await it.watch.look()
+        assert await it.watch.check()
         (problem,) = it.board.problems
         assert problem.condition == CONDITION
         assert str(twin.signature) in problem.reason
         assert "a key of its own" in problem.reason
         assert it.counted == 1
         it.clock.now += QUIET_S - 1
-        assert await it.watch.look()
+        assert await it.watch.check()
         assert not it.board.healthy
         it.clock.now += 1
-        assert await it.watch.look()
+        assert await it.watch.check()
         assert it.board.healthy
         assert it.told == [(CONDITION, True), (CONDITION, False)]
         assert it.counted == 1
@@ -230,37 +230,37 @@ async def test_watch__restart_with_the_journal_of_a_killed_process__knows_its_si
         await SignatureStore(journal).add(SentTransaction(str(left.signature), "test", b"", 10**6, left.data))
     async with bench(tmp_path, chain := Chain()) as it:
         await it.sender.settle_pending()  # lands, and leaves the journal
-        await it.watch.look()
+        await it.watch.check()
         chain.landed.append((LATER + 5, left))
-        await it.watch.look()
+        await it.watch.check()
         assert it.board.healthy
         assert chain.counted["getTransaction"] == 0
 
 
 async def test_watch__what_landed_soon_after_the_start_and_top_ups__are_no_twin(tmp_path: Path) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
-        await it.watch.look()
+        await it.watch.check()
         chain.landed.append((BEGAN + GRACE_SLOTS, signed(work(), price=9)))
         topped_up = [transfer(TransferParams(from_pubkey=OTHER.pubkey(), to_pubkey=US, lamports=n)) for n in range(20)]
         chain.landed += [(LATER + 1, signed(item, OTHER)) for item in topped_up]
-        await it.watch.look()
+        await it.watch.check()
         assert it.board.healthy
         assert 0 < chain.counted["getTransaction"] <= 4
 
 
 async def test_watch__answers_that_make_no_sense__are_no_twin_and_are_asked_for_again(tmp_path: Path) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
-        await it.watch.look()
+        await it.watch.check()
         chain.answers["getSignaturesForAddress"] = [{"signature": "no signature", "slot": LATER}]
-        assert await it.watch.look()
+        assert await it.watch.check()
         chain.answers["getSignaturesForAddress"] = chain._signatures
         chain.answers["getTransaction"] = {"transaction": ["no base64", "base64"]}
         chain.landed.append((LATER + 1, signed(work(), price=5)))
-        assert await it.watch.look()
+        assert await it.watch.check()
         assert it.board.healthy
         chain.answers["getTransaction"] = chain._transaction
         chain.landed.append((LATER + 2, signed(work(), price=6)))
-        assert await it.watch.look()
+        assert await it.watch.check()
         assert not it.board.healthy
 
 
@@ -287,19 +287,19 @@ def keeps_nothing(chain: Chain) -> None:
 
 @pytest.mark.parametrize(
     ("prepare", "looks"),
-    [(refuses(-32601), 1), (refuses(-32011), 1), (refuses(-32600), USELESS_LOOKS), (keeps_nothing, USELESS_LOOKS)],
+    [(refuses(-32601), 1), (refuses(-32011), 1), (refuses(-32600), USELESS_CHECKS), (keeps_nothing, USELESS_CHECKS)],
 )
 async def test_watch__node_without_history__is_switched_off(
-    prepare: Callable[[Chain], None], looks: int, tmp_path: Path
+    prepare: Callable[[Chain], None], checks: int, tmp_path: Path
 ) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
         await it.send()
         prepare(chain)
-        assert [await it.watch.look() for _ in range(looks)] == [True] * (looks - 1) + [False]
+        assert [await it.watch.check() for _ in range(checks)] == [True] * (checks - 1) + [False]
         assert it.board.healthy
 
 
 async def test_watch__new_payer_that_sends_nothing__stays_on(tmp_path: Path) -> None:
     async with bench(tmp_path, chain := Chain()) as it:
         keeps_nothing(chain)
-        assert all([await it.watch.look() for _ in range(USELESS_LOOKS + 1)])
+        assert all([await it.watch.check() for _ in range(USELESS_CHECKS + 1)])

@@ -23,13 +23,13 @@ async def test_key_watch__second_forester_with_the_key__is_told_and_nothing_else
             await kit.register()
             began = await kit.rpc.slot() - GRACE_SLOTS
             watch = KeyWatch(kit.rpc, kit.sender, board, kit.metrics, slot=began)
-            assert await watch.look()
+            assert await watch.check()
             again = registry.finalize_registration(kit.pubkey, kit.pubkey, EPOCH)
             await kit.send(again)
             await asyncio.to_thread(net.call, "requestAirdrop", str(kit.pubkey), 10**9)
             await asyncio.to_thread(net.call, "localnet_advance", 2)
-            assert await watch.look()
+            assert await watch.check()
             assert board.healthy
             await twin.send(again)
-            assert await watch.look()
+            assert await watch.check()
             assert [problem.condition for problem in board.problems] == ["key"]

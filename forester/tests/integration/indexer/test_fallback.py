@@ -221,14 +221,14 @@ async def test_calls__indexer_refuses_for_good_and_the_other_wants_to_be_asked_l
 def test_look__asked_for_by_several__is_that_of_one_and_late_answers_change_nothing() -> None:
     now = 0.0
     endpoints = Endpoints("http://first", "http://second", lambda: now)
-    assert not endpoints.begin_look()
-    endpoints.leave(endpoints.first)
-    assert (endpoints.current, endpoints.begin_look()) == (endpoints.second, False)
+    assert not endpoints.begin_probe()
+    endpoints.fail_over(endpoints.first)
+    assert (endpoints.current, endpoints.begin_probe()) == (endpoints.second, False)
     now += PROBE_S
-    assert [endpoints.begin_look(), endpoints.begin_look()] == [True, False]
+    assert [endpoints.begin_probe(), endpoints.begin_probe()] == [True, False]
     for _ in range(FAILURES_BEFORE_FALLBACK):
         assert endpoints.second is not None
         endpoints.note(endpoints.second, failed=True)
     assert endpoints.current is endpoints.first
-    endpoints.looked(late=True)
+    endpoints.record_probe(late=True)
     assert endpoints.current is endpoints.first, "the second one was left meanwhile"

@@ -16,7 +16,7 @@ from forester.chain.rpc_transport import RpcEndpoint
 from forester.errors import AnswersExceedMemory, EndpointError, MalformedAnswer
 from forester.indexer.client import IndexerClient, IndexerTimes
 from forester.indexer.failures import AnswerWrong
-from forester.limits.answers import AnswerMemory
+from forester.limits.answer_memory import AnswerMemory
 
 TINY = b'{"jsonrpc":"2.0","id":1,"result":7}'
 

@@ -175,7 +175,7 @@ def test_recent_work__is_remembered_for_its_time() -> None:
     recent = RecentWork(open_s=10, done_s=20, clock=lambda: now[0])
     recent.sending(b"open")
     recent.done(b"done")
-    recent.put_off(b"bad")
+    recent.defer(b"bad")
     recent.sending(b"lost")
     recent.release(b"lost")
     assert [value in recent for value in (b"open", b"done", b"bad", b"lost", "text")] == [

@@ -68,7 +68,7 @@ async def test_nullifiers__of_several_groups__are_all_moved_in_one_round(net: Lo
         net.call("localnet_seed", {"v1_compress": 20, "v1_spend": 7})
         work, proofs = await processor(kit, STATE_TREE, V1Options(group=3))
         before = await head(kit, STATE_TREE)
-        done = await kit.moving(work.work(kit.turn))
+        done = await kit.moving(work.work(kit.window))
         assert (done.elements, done.transactions, done.more, done.failure) == (7, 7, False, None)
         assert sorted(proofs.asked) == [1, 3, 3]
         assert await waiting(kit, STATE_TREE) == []
@@ -82,9 +82,9 @@ async def test_addresses__with_the_same_low_element__go_together_with_proofs_mad
         await kit.register()
         net.call("localnet_seed", {"v1_addresses": 9})
         work, proofs = await processor(kit, ADDRESS_TREE)
-        await kit.moving(work.prepare(kit.turn))
+        await kit.moving(work.prepare(kit.window))
         net.call("localnet_seed", {"v1_addresses": 1})
-        done = await kit.moving(work.work(kit.turn))
+        done = await kit.moving(work.work(kit.window))
         assert (done.elements, done.more, done.failure) == (10, False, None)
         assert proofs.asked == [9, 1], "what was proved before the window is not proved again"
         assert await waiting(kit, ADDRESS_TREE) == []
@@ -98,12 +98,12 @@ async def test_proofs__that_do_not_lead_to_a_root_of_the_chain__cost_no_fee(net:
         work, proofs = await processor(kit, STATE_TREE)
         balance = await kit.rpc.balance(kit.pubkey)
         proofs.spoil = True
-        done = await kit.moving(work.work(kit.turn))
+        done = await kit.moving(work.work(kit.window))
         assert (done.elements, done.more) == (0, True)
         assert isinstance(done.failure, ProofsUnusable)
         assert await kit.rpc.balance(kit.pubkey) == balance
         proofs.spoil = False
-        assert (await kit.moving(work.work(kit.turn))).elements == 2
+        assert (await kit.moving(work.work(kit.window))).elements == 2
 
 
 async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net: Localnet, tmp_path: Path) -> None:
@@ -111,18 +111,18 @@ async def test_elements__moved_by_another_forester_meanwhile__count_as_gone(net:
         await kit.register()
         net.call("localnet_seed", {"v1_compress": 6, "v1_spend": 4})
         mine, theirs = (await processor(kit, STATE_TREE))[0], (await processor(other, STATE_TREE))[0]
-        rounds = await kit.moving(both(mine, theirs, kit.turn))
+        rounds = await kit.moving(both(mine, theirs, kit.window))
         assert sum(done.elements for done in rounds) == 4
         assert [done.failure for done in rounds] == [None, None]
         assert await waiting(kit, STATE_TREE) == []
-        again = await kit.moving(mine.work(kit.turn))
+        again = await kit.moving(mine.work(kit.window))
         assert (again.elements, again.more, again.failure) == (0, False, None)
 
 
 async def both(
-    mine: V1Processor, theirs: V1Processor, turn: EligibilityWindow
+    mine: V1Processor, theirs: V1Processor, eligibility: EligibilityWindow
 ) -> tuple[ProcessingResult, ProcessingResult]:
-    return await asyncio.gather(mine.work(turn), theirs.work(turn))
+    return await asyncio.gather(mine.work(eligibility), theirs.work(eligibility))
 
 
 async def test_forester__that_is_not_registered__stops_at_the_first_refusal(net: Localnet, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ async def test_forester__that_is_not_registered__stops_at_the_first_refusal(net:
         net.call("requestAirdrop", str(stranger.pubkey()), 10**9)
         async with forester_on(net, tmp_path / "second", stranger) as other:
             work, _ = await processor(other, STATE_TREE, V1Options(sends_at_once=1))
-            done = await kit.moving(work.work(kit.turn))
+            done = await kit.moving(work.work(kit.window))
             assert done.elements == 0
             assert done.failure is not None
             assert done.more

@@ -41,7 +41,7 @@ async def kill_while_proving(work: Forestry, tree: Pubkey) -> None:
     """Begin a round and stop everything as soon as a proof is kept."""
     await asyncio.to_thread(work.kit.net.call, "localnet_faults", {"proverDelayMs": 300})
     processor = await work.processor(tree)
-    working = asyncio.create_task(processor.work(work.kit.turn))
+    working = asyncio.create_task(processor.work(work.kit.window))
     async with asyncio.timeout(120):
         while not await work.services.proofs.of_tree(bytes(tree)):
             await asyncio.wait([working], timeout=0.01)
@@ -62,7 +62,7 @@ async def test_processor__killed_between_proving_and_sending__drains_all_queues_
         assert appends >= 2, "25 accounts and what spending makes"
         assert len(before.input_chains) == 1
         state = await work.processor(STATE_TREE, replace(LIMITS, round_batches=appends))
-        await state.prepare(work.kit.turn)
+        await state.prepare(work.kit.window)
         assert proved.total() == appends
         assert await work.head(STATE_TREE) == before, "nothing is sent before the window"
         await state.close(0.0)
@@ -102,7 +102,7 @@ async def test_processor__killed_between_proving_and_sending__drains_all_queues_
         for tree, processor in ((STATE_TREE, state), (ADDRESS_TREE, address)):
             left = await work.head(tree)
             assert (left.append_chains, left.input_chains) == ((), ())
-            assert await processor.work(work.kit.turn) == ProcessingResult()
+            assert await processor.work(work.kit.window) == ProcessingResult()
             await processor.close(0.0)
         assert await ProofStore(work.kit.journal).counts() == {}, "what the chain has left behind is forgotten"
     assert set(proved.values()) == {1}, "no proof is computed twice"

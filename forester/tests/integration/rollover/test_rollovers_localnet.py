@@ -66,7 +66,7 @@ def made(kit: Kit) -> Rollovers:
 
 
 async def look(kit: Kit, tree: TreeMetadata, with_: Rollovers | None = None) -> ForesterError | None:
-    return await kit.moving((with_ or made(kit)).roll_over_if_full(tree, kit.turn))
+    return await kit.moving((with_ or made(kit)).roll_over_if_full(tree, kit.window))
 
 
 async def fill(kit: Kit, kind: TreeKind) -> TreeMetadata:
@@ -233,7 +233,7 @@ async def main(told):
     net = Localnet(told["environment"], {"forester": Keypair.from_bytes(bytes(told["key"]))})
     async with forester_on(net, Path(told["folder"])) as kit:
         made = Rollovers(kit.rpc, kit.sender, RolloverStore(kit.journal), derivation=kit.pubkey)
-        await made.roll_over_if_full(await kit.tree(Pubkey.from_string(told["tree"])), kit.turn)
+        await made.roll_over_if_full(await kit.tree(Pubkey.from_string(told["tree"])), kit.window)
 
 asyncio.run(main(json.load(sys.stdin)))
 """

@@ -19,7 +19,7 @@ from forester.chain.programs import registry
 from forester.errors import TransactionRefused
 from forester.settings import SigningKey
 from forester.transactions.builder import Budget, build
-from forester.transactions.confirm import Confirmations, Fate, Outcome, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate, Outcome
 
 STATE_TREE = Pubkey.from_string("bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU")
 
@@ -48,7 +48,7 @@ async def test_v2_batch__with_a_proof_of_another_root__is_refused_by_the_inner_p
 async def test_transactions__dropped_by_the_network__land_all_the_same(net: Localnet, tmp_path: Path) -> None:
     net.call("localnet_faults", {"dropEvery": 2})
     payer = SigningKey(net.keys["forester"])
-    async with forester_on(net, tmp_path) as kit, Confirmations(kit.rpc, pace=Pace(0.05, 0.1)) as flight:
+    async with forester_on(net, tmp_path) as kit, Confirmations(kit.rpc, pace=ConfirmationTimes(0.05, 0.1)) as flight:
         blockhash = await kit.rpc.latest_blockhash()
         built = [build([transfer(payer, lamports)], payer, blockhash.hash, Budget(10_000)) for lamports in range(1, 7)]
         last = blockhash.last_valid_block_height

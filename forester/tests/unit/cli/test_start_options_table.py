@@ -25,7 +25,7 @@ from forester.cli.main import cli
 from forester.cli.start import start
 from forester.cli.status import status
 from forester.settings import Settings
-from forester.settings.reference_only import REFERENCE_ONLY, told_variables, variable_of
+from forester.settings.reference_only import REFERENCE_ONLY, ignored_variables, variable_of
 from forester.settings.sources import flag, variable
 
 TESTS = Path(__file__).parents[2]
@@ -170,7 +170,7 @@ def test_variables__of_such_options__are_told_and_change_nothing() -> None:
     assert {variable_of(row["option"]) for command, row in REFUSED if command == "start"} == {
         row["variable"] for command, row in REFUSED if command == "start"
     }
-    told = list(told_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "HELIUS_RPC": "1", "PATH": ""}))
+    told = list(ignored_variables({"MAX_RETRIES": "3", "ENABLE_COMPRESSIBLE": "false", "HELIUS_RPC": "1", "PATH": ""}))
     assert [sentence.split(":")[0] for sentence in told] == [
         "MAX_RETRIES changes nothing",
         "HELIUS_RPC changes nothing",

@@ -22,7 +22,7 @@ def processor(world: World, *words: str, kind: TreeKind = TreeKind.STATE_V1) -> 
 @pytest.mark.parametrize(("size", "asked"), [("4", [4, 4, 2]), ("50", [10])])
 async def test_indexer_batch_size__of_many_elements__is_how_many_a_call_is_about(size: str, asked: list[int]) -> None:
     world = World().queue(*range(1, 11))
-    assert (await processor(world, "--indexer-batch-size", size).work(world.turn())).elements == 10
+    assert (await processor(world, "--indexer-batch-size", size).work(world.window())).elements == 10
     assert world.asked == asked
 
 
@@ -32,7 +32,7 @@ async def test_indexer_max_concurrent_batches__of_many_elements__is_how_many_cal
 ) -> None:
     world = World().queue(*range(1, 11))
     words = ("--indexer-batch-size", "2", "--indexer-max-concurrent-batches", str(calls))
-    done = await processor(world, *words).work(world.turn())
+    done = await processor(world, *words).work(world.window())
     assert (world.most_proving, done.elements, done.more) == (calls, 2 * calls, True)
 
 
@@ -41,7 +41,7 @@ async def test_transaction_max_concurrent_batches__of_a_v1_tree__is_how_many_ele
     most: int,
 ) -> None:
     world = World().queue(*range(1, 11))
-    await processor(world, "--transaction-max-concurrent-batches", str(most)).work(world.turn())
+    await processor(world, "--transaction-max-concurrent-batches", str(most)).work(world.window())
     assert (world.most_at_once, len(world.sent)) == (most, 10)
 
 
@@ -80,12 +80,12 @@ async def test_start_indices__of_queues_of_one_kind__leave_the_first_cells_alone
 ) -> None:
     for asked, expected in ((kind, range(first, 11)), (other, range(1, 11))):
         world = World().queue(*range(1, 11))
-        await processor(world, option, str(first), kind=asked).work(world.turn())
+        await processor(world, option, str(first), kind=asked).work(world.window())
         assert sorted(world.values_sent) == [leaf(number) for number in expected]
 
 
 @pytest.mark.parametrize("limit", [60_000, 1_000_000])
 async def test_cu_limit__of_a_v1_element__bounds_what_its_transaction_may_use(limit: int) -> None:
     world = World().queue(1)
-    await processor(world, "--cu-limit", str(limit)).work(world.turn())
+    await processor(world, "--cu-limit", str(limit)).work(world.window())
     assert [call.unit_limit for call in world.sent] == [min(limit, 100_000 + 100 * 101)]

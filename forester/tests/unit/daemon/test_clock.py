@@ -12,7 +12,7 @@ from forester.daemon.clock import (
     FASTEST_SLOT_S,
     IMPLAUSIBLE_SLOTS,
     RETREAT_READINGS,
-    STANDING_S,
+    STUCK_S,
     SlotClock,
 )
 
@@ -258,7 +258,7 @@ async def test_behind__node_falls_silent_or_goes_on__is_over() -> None:
     clock = clock_at(time, 500)
     clock.read(480)
     assert clock.behind == 20
-    time.now += STANDING_S + 1
+    time.now += STUCK_S + 1
     assert clock.behind == 0, "the node says nothing now"
     clock.read(490)
     assert clock.behind == 10

@@ -52,18 +52,18 @@ class Processor:
     closed: list[float] = field(default_factory=list)
     during: Callable[[EligibilityWindow], Any] | None = None
 
-    async def work(self, turn: EligibilityWindow) -> ProcessingResult:
-        self.turns.append(turn)
+    async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
+        self.turns.append(eligibility)
         self.worked.append(self.clock.slot())
         if self.during is not None:
-            await self.during(turn)
+            await self.during(eligibility)
         done = self.script.pop(0) if self.script else ProcessingResult()
         if isinstance(done, Exception):
             raise done
         return done
 
-    async def prepare(self, turn: EligibilityWindow) -> None:
-        self.turns.append(turn)
+    async def prepare(self, eligibility: EligibilityWindow) -> None:
+        self.turns.append(eligibility)
         self.prepared.append(self.clock.slot())
 
     async def close(self, within_s: float) -> None:
@@ -177,7 +177,7 @@ async def test_dispatch__windows__work_begins_in_their_first_slot_and_goes_on_in
     assert processor.worked == [first.first, first.last]
     await setting.go(second.first)
     assert processor.worked[-1] == second.first
-    windows_given = {turn.window for turn in processor.turns}
+    windows_given = {eligibility.window for eligibility in processor.turns}
     assert windows_given <= set(windows(HALF, item)), "whole runs of light slots"
     assert await setting.supervisor.stop(60)
     assert processor.closed == [setting.parts.close_s]
@@ -189,9 +189,9 @@ async def test_dispatch__v2_tree__prepares_at_once_with_the_whole_schedule() -> 
     await setting.begin(item)
     setting.publish(QUARTER)
     await until(lambda: bool(setting.processor(item).prepared))
-    turn = setting.processor(item).turns[0]
-    assert turn.schedule is not None
-    assert turn.schedule.windows == windows(QUARTER, item)
+    eligibility = setting.processor(item).turns[0]
+    assert eligibility.schedule is not None
+    assert eligibility.schedule.windows == windows(QUARTER, item)
     await setting.supervisor.stop(60)
 
 
@@ -216,7 +216,7 @@ async def test_dispatch__window_of_a_v1_tree_is_near__prepares_once() -> None:
     assert processor.prepared == [window.first - LOOKAHEAD_SLOTS]
     await setting.go(window.first)
     assert processor.worked == [window.first]
-    assert {turn.window for turn in processor.turns} == {window}
+    assert {eligibility.window for eligibility in processor.turns} == {window}
     await setting.supervisor.stop(60)
 
 
@@ -353,11 +353,11 @@ async def test_dispatch__process_ends__the_turn_has_no_time_left_and_what_is_in_
     setting, item = Setting(), tree()
     begun, seen = asyncio.Event(), asyncio.Event()
 
-    async def in_flight(turn: EligibilityWindow) -> None:
-        assert turn.sending_seconds() is not None
+    async def in_flight(eligibility: EligibilityWindow) -> None:
+        assert eligibility.sending_seconds() is not None
         begun.set()
         await setting.supervisor.stopping.wait()
-        assert turn.sending_seconds() is None
+        assert eligibility.sending_seconds() is None
         await asyncio.sleep(0.01)
         seen.set()
 
@@ -431,8 +431,8 @@ async def test_trees__one_is_gone_while_it_works__its_round_ends_first() -> None
 async def test_roll_over__window_begins_and_tree_has_changed__is_checked_and_its_failure_ends_nothing() -> None:
     checked: list[int] = []
 
-    async def check(_: TreeMetadata, turn: EligibilityWindow) -> ForesterError | None:
-        checked.append(turn.slot())
+    async def check(_: TreeMetadata, eligibility: EligibilityWindow) -> ForesterError | None:
+        checked.append(eligibility.slot())
         return EndpointUnreachable("the node is away") if len(checked) == 1 else None
 
     setting, item = Setting(roll_over=check), tree()

@@ -20,7 +20,7 @@ from forester.daemon.clock import SlotClock
 from forester.daemon.epochs import EpochKeeper, EpochParts, EpochRunner
 from forester.daemon.live_epochs import LiveEpoch, LiveShares
 from forester.daemon.supervisor import Supervisor
-from forester.epoch.machine import PAGE_AFTER_ATTEMPTS, Action, EpochState, RegistryCode, Seen
+from forester.epoch.machine import PAGE_AFTER_ATTEMPTS, Action, EpochOnChain, EpochState, RegistryCode
 from forester.errors import EndpointUnreachable, TransactionRefused
 from forester.observability.metrics import Metrics
 from forester.scheduling.tree_schedule import Share, TreeSchedule
@@ -60,13 +60,13 @@ class World:
     read: set[int] = field(default_factory=set)
     acted: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def seen(self, _: object, derivation: Pubkey, epoch: int, limit: int) -> Seen:
+    async def seen(self, _: object, derivation: Pubkey, epoch: int, limit: int) -> EpochOnChain:
         self.read.add(epoch)
         if self.unreadable:
             self.unreadable -= 1
             raise EndpointUnreachable("the node is away")
         if epoch != EPOCH:
-            return Seen(self.slot, None, None, limit)
+            return EpochOnChain(self.slot, None, None, limit)
         who = bytes(derivation).decode().rstrip("-")
         return replace(self.chain.seen(who, self.slot), finalize_limit=limit)
 

@@ -15,7 +15,7 @@ from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeKind, decode_tree_metadata
 from forester.daemon import plan as plan_module
 from forester.daemon.plan import make_plan, plan_text
-from forester.epoch.machine import Registration, Seen
+from forester.epoch.machine import EpochOnChain, Registration
 from forester.scheduling.tree_schedule import Share, TreeSchedule
 from forester.settings import Settings, SigningKey
 
@@ -50,8 +50,8 @@ async def test_plan__epoch_in_some_state__tells_trees_windows_and_the_next_actio
     told: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def read_epoch(_: object, __: object, epoch: int, limit: int) -> Seen:
-        return Seen(1305, registration if epoch == 1 else None, total, limit)
+    async def read_epoch(_: object, __: object, epoch: int, limit: int) -> EpochOnChain:
+        return EpochOnChain(1305, registration if epoch == 1 else None, total, limit)
 
     async def find_trees(*_: object) -> dict[Pubkey, Any]:
         return {METADATA.address: METADATA}

@@ -9,12 +9,12 @@ from forester.epoch.machine import (
     PAGE_AFTER_ATTEMPTS,
     Action,
     Decision,
+    EpochOnChain,
     EpochState,
     Outcome,
     Progress,
     Registration,
     RegistryCode,
-    Seen,
     after,
     decide,
 )
@@ -23,8 +23,8 @@ REGISTERED = Registration(index=0, weight=1, total_weight=None, finalize_count=0
 FINALIZED = Registration(index=0, weight=1, total_weight=1, finalize_count=1, has_reported=False)
 
 
-def seen(slot: int, registration: Registration | None = None, weight: int | None = 1, limit: int = 100) -> Seen:
-    return Seen(slot, registration, weight, limit)
+def seen(slot: int, registration: Registration | None = None, weight: int | None = 1, limit: int = 100) -> EpochOnChain:
+    return EpochOnChain(slot, registration, weight, limit)
 
 
 def live(chain: Chain, who: str, first: int, last: int) -> tuple[list[Action], Decision]:

@@ -233,12 +233,12 @@ def test_show_progress__states_one_after_another__tell_who_moves() -> None:
     show_progress(watch, network(), ours=lambda item: item.tree.address != STATE_V1)
     now = 70.0
     show_progress(watch, network(sequence_number=8), ours=lambda item: item.tree.address != STATE_V1)
-    watch.look()
+    watch.check()
     ages = samples(metrics, "forester_seconds_since_progress")
     assert ages == {(str(STATE_V2), "StateV2"): 0, (str(ADDRESS_V2), "AddressV2"): 0}, "nine addresses fill no batch"
     assert board.healthy
     now = 140.0
     show_progress(watch, network(sequence_number=8, appends=queue(5, 1)))
-    watch.look()
+    watch.check()
     assert samples(metrics, "forester_seconds_since_progress")[str(STATE_V2), "StateV2"] == 70
     assert not board.healthy

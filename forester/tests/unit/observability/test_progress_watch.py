@@ -40,7 +40,7 @@ class Scene:
 
     def look_after(self, seconds: float) -> None:
         self.now += seconds
-        self.watch.look()
+        self.watch.check()
 
     def ages(self) -> dict[str, float]:
         families = text_string_to_metric_families(self.metrics.exposition().decode())
@@ -56,10 +56,10 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 
 def test_watch__idle_tree__is_never_late(scene: Scene) -> None:
-    scene.watch.seen("tree", waiting=0, position=1)
+    scene.watch.observe("tree", waiting=0, position=1)
     scene.look_after(10_000)
     assert scene.ages() == {"tree": 0}
-    scene.watch.seen("tree", waiting=20, position=1)
+    scene.watch.observe("tree", waiting=20, position=1)
     scene.look_after(5)
     assert scene.ages() == {"tree": 5}
     assert scene.lines == []
@@ -67,7 +67,7 @@ def test_watch__idle_tree__is_never_late(scene: Scene) -> None:
 
 
 def test_watch__work_waits__writes_one_line_per_interval_and_turns_the_board_red(scene: Scene) -> None:
-    scene.watch.seen("tree", waiting=20, position=1)
+    scene.watch.observe("tree", waiting=20, position=1)
     for _ in range(60):
         scene.look_after(1)
     assert [line["seconds"] for line in scene.lines] == [10, 40]
@@ -81,13 +81,13 @@ def test_watch__work_waits__writes_one_line_per_interval_and_turns_the_board_red
 
 @pytest.mark.parametrize("by_us", [True, False])
 def test_watch__tree_moves__begins_anew(scene: Scene, by_us: bool) -> None:
-    scene.watch.seen("tree", waiting=20, position=1)
+    scene.watch.observe("tree", waiting=20, position=1)
     scene.look_after(100)
     assert not scene.board.healthy
     if by_us:
         scene.watch.worked("tree", 10)
     else:
-        scene.watch.seen("tree", waiting=10, position=2)
+        scene.watch.observe("tree", waiting=10, position=2)
     scene.look_after(3)
     assert scene.ages() == {"tree": 3}
     assert scene.board.healthy
@@ -98,15 +98,15 @@ def test_watch__tree_moves__begins_anew(scene: Scene, by_us: bool) -> None:
 def test_watch__trees_come_and_go__labels_follow(scene: Scene) -> None:
     for number in range(100):
         scene.watch.follow({f"tree {number}": "AddressV2"})
-        scene.watch.seen(f"tree {number}", waiting=1, position=1)
+        scene.watch.observe(f"tree {number}", waiting=1, position=1)
         scene.look_after(1)
     scene.watch.worked("unknown", 1, Cause.CONGESTION)
-    scene.watch.seen("unknown", waiting=1, position=1)
+    scene.watch.observe("unknown", waiting=1, position=1)
     assert set(scene.ages()) == {"tree 99"}
 
 
 def test_watch__failures_of_rounds_and_timeouts__lead_the_line(scene: Scene) -> None:
-    scene.watch.seen("tree", waiting=20, position=1)
+    scene.watch.observe("tree", waiting=20, position=1)
     scene.metrics.failed.labels("confirmation_timeout").inc()
     scene.look_after(10)
     scene.watch.worked("tree", 0, Cause.INVALID_PROOF)

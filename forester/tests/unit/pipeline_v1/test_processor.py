@@ -39,7 +39,7 @@ def refusal(code: int | None, program: object = ACCOUNT_COMPRESSION) -> Outcome:
 
 async def test_round__of_many_elements__sends_each_once_with_bounded_concurrency() -> None:
     world = World().queue(*range(1, 31))
-    done = await world.processor(group=7, sends_at_once=4).work(world.turn())
+    done = await world.processor(group=7, sends_at_once=4).work(world.window())
     assert (done.elements, done.transactions, done.more, done.failure) == (30, 30, False, None)
     assert sorted(world.values_sent) == [leaf(number) for number in range(1, 31)]
     assert world.most_at_once == 4
@@ -49,25 +49,25 @@ async def test_round__of_many_elements__sends_each_once_with_bounded_concurrency
 async def test_round__with_more_than_one_round_takes__says_that_more_waits() -> None:
     world = World().queue(*range(1, 31))
     processor = world.processor(group=4, groups_at_once=3)
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more) == (12, True)
-    assert [(await processor.work(world.turn())).elements for _ in range(2)] == [12, 6]
+    assert [(await processor.work(world.window())).elements for _ in range(2)] == [12, 6]
     assert world.queue_reads == 1, "what was read is used up first"
 
 
 async def test_queue__is_read_per_window_on_change_and_when_used_up() -> None:
     world = World().queue(*range(1, 11))
     processor = world.processor(group=2, groups_at_once=1)
-    await processor.work(world.turn())
-    await processor.work(world.turn())
+    await processor.work(world.window())
+    await processor.work(world.window())
     assert world.queue_reads == 1
     processor.queue_changed()
-    await processor.work(world.turn())
+    await processor.work(world.window())
     assert world.queue_reads == 2
-    await processor.work(world.turn(first=60))
+    await processor.work(world.window(first=60))
     assert world.queue_reads == 3, "another window: somebody else may have worked on it"
-    await processor.work(world.turn(first=60))
-    assert not (await processor.work(world.turn(first=60))).more
+    await processor.work(world.window(first=60))
+    assert not (await processor.work(world.window(first=60))).more
     assert world.queue_reads == 4, "whoever asks when nothing is known may know of a change"
 
 
@@ -75,11 +75,11 @@ async def test_window__with_too_few_slots__is_not_begun_and_sends_end_with_it() 
     world = World().queue(*range(1, 6))
     processor = world.processor(sends_at_once=1)
     world.slot = 992
-    assert (await processor.work(world.turn())).elements == 0
+    assert (await processor.work(world.window())).elements == 0
     assert (world.queue_reads, world.sent) == (0, [])
     world.slot = 991
     world.while_sending = lambda: setattr(world, "slot", world.slot + 3)
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, done.failure) == (2, True, None)
     assert [call.within_s for call in world.sent] == [3.6, 2.4], "three slots are too few for another"
 
@@ -89,7 +89,7 @@ async def test_budget__of_the_batch__ends_what_was_not_begun(late: bool) -> None
     world = World().queue(*range(1, 6))
     world.while_sending = lambda: setattr(world, "clock", 1.7 if late else 1.5)
     world.slot = 991  # 1.6 s
-    done = await world.processor(sends_at_once=1).work(world.turn())
+    done = await world.processor(sends_at_once=1).work(world.window())
     assert done.elements == (1 if late else 5)
 
 
@@ -98,10 +98,10 @@ async def test_element__gone_meanwhile__is_done_and_the_queue_is_read_again(code
     world = World().queue(1, 2, 3)
     world.fates[leaf(2)] = [refusal(code)]
     processor = world.processor()
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, done.failure) == (2, False, None)
     # A node that lags still shows it.
-    assert (await processor.work(world.turn())).elements == 0
+    assert (await processor.work(world.window())).elements == 0
     assert (world.queue_reads, len(world.sent)) == (2, 3)
 
 
@@ -110,9 +110,9 @@ async def test_proof__that_the_chain_refuses__is_asked_for_again_with_all_units(
     world = World().queue(1, 2)
     world.fates[leaf(2)] = [refusal(code)]
     processor = world.processor(cu_limit=900_000)
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, done.failure) == (1, True, None)
-    assert (await processor.work(world.turn())).elements == 1
+    assert (await processor.work(world.window())).elements == 1
     assert world.asked == [2, 1]
     limits = [call.unit_limit for call in world.sent if call.value == leaf(2)]
     assert limits[0] is not None
@@ -124,11 +124,11 @@ async def test_element__refused_again_and_again__is_left_alone_for_a_while() -> 
     world = World().queue(1)
     world.fates[leaf(1)] = [refusal(10010)] * 10
     processor = world.processor(done_s=60)
-    rounds = [await processor.work(world.turn()) for _ in range(MOST_STRIKES + 2)]
+    rounds = [await processor.work(world.window()) for _ in range(MOST_STRIKES + 2)]
     assert len(world.sent) == MOST_STRIKES
     assert [done.more for done in rounds[-2:]] == [False, False]
     world.clock = 61
-    await processor.work(world.turn())
+    await processor.work(world.window())
     assert len(world.sent) == MOST_STRIKES + 1
 
 
@@ -146,11 +146,11 @@ async def test_refusal__of_us_and_not_of_the_element__stops_the_round_at_once(ou
     world = World().queue(*range(1, 11))
     world.fates = {leaf(number): [outcome] for number in range(1, 11)}
     processor = world.processor(sends_at_once=1)
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, done.failure) == (0, True, outcome.error)
     assert len(world.sent) == 1
     world.fates.clear()
-    assert (await processor.work(world.turn())).elements == 10, "no element is to blame"
+    assert (await processor.work(world.window())).elements == 10, "no element is to blame"
 
 
 async def test_element__of_unknown_fate__is_sent_again_as_it_is_until_its_fate_is_known() -> None:
@@ -158,10 +158,10 @@ async def test_element__of_unknown_fate__is_sent_again_as_it_is_until_its_fate_i
     world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)] * 2
     world.fates[leaf(2)] = [Outcome(Fate.EXPIRED)]
     processor = world.processor(open_s=30)
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more) == (0, True)
-    assert (await processor.work(world.turn())).elements == 1, "an expired one cannot land any more"
-    last = await processor.work(world.turn(first=60))
+    assert (await processor.work(world.window())).elements == 1, "an expired one cannot land any more"
+    last = await processor.work(world.window(first=60))
     assert (last.elements, last.more) == (1, False)
     assert world.values_sent.count(leaf(1)) == 3
     assert world.works_of(leaf(1)) == 1, "the sender repeats the transaction of the same work"
@@ -171,7 +171,7 @@ async def test_element__of_unknown_fate__is_left_alone_in_another_epoch_while_it
     world = World().queue(1)
     world.fates[leaf(1)] = [Outcome(Fate.DEADLINE_PASSED)]
     processor = world.processor(open_s=30)
-    await processor.work(world.turn())
+    await processor.work(world.window())
     later = EligibilityWindow(8, SlotRange(50, 1000), lambda: world.slot)
     done = await processor.work(later)
     assert (done.elements, done.more, len(world.sent)) == (0, False, 1)
@@ -183,14 +183,14 @@ async def test_element__of_unknown_fate__is_left_alone_in_another_epoch_while_it
 async def test_round__that_is_cancelled__leaves_open_what_was_sent() -> None:
     world = World().queue(1, 2, 3)
     processor = world.processor(sends_at_once=1)
-    task = asyncio.create_task(processor.work(world.turn()))
+    task = asyncio.create_task(processor.work(world.window()))
     world.while_sending = lambda: (task.cancel(), None)[1]
     with pytest.raises(asyncio.CancelledError):
         await task
     world.while_sending = lambda: None
     begun = set(world.values_sent)
     assert begun
-    await processor.work(world.turn())
+    await processor.work(world.window())
     assert len(set(world.values_sent)) == 3
     assert [world.works_of(value) for value in begun] == [1] * len(begun), "what was sent is repeated, not made anew"
 
@@ -199,16 +199,16 @@ async def test_transaction__that_could_not_be_sent__is_the_failure_and_may_be_se
     world = World().queue(1, 2)
     world.fates[leaf(1)] = [EndpointUnreachable("no node")]
     processor = world.processor()
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more) == (1, True)
     assert isinstance(done.failure, EndpointUnreachable)
-    assert (await processor.work(world.turn())).elements == 1
+    assert (await processor.work(world.window())).elements == 1
 
 
 async def test_transaction__that_could_not_be_sent__keeps_others_from_being_tried() -> None:
     world = World().queue(*range(1, 11))
     world.fates = {leaf(number): [EndpointUnreachable("no node")] for number in range(1, 11)}
-    done = await world.processor(sends_at_once=2).work(world.turn())
+    done = await world.processor(sends_at_once=2).work(world.window())
     assert isinstance(done.failure, EndpointUnreachable)
     assert len(world.sent) == 2
 
@@ -218,10 +218,10 @@ async def test_payer__that_cannot_pay__ends_the_round_also_where_the_fate_is_unk
     poor = InsufficientFunds("insufficient funds")
     world.fates = {leaf(number): [Outcome(Fate.DEADLINE_PASSED, error=poor)] for number in (1, 2, 3)}
     processor = world.processor(sends_at_once=1)
-    assert (await processor.work(world.turn())).failure is poor
+    assert (await processor.work(world.window())).failure is poor
     assert len(world.sent) == 1
     [first] = world.values_sent
-    await processor.work(world.turn(first=60))
+    await processor.work(world.window(first=60))
     assert (world.values_sent.count(first), world.works_of(first)) == (2, 1), "what was sent may still land"
 
 
@@ -230,7 +230,7 @@ async def test_service__that_never_answers__costs_no_more_than_the_window(servic
     world = World().queue(1)
     world.slot = 991
     world.hangs = service
-    done = await world.processor().work(world.turn())
+    done = await world.processor().work(world.window())
     assert (done.elements, world.sent) == (0, [])
     assert isinstance(done.failure, EndpointTimedOut)
 
@@ -250,11 +250,11 @@ async def test_service__that_fails__is_the_failure_of_the_round(service: str) ->
     error = EndpointUnreachable("no answer")
     setattr(world, service, error)
     processor = world.processor()
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.failure) == (0, error)
-    await processor.prepare(world.turn())
+    await processor.prepare(world.window())
     setattr(world, service, None)
-    assert (await processor.work(world.turn())).elements == 1
+    assert (await processor.work(world.window())).elements == 1
 
 
 async def test_proofs__old_but_in_the_history__are_sent_with_more_units() -> None:
@@ -263,7 +263,7 @@ async def test_proofs__old_but_in_the_history__are_sent_with_more_units() -> Non
     for number in range(300):
         world.change(40, leaf(1000 + number))
     world.proof_filter = lambda proof: old[proof.cell.index]
-    done = await world.processor().work(world.turn())
+    done = await world.processor().work(world.window())
     assert done.elements == 2
     limits = [call.unit_limit for call in world.sent]
     assert all(limit is not None and limit > 130_000 for limit in limits)
@@ -300,23 +300,23 @@ async def test_proofs__that_do_not_fit_the_chain__cost_nothing_and_are_asked_for
     world = World().queue(1, 2)
     world.proof_filter = spoil
     processor = world.processor()
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, world.sent) == (0, True, [])
     assert isinstance(done.failure, ProofsUnusable)
     assert done.failure.retryable
     world.proof_filter = lambda proof: proof
-    assert (await processor.work(world.turn())).elements == 2
+    assert (await processor.work(world.window())).elements == 2
 
 
 async def test_element__that_the_indexer_does_not_know__does_not_hold_up_others() -> None:
     world = World().queue(1, 2, 3)
     world.unknown = {leaf(2)}
     processor = world.processor()
-    done = await processor.work(world.turn())
+    done = await processor.work(world.window())
     assert (done.elements, done.more, done.failure) == (2, True, None)
-    failures: list[ForesterError | None] = [(await processor.work(world.turn())).failure for _ in range(2)]
+    failures: list[ForesterError | None] = [(await processor.work(world.window())).failure for _ in range(2)]
     assert all(isinstance(failure, ProofsUnusable) for failure in failures)
-    assert (await processor.work(world.turn())).failure is None, "it is left alone for a while"
+    assert (await processor.work(world.window())).failure is None, "it is left alone for a while"
 
 
 async def test_element__that_a_lagging_indexer_does_not_know_yet__is_asked_for_again_soon_then_later() -> None:
@@ -327,34 +327,34 @@ async def test_element__that_a_lagging_indexer_does_not_know_yet__is_asked_for_a
     for _ in range(1200):
         world.clock += 0.1
         before = len(world.asked)
-        await processor.work(world.turn())
+        await processor.work(world.window())
         asked += [world.clock] if len(world.asked) > before else []
     pauses = [later - earlier for earlier, later in itertools.pairwise(asked)]
     assert pauses == pytest.approx([0.1, 0.1, 2, 4, 8, 16, 32], abs=0.15)
     world.unknown = set()
     world.clock += 64
-    assert (await processor.work(world.turn())).elements == 1
+    assert (await processor.work(world.window())).elements == 1
 
 
 async def test_prepared_proofs__are_used_in_the_window_and_nothing_is_sent_before() -> None:
     world = World().queue(1, 2)
     processor = world.processor()
-    await processor.prepare(world.turn())
-    await processor.prepare(world.turn())
+    await processor.prepare(world.window())
+    await processor.prepare(world.window())
     assert (world.asked, world.sent) == ([2], [])
     world.queue(3)
-    assert (await processor.work(world.turn())).elements == 3
+    assert (await processor.work(world.window())).elements == 3
     assert world.asked == [2, 1]
     assert world.queue_reads == 2
-    await processor.prepare(world.turn())
+    await processor.prepare(world.window())
     await processor.close(1.0)
 
 
 async def test_prepared_proofs__of_some_of_many_elements__belong_to_those_that_go_first() -> None:
     world = World().queue(*range(1, 41))
     processor = world.processor(group=5, groups_at_once=1)
-    await processor.prepare(world.turn())
-    assert (await processor.work(world.turn())).elements == 5
+    await processor.prepare(world.window())
+    assert (await processor.work(world.window())).elements == 5
     assert world.asked == [5]
 
 
@@ -362,7 +362,7 @@ async def test_elements__go_in_an_order_that_nobody_can_choose() -> None:
     orders = []
     for _ in range(3):
         world = World().queue(*range(1, 41))
-        await world.processor(sends_at_once=1).work(world.turn())
+        await world.processor(sends_at_once=1).work(world.window())
         orders.append(world.values_sent)
     assert len({tuple(order) for order in orders}) == 3
     assert {tuple(sorted(order)) for order in orders} == {tuple(leaf(number) for number in range(1, 41))}
@@ -371,14 +371,14 @@ async def test_elements__go_in_an_order_that_nobody_can_choose() -> None:
 async def test_units__of_a_large_round__suffice_for_its_last_element() -> None:
     few, many = World().queue(1), World().queue(*range(1, 61))
     for world in (few, many):
-        await world.processor().work(world.turn())
+        await world.processor().work(world.window())
     assert few.sent[0].unit_limit == 100_000 + 100 * 101
     assert {call.unit_limit for call in many.sent} == {100_000 + 100 * 160}
 
 
 async def test_cells__before_the_first_one__are_left_to_others() -> None:
     world = World().queue(*range(1, 11))
-    done = await world.processor(first_cell=6).work(world.turn())
+    done = await world.processor(first_cell=6).work(world.window())
     assert done.elements == 5
     assert sorted(world.values_sent) == [leaf(number) for number in range(6, 11)]
 
@@ -412,7 +412,7 @@ async def _drained(fates: list[list[str]], pauses: list[float]) -> None:
     processor, confirmed = world.processor(open_s=100, done_s=150, group=3, groups_at_once=2), 0
     for number in range(200):
         before = len(world.sent)
-        done = await processor.work(world.turn(first=number % 3))
+        done = await processor.work(world.window(first=number % 3))
         for value in world.values_sent[before:]:
             name = next(iter(_told(fates, world, value)), "confirmed")
             work = bytes(next(call.work for call in reversed(world.sent) if call.value == value))

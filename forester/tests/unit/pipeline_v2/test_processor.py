@@ -35,11 +35,11 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 async def test_work__both_queues_filled__lands_all_in_transactions_that_chain(bench: Bench) -> None:
     bench.world.fill(10, spent=[0, 3])
     processor = await bench.start(V2Limits(round_batches=20, gather_s=1e9))
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=6 * ZKP, transactions=2)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=6 * ZKP, transactions=2)
     assert (bench.world.sent, bench.world.unit_limits) == ([4, 2], [800_000, 400_000])
     assert (bench.world.model.appended, bench.world.model.nullified) == (10, 2)
     assert bench.processed() == 12
-    assert await processor.work(bench.world.turn()) == ProcessingResult()
+    assert await processor.work(bench.world.window()) == ProcessingResult()
     assert bench.world.snapshots == 1, "with nothing to do the indexer is not asked"
     assert await bench.kept() == []
 
@@ -49,14 +49,14 @@ async def test_work__tree_that_remembers_more_roots_than_usual__is_read_as_well(
     bench.world.model.sequence = 250
     bench.world.fill(4)
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 async def test_work__more_than_a_round__says_so_and_goes_on(bench: Bench) -> None:
     bench.world.fill(10)
     processor = await bench.start(V2Limits.of(Settings(max_batches_per_tree=3)))
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=3 * ZKP, transactions=1, more=True)
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=3 * ZKP, transactions=1, more=True)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 async def test_work__window_of_one__asks_for_one_proof_after_the_other(bench: Bench) -> None:
@@ -65,7 +65,7 @@ async def test_work__window_of_one__asks_for_one_proof_after_the_other(bench: Be
     settings = Settings(transaction_max_concurrent_batches=1, ops_cache_ttl_seconds=7)
     assert V2Limits.of(settings) == V2Limits(window=1, done_kept_s=7)
     processor = await bench.start(V2Limits.of(settings))
-    working = asyncio.create_task(processor.work(bench.world.turn()))
+    working = asyncio.create_task(processor.work(bench.world.window()))
     await until(lambda: bench.world.begun == [0])
     bench.world.gates[0].set()
     assert (await working).elements == 3 * ZKP
@@ -76,13 +76,13 @@ async def test_work__much_time_left__proves_the_next_round_while_it_sends_this_o
     bench.world.fill(20)
     bench.world.gates = {place: asyncio.Event() for place in range(4, 8)}
     processor = await bench.start()
-    turn = bench.world.turn(last_slot=1000)
-    assert await processor.work(turn) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
+    eligibility = bench.world.window(last_slot=1000)
+    assert await processor.work(eligibility) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
     assert bench.world.begun == list(range(8))
     for gate in bench.world.gates.values():
         gate.set()
-    assert await processor.work(turn) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
-    assert await processor.work(turn) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(eligibility) == ProcessingResult(elements=4 * ZKP, transactions=1, more=True)
+    assert await processor.work(eligibility) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == list(range(10))
     assert set(bench.world.proved.values()) == {1}
 
@@ -90,7 +90,7 @@ async def test_work__much_time_left__proves_the_next_round_while_it_sends_this_o
 async def test_work__fewer_compute_units__puts_fewer_into_a_transaction(bench: Bench) -> None:
     bench.world.fill(8)
     processor = await bench.start(V2Limits.of(Settings(cu_limit=400_000)))
-    assert (await processor.work(bench.world.turn())).transactions == 2
+    assert (await processor.work(bench.world.window())).transactions == 2
     assert (bench.world.sent, bench.world.unit_limits) == ([2, 2], [400_000, 400_000])
 
 
@@ -98,7 +98,7 @@ async def test_work__proofs_come_out_of_order__go_out_in_order(bench: Bench) -> 
     bench.world.fill(8)
     bench.world.gates[0] = asyncio.Event()
     processor = await bench.start()
-    working = asyncio.create_task(processor.work(bench.world.turn()))
+    working = asyncio.create_task(processor.work(bench.world.window()))
     await until(lambda: bench.world.proved.total() == 3)
     assert bench.world.sent == []
     bench.world.gates[0].set()
@@ -110,14 +110,14 @@ async def test_work__middle_proof_fails__what_is_behind_it_is_sent_when_it_was_m
     bench.world.fill(8)
     bench.world.prover_faults[1] = [EndpointUnreachable("the prover is gone") for _ in range(2)]
     processor = await bench.start()
-    done = await processor.work(bench.world.turn())
+    done = await processor.work(bench.world.window())
     assert (done.elements, done.more) == (ZKP, True)
     assert isinstance(done.failure, EndpointUnreachable)
     await until(lambda: bench.world.proved.total() == 3)
-    again = await processor.work(bench.world.turn())
+    again = await processor.work(bench.world.window())
     assert (again.elements, again.failure) == (0, done.failure), "staging rests after a failure"
     bench.world.now += 60
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=3 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=3 * ZKP, transactions=1)
     assert sorted(bench.world.begun) == [0, 1, 1, 1, 2, 3]
     assert set(bench.world.proved.values()) == {1}
 
@@ -127,7 +127,7 @@ async def test_work__prover_down_and_back__waits_longer_and_longer(bench: Bench)
     bench.world.prover_faults[0] = [EndpointUnreachable("the prover is down") for _ in range(8)]
     processor = await bench.start()
     rounds = 0
-    while not (await processor.work(bench.world.turn())).elements:
+    while not (await processor.work(bench.world.window())).elements:
         rounds += 1
         bench.world.now += 0.1
     assert len(bench.world.begun) == 9
@@ -139,21 +139,21 @@ async def test_work__bug_in_proving__is_raised_and_hangs_nothing(bench: Bench) -
     bench.world.prover_faults[0] = [KeyError("a bug")]
     processor = await bench.start()
     with pytest.raises(KeyError):
-        await processor.work(bench.world.turn())
-    assert (await processor.work(bench.world.turn())).elements == ZKP
+        await processor.work(bench.world.window())
+    assert (await processor.work(bench.world.window())).elements == ZKP
 
 
 async def test_window_ends__with_a_proof_under_way__it_is_kept_and_sent_in_the_next_window(bench: Bench) -> None:
     bench.world.fill(6)
     bench.world.gates[0] = asyncio.Event()
     processor = await bench.start()
-    working = asyncio.create_task(processor.work(bench.world.turn(last_slot=100)))
+    working = asyncio.create_task(processor.work(bench.world.window(last_slot=100)))
     await until(lambda: bench.world.proved.total() == 2)
     bench.world.slot_now = 98
     assert await working == ProcessingResult(more=True), "the last slots are too few, the first proof is missing"
     bench.world.gates[0].set()
     await until(lambda: bench.world.proved.total() == 3)
-    assert await processor.work(bench.world.turn(last_slot=200)) == ProcessingResult(elements=3 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window(last_slot=200)) == ProcessingResult(elements=3 * ZKP, transactions=1)
     assert bench.world.snapshots == 1
     assert set(bench.world.proved.values()) == {1}
 
@@ -162,27 +162,27 @@ async def test_window_nears_its_end__proof_would_come_too_late__is_not_begun(ben
     bench.world.fill(2)
     bench.world.gates[0] = asyncio.Event()
     processor = await bench.start()
-    working = asyncio.create_task(processor.work(bench.world.turn(last_slot=100)))
+    working = asyncio.create_task(processor.work(bench.world.window(last_slot=100)))
     await until(lambda: bench.world.begun == [0])
     bench.world.now += 20.0
     bench.world.gates[0].set()
     assert (await working).elements == ZKP
     bench.world.fill(2)
     bench.world.slot_now = 60
-    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult(), "16 s are left"
-    assert await processor.work(bench.world.turn(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.window(last_slot=100)) == ProcessingResult(), "16 s are left"
+    assert await processor.work(bench.world.window(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
     bench.world.fill(2)
     bench.world.slot_now = 10
-    assert (await processor.work(bench.world.turn(last_slot=30))).elements == ZKP, "no window is long enough"
+    assert (await processor.work(bench.world.window(last_slot=30))).elements == ZKP, "no window is long enough"
 
 
 async def test_window_nears_its_end__no_time_to_stage_and_confirm__no_first_proof_is_begun(bench: Bench) -> None:
     bench.world.fill(2)
     processor = await bench.start()
     bench.world.slot_now = 95
-    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult()
+    assert await processor.work(bench.world.window(last_slot=100)) == ProcessingResult()
     assert bench.world.begun == []
-    assert await processor.work(bench.world.turn(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.window(last_slot=140)) == ProcessingResult(elements=ZKP, transactions=1)
 
 
 async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench: Bench) -> None:
@@ -194,7 +194,7 @@ async def test_window__that_ends_while_the_queue_is_read__begins_no_proof(bench:
 
     bench.world.lie = read_slowly
     processor = await bench.start()
-    assert await processor.work(bench.world.turn(last_slot=100)) == ProcessingResult()
+    assert await processor.work(bench.world.window(last_slot=100)) == ProcessingResult()
     assert (bench.world.snapshots, bench.world.begun) == (1, [])
 
 
@@ -202,7 +202,7 @@ async def test_window_nears_its_end__what_is_there_goes_out_alone(bench: Bench) 
     bench.world.fill(6)
     bench.world.gates[2] = asyncio.Event()
     processor = await bench.start()
-    working = asyncio.create_task(processor.work(bench.world.turn(last_slot=100)))
+    working = asyncio.create_task(processor.work(bench.world.window(last_slot=100)))
     await until(lambda: bench.world.proved.total() == 2)
     bench.world.slot_now = 90
     await until(lambda: sum(bench.world.sent) == 2)
@@ -215,7 +215,7 @@ async def test_proof__that_waits_for_others__waits_no_longer_than_agreed(bench: 
     bench.world.fill(4)
     bench.world.gates[1] = asyncio.Event()
     processor = await bench.start(V2Limits(gather_s=5.0))
-    working = asyncio.create_task(processor.work(bench.world.turn()))
+    working = asyncio.create_task(processor.work(bench.world.window()))
     await until(lambda: bench.world.proved.total() == 1)
     assert bench.world.sent == []
 
@@ -231,15 +231,15 @@ async def test_proof__that_waits_for_others__waits_no_longer_than_agreed(bench: 
 async def test_prepare__before_the_window__proves_and_keeps_but_sends_nothing(bench: Bench) -> None:
     bench.world.fill(6, spent=[0, 1])
     processor = await bench.start(V2Limits(round_batches=2, gather_s=1e9))
-    await processor.prepare(bench.world.turn())
-    await processor.prepare(bench.world.turn())
+    await processor.prepare(bench.world.window())
+    await processor.prepare(bench.world.window())
     assert (bench.world.sent, await bench.kept()) == ([], [0, 1])
     assert bench.world.begun == [0, 1], "no more than a round, and once"
-    assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
 
 
 def shared_turn(bench: Bench, owned: tuple[int, ...], window: int) -> EligibilityWindow:
-    """A turn in an epoch of 60 light slots of 10 slots, with terms of 23 light slots, the second one of the rest."""
+    """A window in an epoch of 60 light slots of 10 slots, with terms of 23 light slots, the second one of the rest."""
     schedule = TreeSchedule(ProtocolTimes(0, 10, 0, 600, 0).phases(0), owned)
     slots = schedule.phases.light_slot_range(window)
     return EligibilityWindow(0, slots, lambda: bench.world.slot_now, schedule)
@@ -285,9 +285,9 @@ async def test_work__own_window_in_the_term_of_another__sends_what_is_kept_and_b
 async def test_work__before_its_window__sends_nothing(bench: Bench) -> None:
     bench.world.fill(2)
     processor = await bench.start()
-    turn = bench.world.turn()
+    eligibility = bench.world.window()
     bench.world.slot_now = -1
-    assert await processor.work(turn) == ProcessingResult(more=True)
+    assert await processor.work(eligibility) == ProcessingResult(more=True)
     assert (bench.world.sent, bench.world.begun) == ([], [])
 
 
@@ -295,7 +295,7 @@ async def test_restart__with_a_stored_chain__sends_it_before_anything_else_and_p
     bench: Bench,
 ) -> None:
     bench.world.fill(6)
-    await (await bench.start()).prepare(bench.world.turn())
+    await (await bench.start()).prepare(bench.world.window())
     bench.world.fill(6, spent=[0, 1])
     sent_before_asking: list[int] = []
 
@@ -305,9 +305,9 @@ async def test_restart__with_a_stored_chain__sends_it_before_anything_else_and_p
 
     bench.world.lie = told
     processor = await bench.start()
-    assert (await processor.work(bench.world.turn())).elements == 4 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 4 * ZKP
     assert sent_before_asking == [3]
-    while (await processor.work(bench.world.turn())).more:
+    while (await processor.work(bench.world.window())).more:
         pass
     assert bench.world.model.appended == 12
     assert set(bench.world.proved.values()) == {1}
@@ -315,20 +315,20 @@ async def test_restart__with_a_stored_chain__sends_it_before_anything_else_and_p
 
 async def test_restart__proofs_of_another_order_are_kept__staging_follows_them(bench: Bench) -> None:
     bench.world.fill(4)
-    await (await bench.start(V2Limits(round_batches=2, gather_s=1e9))).prepare(bench.world.turn())
+    await (await bench.start(V2Limits(round_batches=2, gather_s=1e9))).prepare(bench.world.window())
     # Now a nullification would come between the two appends that are proved.
     bench.world.fill(4, spent=[0, 1])
     processor = await bench.start()
-    await processor.prepare(bench.world.turn())
+    await processor.prepare(bench.world.window())
     assert sorted(bench.world.begun) == [0, 1, 2, 3]
-    assert (await processor.work(bench.world.turn())).elements == 4 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 4 * ZKP
     assert bench.world.sent == [4]
 
 
 async def test_restart__sent_before_and_not_settled__waits(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.settled = False
-    done = await (await bench.start()).work(bench.world.turn())
+    done = await (await bench.start()).work(bench.world.window())
     assert isinstance(done.failure, HeadOutdated)
     assert (done.more, bench.world.sent) == (True, [])
 
@@ -337,7 +337,7 @@ async def test_cancelled__with_a_proof_in_flight__it_is_kept_and_used(bench: Ben
     bench.world.fill(4)
     bench.world.gates = {0: asyncio.Event(), 1: asyncio.Event()}
     processor = await bench.start()
-    working = asyncio.create_task(processor.work(bench.world.turn()))
+    working = asyncio.create_task(processor.work(bench.world.window()))
     await until(lambda: bench.world.begun == [0, 1])
     working.cancel()
     await asyncio.wait([working])
@@ -346,7 +346,7 @@ async def test_cancelled__with_a_proof_in_flight__it_is_kept_and_used(bench: Ben
     await processor.close(60.0)
     assert await bench.kept() == [0, 1]
     processor = await bench.start()
-    assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
     assert bench.world.begun == [0, 1]
 
 
@@ -354,8 +354,8 @@ async def test_fate_unknown__it_has_landed__is_counted_in_the_next_round(bench: 
     bench.world.fill(4)
     bench.world.unseen = 1
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == ProcessingResult(more=True)
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(more=True)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.sent == [2]
     assert bench.processed() == 4
 
@@ -365,8 +365,8 @@ async def test_fate_unknown__same_proofs_go_out_in_the_same_company(bench: Bench
     bench.world.gates[1] = asyncio.Event()
     bench.world.outcomes = [Outcome(Fate.DEADLINE_PASSED)]
     processor = await bench.start(V2Limits(gather_s=0.0))
-    assert (await processor.work(bench.world.turn())).elements == 0
+    assert (await processor.work(bench.world.window())).elements == 0
     bench.world.gates[1].set()
     await until(lambda: bench.world.proved.total() == 2)
-    assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
     assert bench.world.sent == [1, 1, 1], "the first one again as it was, the other one by itself"

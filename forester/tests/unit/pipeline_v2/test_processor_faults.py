@@ -47,8 +47,8 @@ async def test_refused__tree_was_moved_by_somebody_else__proofs_that_may_chain_a
 
     bench.world.outcomes = [overtaken]
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == ProcessingResult(more=True)
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(more=True)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == [0, 1, 2], "two of the three fit behind theirs"
 
 
@@ -58,12 +58,12 @@ async def test_refused__proof_is_invalid_though_it_fits__is_forgotten_and_made_o
     bench.world.fill(8)
     bench.world.bad_proofs = {1}
     processor = await bench.start()
-    done = await processor.work(bench.world.turn())
+    done = await processor.work(bench.world.window())
     assert isinstance(done.failure, TransactionRefused)
     assert await bench.kept() == [0, 2, 3]
     for _ in range(20):
         bench.world.now += 5.0
-        done = await processor.work(bench.world.turn())
+        done = await processor.work(bench.world.window())
     assert bench.world.begun.count(1) == 2
     assert isinstance(done.failure, RefusedAgain)
     assert done.failure.code == 13006
@@ -71,7 +71,7 @@ async def test_refused__proof_is_invalid_though_it_fits__is_forgotten_and_made_o
     assert bench.world.model.appended == ZKP, "the proof before it has landed"
     bench.world.bad_proofs = set()
     bench.world.now += 180.0
-    assert (await processor.work(bench.world.turn())).elements == 3 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 3 * ZKP
     assert [bench.world.begun.count(place) for place in range(4)] == [1, 3, 1, 1]
 
 
@@ -82,10 +82,10 @@ async def test_refused__for_a_reason_that_is_not_the_proofs__is_told_and_they_ar
     bench.world.fill(4)
     bench.world.outcomes = [bench.world.refused(code)]
     processor = await bench.start()
-    done = await processor.work(bench.world.turn())
+    done = await processor.work(bench.world.window())
     assert isinstance(done.failure, TransactionRefused)
     assert (done.failure.code, done.more, done.elements) == (code, True, 0)
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
     assert bench.world.begun == [0, 1]
 
 
@@ -93,16 +93,16 @@ async def test_refused__payer_has_no_money__is_told(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.outcomes = [Outcome(Fate.REFUSED, error=InsufficientFunds())]
     processor = await bench.start()
-    assert isinstance((await processor.work(bench.world.turn())).failure, InsufficientFunds)
-    assert (await processor.work(bench.world.turn())).elements == ZKP
+    assert isinstance((await processor.work(bench.world.window())).failure, InsufficientFunds)
+    assert (await processor.work(bench.world.window())).elements == ZKP
 
 
 async def test_expired__is_told_and_sent_again(bench: Bench) -> None:
     bench.world.fill(2)
     bench.world.outcomes = [Outcome(Fate.EXPIRED)]
     processor = await bench.start()
-    assert isinstance((await processor.work(bench.world.turn())).failure, TransactionLost)
-    assert (await processor.work(bench.world.turn())).elements == ZKP
+    assert isinstance((await processor.work(bench.world.window())).failure, TransactionLost)
+    assert (await processor.work(bench.world.window())).elements == ZKP
     assert bench.world.begun == [0]
 
 
@@ -110,10 +110,10 @@ async def test_second_transaction_fails__the_first_one_is_counted(bench: Bench) 
     bench.world.fill(12)
     bench.world.outcomes = [lambda: None, bench.world.refused(6004)]
     processor = await bench.start(V2Limits(round_batches=6, gather_s=1e9))
-    done = await processor.work(bench.world.turn())
+    done = await processor.work(bench.world.window())
     assert (done.elements, done.transactions, done.more) == (4 * ZKP, 1, True)
     assert isinstance(done.failure, TransactionRefused)
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=2 * ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=2 * ZKP, transactions=1)
 
 
 def wrong_root(snapshot: StateQueue) -> StateQueue:
@@ -142,41 +142,41 @@ async def test_indexer__lies__costs_no_prover_time_and_is_asked_less_and_less(
     bench.world.lie = lie
     processor = await bench.start()
     for _ in range(40):
-        done = await processor.work(bench.world.turn())
+        done = await processor.work(bench.world.window())
         assert isinstance(done.failure, failure)
         bench.world.now += 0.1
     assert bench.world.begun == []
     assert bench.world.snapshots <= 30
     bench.world.lie = lambda snapshot: snapshot
     bench.world.now += 60
-    assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
 
 
 async def test_indexer__lags__kept_proofs_are_sent_all_the_same(bench: Bench) -> None:
     bench.world.fill(6)
     processor = await bench.start(V2Limits(round_batches=2, gather_s=1e9))
-    await processor.prepare(bench.world.turn())
+    await processor.prepare(bench.world.window())
     bench.world.indexed = copy.deepcopy(bench.world.model)
-    assert (await processor.work(bench.world.turn())).elements == 2 * ZKP
-    done = await processor.work(bench.world.turn())
+    assert (await processor.work(bench.world.window())).elements == 2 * ZKP
+    done = await processor.work(bench.world.window())
     assert isinstance(done.failure, SnapshotOutdated)
     bench.world.indexed = None
     bench.world.now += 60
-    assert (await processor.work(bench.world.turn())).elements == ZKP
+    assert (await processor.work(bench.world.window())).elements == ZKP
 
 
 async def test_node__shows_an_older_tree__nothing_is_proved_again_until_it_is_believed(bench: Bench) -> None:
     bench.world.fill(2)
     processor = await bench.start(V2Limits(done_kept_s=30.0))
     before = copy.deepcopy(bench.world.model)
-    assert (await processor.work(bench.world.turn())).elements == ZKP
+    assert (await processor.work(bench.world.window())).elements == ZKP
     bench.world.shown = before
-    done = await processor.work(bench.world.turn())
+    done = await processor.work(bench.world.window())
     assert isinstance(done.failure, HeadOutdated)
     assert (done.more, bench.world.begun) == (True, [0])
     bench.world.now += 31.0
     bench.world.model, bench.world.shown = before, None
-    assert (await processor.work(bench.world.turn())).elements == ZKP, "the chain has gone back"
+    assert (await processor.work(bench.world.window())).elements == ZKP, "the chain has gone back"
 
 
 async def test_snapshot__tree_moves_between_chain_and_indexer__both_are_read_again(bench: Bench) -> None:
@@ -190,13 +190,13 @@ async def test_snapshot__tree_moves_between_chain_and_indexer__both_are_read_aga
 
     bench.world.lie = moved
     processor = await bench.start()
-    assert await processor.work(bench.world.turn()) == ProcessingResult(elements=ZKP, transactions=1)
+    assert await processor.work(bench.world.window()) == ProcessingResult(elements=ZKP, transactions=1)
     assert bench.world.begun == [1]
 
 
 async def test_metrics__of_a_round__tell_what_was_asked_of_the_indexer(bench: Bench) -> None:
     bench.world.fill(5, spent=[0, 1])
-    await (await bench.start()).work(bench.world.turn())
+    await (await bench.start()).work(bench.world.window())
     registry, labels = bench.metrics.registry, {"tree_type": "StateV2", "tree_pubkey": str(TREE)}
     for metric in ("requested", "received"):
         assert registry.get_sample_value("forester_indexer_proof_count", labels | {"metric": metric}) == 6
@@ -239,7 +239,7 @@ async def test_work__killed_at_random_among_faults__drains_all_and_proves_nothin
     for _ in range(25):
         do_harm(world, chance)
         run = processor.work if chance.random() < 0.8 else processor.prepare
-        task = asyncio.ensure_future(run(world.turn()))
+        task = asyncio.ensure_future(run(world.window()))
         await asyncio.wait([task], timeout=chance.choice([0.0, 0.002, 0.01, 0.05, 5.0]))
         task.cancel()
         await asyncio.wait([task])
@@ -251,7 +251,7 @@ async def test_work__killed_at_random_among_faults__drains_all_and_proves_nothin
     world.prover_faults.clear()
     world.now += 1000
     async with asyncio.timeout(60):
-        while (await processor.work(world.turn())).more:
+        while (await processor.work(world.window())).more:
             world.now += 60
     assert len(world.model.queued) - world.model.appended < ZKP
     assert len(world.model.nullifiers()) < ZKP
@@ -269,13 +269,13 @@ async def test_metrics__of_proofs__tell_those_made_and_those_kept_from_before(be
         return value or 0.0
 
     bench.world.fill(6)
-    await (await bench.start()).prepare(bench.world.turn())
+    await (await bench.start()).prepare(bench.world.window())
     processor = await bench.start()
     kept = len(await bench.kept())
     assert kept > 0
     assert counted("forester_proofs_reused_total") == 0
     for _ in range(2):
-        while (await processor.work(bench.world.turn())).more:
+        while (await processor.work(bench.world.window())).more:
             pass
         bench.world.fill(6)
     assert counted("forester_proofs_reused_total") == kept

@@ -172,7 +172,7 @@ class World:
         parts = (cast(RpcClient, self), cast(Sender, self), RolloverStore(journal))
         return Rollovers(*parts, derivation=PAYER, maximum_lamports=self.maximum_lamports, clock=lambda: self.clock)
 
-    def turn(self, last: int = 1000) -> EligibilityWindow:
+    def window(self, last: int = 1000) -> EligibilityWindow:
         return EligibilityWindow(3, SlotRange(0, last), lambda: self.slot)
 
 
@@ -194,13 +194,13 @@ async def test_rollover__killed_after_every_step__ends_with_one_successor_and_no
         world = World(fits=fits, crash_in=crash_in)
         async with await open_journal(tmp_path / str(crash_in)) as journal:
             try:
-                assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.turn()) is None
+                assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.window()) is None
             except Crash:
                 steps += 1
         async with await open_journal(tmp_path / str(crash_in)) as journal:
             finished = world.crash_in is not None and world.crash_in >= 0
             world.crash_in = None
-            assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.turn()) is None
+            assert await world.rollovers(journal).roll_over_if_full(ADDRESS_TREE, world.window()) is None
             assert (world.landed, len(world.accounts_made)) == (1, 2), f"killed in step {crash_in}"
             assert world.successor in world.accounts_made
             assert await RolloverStore(journal).trees() == []
@@ -210,7 +210,7 @@ async def test_rollover__killed_after_every_step__ends_with_one_successor_and_no
 
 
 async def run(world: World, journal: Journal, made: Rollovers | None = None) -> ForesterError | None:
-    return await (made or world.rollovers(journal)).roll_over_if_full(ADDRESS_TREE, world.turn())
+    return await (made or world.rollovers(journal)).roll_over_if_full(ADDRESS_TREE, world.window())
 
 
 @pytest.mark.parametrize(

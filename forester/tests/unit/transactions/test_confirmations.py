@@ -15,9 +15,9 @@ from forester.chain.rpc_client import BlockHeight, RpcClient, SignatureStatus, S
 from forester.errors import AlreadyProcessed, EndpointUnreachable, RequestRefused, TransactionRefused
 from forester.transactions.block_heights import BlockHeights
 from forester.transactions.builder import Built
-from forester.transactions.confirm import Confirmations, Fate, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate
 
-QUICK = Pace(0.01, 0.03)
+QUICK = ConfirmationTimes(0.01, 0.03)
 
 
 def transaction(number: int) -> Built:

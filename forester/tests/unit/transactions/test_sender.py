@@ -28,7 +28,7 @@ from forester.journal.spending import SpendingStore
 from forester.limits.backoff import Backoff
 from forester.observability.metrics import Metrics
 from forester.settings import Settings, SigningKey
-from forester.transactions.confirm import Confirmations, Fate, Outcome, Pace
+from forester.transactions.confirm import Confirmations, ConfirmationTimes, Fate, Outcome
 from forester.transactions.expiry_pauses import PAUSES
 from forester.transactions.priority_fee import PriorityFee
 from forester.transactions.sender import Sender
@@ -121,7 +121,7 @@ class Bench:
     @contextlib.asynccontextmanager
     async def sender(self, **options: Any) -> AsyncIterator[Sender]:
         rpc = cast("RpcClient", self.chain)
-        async with Confirmations(rpc, pace=Pace(0.01, 0.02)) as confirmations:
+        async with Confirmations(rpc, pace=ConfirmationTimes(0.01, 0.02)) as confirmations:
             fees = PriorityFee(Settings(**options), rpc)
             yield Sender(
                 *(rpc, confirmations, self.signatures, fees, PAYER),

@@ -11,7 +11,7 @@ from forester.scheduling.eligibility_window import TreeProcessor
 from forester.settings import given
 
 
-class Processors:
+class ProcessorFactory:
     """Factory of processors."""
 
     def __init__(self, services: Services) -> None:
