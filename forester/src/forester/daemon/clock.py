@@ -34,7 +34,7 @@ accepted after a while.
 """
 
 RETREAT_READINGS = 5
-"""This many consistent readings far behind, over STANDING_S, show the true position of the chain."""
+"""This many consistent readings far behind, over STUCK_S, show the true position of the chain."""
 
 FASTEST_SLOT_S = 0.2
 """Faster than any slot of the design: a node that catches up after a pause must not make the estimate race."""
@@ -254,7 +254,7 @@ class SlotClock:
 async def poll_slots(clock: SlotClock, rpc: RpcClient, interval_s: float) -> None:
     """Read the slot every ``interval_s`` seconds forever; failures are logged and retried at the same pace.
 
-    After STANDING_S with the same slot the pool fails over to the second node, if there is one.
+    After STUCK_S with the same slot the pool fails over to the second node, if there is one.
     """
     while True:
         pause_s = interval_s

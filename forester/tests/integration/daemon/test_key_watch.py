@@ -286,7 +286,7 @@ def keeps_nothing(chain: Chain) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "looks"),
+    ("prepare", "checks"),
     [(refuses(-32601), 1), (refuses(-32011), 1), (refuses(-32600), USELESS_CHECKS), (keeps_nothing, USELESS_CHECKS)],
 )
 async def test_watch__node_without_history__is_switched_off(

@@ -11,7 +11,7 @@ from scripted_node import ScriptedNode, result, serving, status
 from forester.chain.rpc_client import RpcClient
 from forester.chain.rpc_pool import RetryPolicy, RpcPool
 from forester.daemon import clock as clock_module
-from forester.daemon.clock import STANDING_S, SlotClock, poll_slots
+from forester.daemon.clock import STUCK_S, SlotClock, poll_slots
 
 
 @dataclass
@@ -35,7 +35,7 @@ async def test_poll_slots__failures_between__reads_on() -> None:
 
 
 async def test_poll_slots__first_answer_was_wrong__is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock_module, "STANDING_S", 0.1)
+    monkeypatch.setattr(clock_module, "STUCK_S", 0.1)
     later = (result(500 + reading // 10) for reading in range(1000))
     node = ScriptedNode(script=[result(10_000_000), *later], usual=result(600))
     clock = SlotClock(silence_s=0.02)
@@ -56,10 +56,10 @@ async def test_poll_slots__node_stands__is_left_for_the_second_one() -> None:
         async with asyncio.timeout(60):
             while len(first.asked) < 3:  # noqa: ASYNC110 - what is played has no events
                 await asyncio.sleep(0.01)
-            assert (clock.standing_s, pool.on_fallback) == (0.0, False)
-            time.now += STANDING_S + 1
+            assert (clock.stuck_s, pool.on_fallback) == (0.0, False)
+            time.now += STUCK_S + 1
             await clock.reach(900)
         assert pool.on_fallback
         task.cancel()
         await asyncio.wait([task])
-    assert clock.standing_s == 0.0
+    assert clock.stuck_s == 0.0
