@@ -69,7 +69,7 @@ class _ReadingsBehind:
     slot: int
     readings: int = 1
 
-    def goes_on(self, now: float, slot: int) -> bool:
+    def is_continued_by(self, now: float, slot: int) -> bool:
         """Return whether a reading continues the same chain."""
         highest = self.slot + IMPLAUSIBLE_SLOTS + (now - self.at) / FASTEST_SLOT_S
         return self.slot - _NODES_APART <= slot <= highest
@@ -193,7 +193,7 @@ class SlotClock:
             self._retreat = None
             return True
         known = self._retreat
-        fits = known is not None and known.goes_on(now, slot)
+        fits = known is not None and known.is_continued_by(now, slot)
         self._retreat = retreat = (
             known.after(now, slot) if known is not None and fits else _ReadingsBehind(now, slot, now, slot)
         )

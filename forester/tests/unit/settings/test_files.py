@@ -29,7 +29,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     class Log:
         def warning(self, event: str, **facts: Any) -> None:
-            lines.append(f"{event}: {facts['told']}; {facts['hint']}")
+            lines.append(f"{event}: {facts['fault']}; {facts['hint']}")
 
     monkeypatch.setattr(key_files, "_log", Log())
     key_files._warn.cache_clear()
