@@ -160,7 +160,7 @@ async def serve() -> AsyncIterator[Serve]:
     for client in clients:
         await client.close()
     for state in states:
-        state.flights.cancel_all()
+        state.proofs_in_progress.cancel_all()
         state.close()
         state.devices.close()
 
@@ -186,7 +186,7 @@ async def listen() -> AsyncIterator[Listen]:
     for listener in listeners:
         await listener.close()
     for state in states:
-        state.flights.cancel_all()
+        state.proofs_in_progress.cancel_all()
         state.close()
 
 

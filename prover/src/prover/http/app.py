@@ -10,15 +10,17 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from prover.errors import SettingsInvalid
-from prover.http.authentication import authenticate
-from prover.http.connections import ConnectionGuards
-from prover.http.cors import cross_origin
-from prover.http.framing import ProblemProtocol
-from prover.http.metrics_server import MetricsServer
-from prover.http.middleware import canonical_line, error_answers
-from prover.http.probes import probes
-from prover.http.responses import SERVER_NAME
-from prover.http.routes import ROUTES
+from prover.http.middleware.authentication import authenticate
+from prover.http.middleware.cors import cross_origin
+from prover.http.middleware.error_answers import error_answers
+from prover.http.middleware.request_log import canonical_line
+from prover.http.routes.about import OPENAPI_DOCUMENT
+from prover.http.routes.probes import probes
+from prover.http.routes.table import ROUTES
+from prover.http.server.connections import ConnectionGuards
+from prover.http.server.framing import ProblemProtocol
+from prover.http.server.metrics_server import MetricsServer
+from prover.http.server.responses import SERVER_NAME
 from prover.http.state import STATE, ServerState
 from prover.observability.memory import MemoryCollector
 from shared.logs import get_logger
@@ -27,8 +29,8 @@ from shared.shutdown import Shutdown
 _log = get_logger(__name__)
 
 _BACKLOG = 1024
-_LAST_WORDS_S = 5
-_EVERYWHERE = "0.0.0.0"  # noqa: S104 - what an address without a host means
+_SHUTDOWN_TIMEOUT_S = 5
+_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - what an address without a host means
 _API_OPTION = "--prover-address"
 _METRICS_OPTION = "--metrics-address"
 
@@ -37,6 +39,7 @@ def create_app(state: ServerState) -> web.Application:
     """Compose the application; the caller owns ``state`` and closes it."""
     app = web.Application(middlewares=[canonical_line, cross_origin, error_answers, authenticate])
     app[STATE] = state
+    app[OPENAPI_DOCUMENT] = _openapi_document
     for route in ROUTES:
         if route.needs_queue and state.queue is None:
             continue
@@ -50,7 +53,7 @@ def create_runner(state: ServerState) -> web.AppRunner:
     return web.AppRunner(
         create_app(state),
         handler_cancellation=True,
-        shutdown_timeout=_LAST_WORDS_S,
+        shutdown_timeout=_SHUTDOWN_TIMEOUT_S,
     )
 
 
@@ -81,7 +84,7 @@ class Listener:
         try:
             self._server = await asyncio.get_running_loop().create_server(guards, host, port, backlog=_BACKLOG)
         except OSError as error:
-            raise _taken(_API_OPTION, settings.address, error) from error
+            raise _cannot_listen(_API_OPTION, settings.address, error) from error
         self._state.listening = True
 
     def refuse(self) -> None:
@@ -104,8 +107,8 @@ async def serve(state: ServerState, registry_server: MetricsServer | None, shutd
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, state.api_keys.reload)
         _log.info(
             "listening",
-            api=_shown(listener.address),
-            metrics=_shown(registry_server.address) if registry_server else None,
+            api=_text_of(listener.address),
+            metrics=_text_of(registry_server.address) if registry_server else None,
             keys=len(state.keys.installed()),
             api_keys=state.api_keys.required,
         )
@@ -126,7 +129,7 @@ def split_address(address: str, option: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise SettingsInvalid(f"{option}: {address!r} is not an address; write host:port, for example 127.0.0.1:3001")
-    return host.strip("[]") or _EVERYWHERE, int(port)
+    return host.strip("[]") or _ALL_INTERFACES, int(port)
 
 
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
@@ -142,7 +145,7 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
         return MetricsServer(registry, host, port, probes(state))
     except OSError as error:
         if "metrics_address" in http.model_fields_set or error.errno != errno.EADDRINUSE:
-            raise _taken(_METRICS_OPTION, http.metrics_address, error) from error
+            raise _cannot_listen(_METRICS_OPTION, http.metrics_address, error) from error
     _log.warning(
         "metrics_address_taken",
         address=http.metrics_address,
@@ -152,15 +155,21 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
     return MetricsServer(registry, host, 0, probes(state))
 
 
-def _taken(option: str, address: str, error: OSError) -> SettingsInvalid:
+def _cannot_listen(option: str, address: str, error: OSError) -> SettingsInvalid:
     # The event loop puts words of its own before the system's; names that are not found have no errno of it.
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
     return SettingsInvalid(f"{option}: cannot listen on {address}: {reason}; choose another address")
+
+
+def _openapi_document() -> bytes:
+    from prover.http.openapi import encoded_document  # most servers never answer it
+
+    return encoded_document()
 
 
 async def _name_server(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER_NAME
 
 
-def _shown(address: tuple[str, int]) -> str:
+def _text_of(address: tuple[str, int]) -> str:
     return f"{address[0]}:{address[1]}"

@@ -3,15 +3,16 @@
 ``contracts/openapi.json`` is its recorded form; a test compares them.
 """
 
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from prover.errors import ProverError
-from prover.http import about, queue_answers
-from prover.http.authentication import ADMIN_PREFIX, ADMIN_QUEUE_PATHS, OPEN_PATHS
-from prover.http.jobs import LONGEST_WAIT_S
-from prover.http.routes import ROUTES, Route
+from prover.http.middleware.authentication import ADMIN_PREFIX, ADMIN_QUEUE_PATHS, OPEN_PATHS
+from prover.http.routes import about, queue_answers
+from prover.http.routes.jobs import LONGEST_WAIT_S
+from prover.http.routes.table import ROUTES, Route
 from prover.versions import INTERFACE_VERSION
 from shared.problem import PROBLEM_CONTENT_TYPE, Problem
 from shared.proof_wire import (
@@ -105,8 +106,14 @@ _PARAMETERS: dict[tuple[str, str], tuple[Json, ...]] = {
 }
 
 
+@cache
+def encoded_document() -> bytes:
+    """Return the document as JSON text."""
+    return msgspec.json.encode(document())
+
+
 def document() -> Json:
-    """Compose the document."""
+    """Return the document."""
     answers = dict.fromkeys(model for answer in _ANSWERS.values() for _, model in answer.values())
     types = (*_REQUESTS.values(), *answers, Problem)
     _, schemas = msgspec.json.schema_components(types, ref_template=_REF)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from prover.http.api_keys import ApiKeys
-from prover.http.body import BodyBudget
-from prover.http.failed_keys import FailedKeys
-from prover.http.flights import Flights
-from prover.http.heartbeat import LoopHeartbeat
-from prover.http.idempotency import KeptAnswers
-from prover.http.log_throttle import LogThrottle
-from prover.http.rate_limit import RateLimiter
+from prover.http.access.api_keys import ApiKeys
+from prover.http.access.failed_keys import FailedKeys
+from prover.http.access.rate_limit import RateLimiter
+from prover.http.requests.body import BodyBudget
+from prover.http.requests.idempotency import IdempotentAnswers
+from prover.http.requests.proofs_in_progress import ProofsInProgress
+from prover.http.server.heartbeat import LoopHeartbeat
+from prover.http.server.log_throttle import LogThrottle
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.store.key_store import KeyStore
 from prover.observability.memory import memory_limit_bytes
@@ -45,9 +45,9 @@ class ServerState:
     devices: Devices
     metrics: Metrics
     executor: ThreadPoolExecutor
-    flights: Flights
+    proofs_in_progress: ProofsInProgress
     bodies: BodyBudget
-    answers: KeptAnswers
+    answers: IdempotentAnswers
     api_keys: ApiKeys
     rate_limiter: RateLimiter
     failed_keys: FailedKeys
@@ -100,9 +100,9 @@ class ServerState:
             devices=devices,
             metrics=metrics,
             executor=executor,
-            flights=Flights(executor, threads),
+            proofs_in_progress=ProofsInProgress(executor, threads),
             bodies=BodyBudget(http.body_memory_bytes, max(http.body_memory_bytes // 2, http.body_limit_bytes)),
-            answers=KeptAnswers(http.idempotency_retention_s),
+            answers=IdempotentAnswers(http.idempotency_retention_s),
             api_keys=ApiKeys(http),
             rate_limiter=RateLimiter(http.rate_limit_per_s, http.rate_burst),
             failed_keys=FailedKeys(),
@@ -122,7 +122,7 @@ class ServerState:
         """Refuse new requests, let running proofs finish until the deadline, then cancel the rest."""
         self.leaving = self.draining = True
         self.stopping.set()
-        await self.flights.drain(self.settings.http.drain_deadline_s)
+        await self.proofs_in_progress.drain(self.settings.http.drain_deadline_s)
 
     def close(self) -> None:
         """Wait for the threads, which end soon after their flags are raised."""
@@ -143,9 +143,3 @@ def working_memory_bytes(settings: ProvingSettings) -> int:
 
 
 STATE: web.AppKey[ServerState] = web.AppKey("state", ServerState)
-REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
-API_KEY_NAME: web.RequestKey[str] = web.RequestKey("api_key_name", str)
-CIRCUIT_TYPE: web.RequestKey[str] = web.RequestKey("circuit_type", str)
-EXTRA_HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("extra_headers", dict)
-FACTS: web.RequestKey[dict[str, object]] = web.RequestKey("facts", dict)
-"""Fields that a handler adds to the log line of its request."""

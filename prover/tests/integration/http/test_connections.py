@@ -13,7 +13,7 @@ import pytest
 from golden_vectors import vector_named
 from in_process_service import Listen, sample, until
 
-from prover.http.connections import allowed_connections
+from prover.http.server.connections import allowed_connections
 from prover.keys.store.key_store import KeyStore
 
 BODY = vector_named("prover/v1_inclusion_26_1").body
@@ -230,4 +230,4 @@ async def test_bytes__at_random__are_never_a_500_nor_a_hang(
     assert b"200 OK" in await ask(port)
     await until(lambda: sample(state, "prover_http_connections") == 0)
     assert state.bodies.used_bytes == 0
-    assert not state.flights.running
+    assert not state.proofs_in_progress.running

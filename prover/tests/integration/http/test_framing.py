@@ -153,7 +153,7 @@ async def test_failure__outside_of_every_handler__is_a_problem_without_details(
     def fail(_: str) -> str:
         raise RuntimeError("SECRET")
 
-    monkeypatch.setattr("prover.http.middleware.request_id", fail)
+    monkeypatch.setattr("prover.http.middleware.request_log.request_id", fail)
     _, port = await listen(published_keys)
     with capture_logs() as lines:
         header, _, body = (await answer_to(port, b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
@@ -173,7 +173,7 @@ async def test_request__whose_body_never_ends__is_dropped(serve: Serve, publishe
     client = await serve(published_keys)
     head = f"POST /prove HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BODY)}\r\n\r\n".encode()
     assert b"200 OK" not in await exchange(client, head + BODY[:-10])
-    assert not client.app[STATE].flights.running
+    assert not client.app[STATE].proofs_in_progress.running
     assert (await client.get("/health")).status == 200
 
 
@@ -187,9 +187,9 @@ async def test_clients__many_leaving_at_once__leave_nothing_behind(serve: Serve,
     await asyncio.gather(*tasks, return_exceptions=True)
     state = client.app[STATE]
     for _ in range(2000):
-        if not state.flights.running:
+        if not state.proofs_in_progress.running:
             break
         await asyncio.sleep(0.005)
-    assert not state.flights.running
+    assert not state.proofs_in_progress.running
     assert not state.admission._queue
     assert (await client.post("/prove", data=BODY)).status == 200

@@ -108,7 +108,7 @@ async def test_bodies__of_one_client__leave_half_of_the_memory_to_others(
 async def test_body__that_trickles__is_ended_long_before_its_time_is_over(
     listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.http.body._RATE_PERIOD_S", 0.5, raising=False)
+    monkeypatch.setattr("prover.http.requests.body._RATE_PERIOD_S", 0.5, raising=False)
     state, port = await listen(published_keys)
     async with connection(port) as (reader, writer):
         writer.write(head("POST", "/prove", len(BODY)))
@@ -126,7 +126,7 @@ async def test_body__that_trickles__is_ended_long_before_its_time_is_over(
 async def test_body__that_keeps_the_minimum_rate__is_read_to_its_end(
     listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.http.body._RATE_PERIOD_S", 1.0)
+    monkeypatch.setattr("prover.http.requests.body._RATE_PERIOD_S", 1.0)
     _, port = await listen(published_keys, http={"body_rate_bytes_per_s": 100})
     async with connection(port) as (reader, writer):
         writer.write(head("POST", "/prove", len(BODY)))
@@ -176,7 +176,7 @@ async def test_bodies__pipelined_behind_a_proof__wait_in_the_network(listen: Lis
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         async with connection(port) as (_, writer):
             writer.write(head("POST", "/prove", len(BODY)) + BODY)
-            await until(lambda: bool(state.flights.running))
+            await until(lambda: bool(state.proofs_in_progress.running))
             # The system's buffers of both sides take up to ten mebibytes.
             assert await fill(writer, head("POST", "/prove", len(padded)) + padded, 24 * MIB) < 14 * MIB
 
@@ -240,7 +240,7 @@ async def test_refusals__without_end__write_few_log_lines_and_count_the_others(
 async def test_log_line__after_suppressed_ones__says_how_many(
     listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.http.log_throttle._BURST", 1)
+    monkeypatch.setattr("prover.http.server.log_throttle._BURST", 1)
     _, port = await listen(published_keys)
     with capture_logs() as lines:
         for _ in range(3):
@@ -254,7 +254,7 @@ async def test_log_line__after_suppressed_ones__says_how_many(
 async def test_wrong_keys__of_one_address__are_slowed_but_right_ones_are_not(
     listen: Listen, published_keys: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.http.failed_keys._DELAY_S", 2.0, raising=False)
+    monkeypatch.setattr("prover.http.access.failed_keys._DELAY_S", 2.0, raising=False)
     _, port = await listen(published_keys, http={"api_keys": "honest=honest-client-key"})
 
     async def seconds(field: str, address: str = HOSTILE) -> tuple[int, float]:

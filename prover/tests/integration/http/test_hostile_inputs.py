@@ -106,5 +106,5 @@ async def test_body__made_to_crash_the_server__is_refused_with_a_problem(
     state = state_of(client)
     assert sample(state, "prover_proof_panics_total", circuit_type="unknown") in (None, 0)
     assert state.bodies.used_bytes == 0
-    assert not state.flights.running
+    assert not state.proofs_in_progress.running
     assert (await client.post("/prove", data=TEXT)).status == 200

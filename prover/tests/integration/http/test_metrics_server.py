@@ -21,8 +21,8 @@ from structlog.testing import capture_logs
 
 from prover.errors import SettingsInvalid
 from prover.http.app import start_metrics_server
-from prover.http.metrics_server import MetricsServer
-from prover.http.probes import probes
+from prover.http.routes.probes import probes
+from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import STATE
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
@@ -111,7 +111,7 @@ async def test_metrics_server__beside_hundreds_of_slow_clients__answers_probes_a
 
 
 def test_metrics_server__with_a_client_that_trickles__ends_it_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("prover.http.metrics_server._DEADLINE_S", 0.5)
+    monkeypatch.setattr("prover.http.server.metrics_server._DEADLINE_S", 0.5)
     with (
         contextlib.closing(MetricsServer(new_registry(), "127.0.0.1", 0)) as server,
         socket.create_connection(server.address, 60) as slow,
@@ -133,7 +133,7 @@ def test_metrics_server__with_a_client_that_trickles__ends_it_at_its_deadline(mo
 def test_metrics_server__full_of_connections__replaces_the_oldest_without_a_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("prover.http.metrics_server._MAXIMUM_CONNECTIONS", 3)
+    monkeypatch.setattr("prover.http.server.metrics_server._MAXIMUM_CONNECTIONS", 3)
     running, hold = threading.Event(), threading.Event()
 
     def probe() -> tuple[bool, str]:
@@ -216,7 +216,7 @@ async def test_probes__of_an_event_loop_that_does_not_run__fail_after_5_and_30_s
     last = time.monotonic()
     for silence_s, is_ready, is_alive in ((4, True, True), (6, False, True), (29, False, True), (31, False, False)):
         with monkeypatch.context() as patched:
-            patched.setattr("prover.http.heartbeat.time.monotonic", lambda moment=last + silence_s: moment)
+            patched.setattr("prover.http.server.heartbeat.time.monotonic", lambda moment=last + silence_s: moment)
             assert ready()[0] == is_ready
             assert alive()[0] == is_alive
             if not is_ready:

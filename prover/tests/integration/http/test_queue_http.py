@@ -17,8 +17,8 @@ from in_process_service import Client, Serve, open_store, sample, state_of, unti
 from queue_inspection import Inspection
 from redis_server import RedisServer
 
-from prover.http import jobs
-from prover.http.queue_routes import verdict
+from prover.http.routes import jobs
+from prover.http.routes.queue import verdict
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.prepared.preparation import PreparedKeys

@@ -9,7 +9,7 @@ from golden_vectors import vector_named
 from in_process_service import Client, Serve, queue_on, sample, state_of
 from redis_server import StartRedis
 
-from prover.http.probes import probes
+from prover.http.routes.probes import probes
 from prover.keys.store.key_store import KeyStore
 from prover.queue.limits import QueueLimits
 

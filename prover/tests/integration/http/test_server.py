@@ -26,7 +26,7 @@ LARGE = vector_named("circuits/v2_inclusion_32_4")
 
 async def until_idle(client: Client) -> None:
     """Wait until no thread works for a request any more."""
-    await until(lambda: not state_of(client).flights.running)
+    await until(lambda: not state_of(client).proofs_in_progress.running)
 
 
 async def test_health__asked__answers_byte_for_byte(serve: Serve, published_keys: KeyStore) -> None:

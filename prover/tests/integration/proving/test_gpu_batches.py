@@ -26,7 +26,7 @@ from shared.proof_wire import encode_request
 
 LITTLE = CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,))
 """A circuit that nobody publishes: a GPU in software takes seconds for those that are."""
-KNOWN_IN = ("prover.http.prove", "prover.http.submit", "prover.worker.attempts")
+KNOWN_IN = ("prover.http.routes.prove", "prover.http.routes.submit", "prover.worker.attempts")
 BODIES = [encode_request(MadeUpRequests(f"gpu {number}").make(LITTLE)) for number in range(4)]
 ALONE, TOGETHER = 2, 2
 

@@ -19,7 +19,7 @@ from service_process import environment, running_service
 
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.cli.main import cli
-from prover.http.probes import probes, what_is_missing
+from prover.http.routes.probes import probes, unmet_conditions
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.store.key_store import KeyStore
@@ -64,7 +64,7 @@ def little_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def little_keys(little_folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeyStore]:
     """The key store of a server that knows the little circuit."""
-    monkeypatch.setattr("prover.http.prove.PUBLISHED_CIRCUITS", frozenset({LITTLE}))
+    monkeypatch.setattr("prover.http.routes.prove.PUBLISHED_CIRCUITS", frozenset({LITTLE}))
     store = open_store(little_folder, engine)
     yield store
     store.close()
@@ -121,7 +121,7 @@ async def test_fault__under_auto__leads_to_a_proof_of_the_processor(
     assert sample(state, "prover_device_faults_total", device="cuda:0", reason=reason) == 1
     assert sample(state, "prover_device_fallbacks_total", reason=reason) == 1
     assert sample(state, "prover_device_proofs_total", device="cpu") == 1
-    assert not what_is_missing(state)
+    assert not unmet_conditions(state)
 
 
 @pytest.mark.parametrize(("fault", "reason", "code"), FAULT_CASES, ids=FAULT_NAMES)
@@ -152,10 +152,10 @@ async def test_gpu__lost__is_reported_and_opened_again(
     with monkeypatch.context() as patched:
         patched.setenv(FAULTS, "prove=lost")
         assert (await prove(client))[0] == 503
-    assert any("the device failed" in missing for missing in what_is_missing(state))
+    assert any("the device failed" in missing for missing in unmet_conditions(state))
     monkeypatch.setattr(state.devices.gpus[0], "_retry_at", 0.0)
     assert (await prove(client))[0] == 200
-    assert not what_is_missing(state)
+    assert not unmet_conditions(state)
     assert sample(state, "prover_device_up", device="cuda:0") == 1
 
 
@@ -191,7 +191,7 @@ async def test_gpus__two_of_three_by_index__divide_keys_and_proofs_and_one_that_
         assert [status for status, _ in await proved_at_once(client, 3)] == [200] * 3
     assert [sample(state, "prover_device_up", device=gpu) for gpu in ("cuda:0", "cuda:1")] == [1, 0]
     assert sample(state, "prover_device_proofs_total", device="cuda:0") == 6
-    assert not what_is_missing(state)
+    assert not unmet_conditions(state)
     monkeypatch.setattr(state.devices.gpus[1], "_retry_at", 0.0)
     assert [status for status, _ in await proved_at_once(client, 2)] == [200] * 2
     assert sample(state, "prover_device_up", device="cuda:1") == 1

@@ -42,7 +42,7 @@ async def test_requests__equal_at_once__share_one_proof(serve: Serve, published_
         headers = [{}, *({"Idempotency-Key": f"client-{number}"} for number in range(7))]
         tasks = [asyncio.ensure_future(client.post("/prove", data=BODY, headers=names)) for names in headers]
         await until(lambda: sample(state, "prover_shared_proofs_total", way="joined") == 7)
-        assert len(state.flights.running) == 1
+        assert len(state.proofs_in_progress.running) == 1
     responses = await asyncio.gather(*tasks)
     assert {response.status for response in responses} == {200}
     assert len({await response.read() for response in responses}) == 1
@@ -59,7 +59,7 @@ async def test_client__leaving_a_shared_proof__does_not_end_it_for_others(
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         first = asyncio.ensure_future(client.post("/prove", data=BODY))
-        await until(lambda: bool(state.flights.running))
+        await until(lambda: bool(state.proofs_in_progress.running))
         second = asyncio.ensure_future(client.post("/prove", data=BODY))
         await until(lambda: sample(state, "prover_shared_proofs_total", way="joined") == 1)
         first.cancel()
@@ -68,7 +68,7 @@ async def test_client__leaving_a_shared_proof__does_not_end_it_for_others(
         await until(
             lambda: sample(state, "prover_proof_requests_total", circuit_type="inclusion", status="timeout") == 1
         )
-        assert not next(iter(state.flights.running)).cancel.is_raised
+        assert not next(iter(state.proofs_in_progress.running)).cancel.is_raised
     assert (await second).status == 200
 
 
@@ -81,8 +81,8 @@ async def test_client__the_last_of_a_shared_proof_leaving__ends_it(serve: Serve,
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: not state.flights.running)
-        assert not state.flights._by_digest
+        await until(lambda: not state.proofs_in_progress.running)
+        assert not state.proofs_in_progress._by_digest
     assert (await client.post("/prove", data=BODY)).status == 200
 
 
@@ -165,7 +165,7 @@ async def test_bodies__together_too_large__are_refused_and_forgotten(serve: Serv
     state = state_of(client)
     with state.admission.permit(CircuitKind.INCLUSION, CancelFlag()):
         waiting = asyncio.ensure_future(client.post("/prove", data=BODY))
-        await until(lambda: bool(state.flights.running))
+        await until(lambda: bool(state.proofs_in_progress.running))
         assert state.bodies.used_bytes == len(BODY)
         response = await client.post("/prove", data=b" " * (len(BODY) + 1))
         assert (response.status, (await response.json())["code"]) == (503, "overloaded")
@@ -211,7 +211,7 @@ async def test_key__loading_too_long__is_503_and_its_time_is_not_the_proofs(
     assert "503" in problem["message"]
     patient = await serve(published_keys, proving={"key_wait_s": 60, "merkle_deadline_s": 30})
     task = asyncio.ensure_future(patient.post("/prove", data=BODY))
-    await until(lambda: bool(state_of(patient).flights.running))
+    await until(lambda: bool(state_of(patient).proofs_in_progress.running))
     loading.set()
     assert (await task).status == 200
 
@@ -221,7 +221,7 @@ async def test_requests__more_than_there_are_threads__are_refused(
 ) -> None:
     client = await serve(published_keys, proving={"max_concurrency": 1, "waiting_limit": 1, "merkle_deadline_s": 120})
     tasks = [asyncio.ensure_future(client.post("/prove", data=variant(number))) for number in range(2)]
-    await until(lambda: len(state_of(client).flights.running) == 2)
+    await until(lambda: len(state_of(client).proofs_in_progress.running) == 2)
     response = await client.post("/prove", data=variant(2))
     assert (response.status, (await response.json())["code"]) == (503, "overloaded")
     loading.set()

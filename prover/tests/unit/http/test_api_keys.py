@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from prover.errors import RateLimited, SettingsInvalid
-from prover.http import api_keys as module
-from prover.http.api_keys import ApiKeys, Role, parse_keys
-from prover.http.rate_limit import RateLimiter
+from prover.http.access import api_keys as module
+from prover.http.access.api_keys import ApiKeys, Role, parse_keys
+from prover.http.access.rate_limit import RateLimiter
 from prover.settings import HttpSettings
 
 
@@ -141,7 +141,7 @@ def test_rate__of_zero__lets_all_pass() -> None:
 
 def test_rate__exceeded_by_one_key__leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("prover.http.rate_limit.time.monotonic", lambda: now)
+    monkeypatch.setattr("prover.http.access.rate_limit.time.monotonic", lambda: now)
     limiter = RateLimiter(rate=0.5, burst=3)
     for _ in range(3):
         limiter.take("a")

@@ -10,7 +10,7 @@ import pytest
 from golden_vectors import vector_named
 
 from prover.errors import BodyTooLarge, MalformedRequest
-from prover.http import body
+from prover.http.requests import body
 from prover.proving.request import LONGEST_BYTES, MOST_VALUES, compact, read_envelope
 
 SHORT = vector_named("prover/batch_append_32_10").body

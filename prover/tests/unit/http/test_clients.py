@@ -2,7 +2,7 @@
 
 import pytest
 
-from prover.http.clients import network_of, peer_network
+from prover.http.access.clients import network_of, peer_network
 
 
 @pytest.mark.parametrize(

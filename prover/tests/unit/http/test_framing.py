@@ -8,7 +8,7 @@ import pytest
 from aiohttp.http_exceptions import BadHttpMessage, BadStatusLine, HttpProcessingError, InvalidHeader, LineTooLong
 
 from prover.errors import TryAgainLater
-from prover.http.framing import framing_error, raw_answer
+from prover.http.server.framing import framing_error, raw_answer
 
 
 @pytest.mark.parametrize(

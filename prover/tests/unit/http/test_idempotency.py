@@ -3,14 +3,14 @@
 import pytest
 
 from prover.errors import IdempotencyKeyReused, MalformedRequest
-from prover.http import idempotency
-from prover.http.idempotency import KeptAnswers, read_key
+from prover.http.requests import idempotency
+from prover.http.requests.idempotency import IdempotentAnswers, read_key
 
 NAME = ("forester", "key-1")
 
 
 def test_answer__kept__is_replayed_for_the_same_body_only() -> None:
-    answers = KeptAnswers(3600)
+    answers = IdempotentAnswers(3600)
     with answers.claim(NAME, b"body") as claim:
         assert claim.answer is None
         claim.keep(b"proof")
@@ -23,7 +23,7 @@ def test_answer__kept__is_replayed_for_the_same_body_only() -> None:
 
 
 def test_key__of_a_failed_request__is_free_again() -> None:
-    answers = KeptAnswers(3600)
+    answers = IdempotentAnswers(3600)
     with pytest.raises(ValueError, match="boom"), answers.claim(NAME, b"body"):
         raise ValueError("boom")
     with answers.claim(NAME, b"other") as claim:
@@ -31,7 +31,7 @@ def test_key__of_a_failed_request__is_free_again() -> None:
 
 
 def test_key__in_progress__is_refused_to_another_body() -> None:
-    answers = KeptAnswers(3600)
+    answers = IdempotentAnswers(3600)
     with answers.claim(NAME, b"body"):
         with pytest.raises(IdempotencyKeyReused), answers.claim(NAME, b"other"):
             pass
@@ -43,8 +43,8 @@ def test_key__in_progress__is_refused_to_another_body() -> None:
 
 def test_answer__after_its_time__is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("prover.http.idempotency.time.monotonic", lambda: now)
-    answers = KeptAnswers(10)
+    monkeypatch.setattr("prover.http.requests.idempotency.time.monotonic", lambda: now)
+    answers = IdempotentAnswers(10)
     with answers.claim(NAME, b"body") as claim:
         claim.keep(b"proof")
     now += 11
@@ -54,7 +54,7 @@ def test_answer__after_its_time__is_forgotten(monkeypatch: pytest.MonkeyPatch) -
 
 def test_answers__beyond_the_capacity__push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "_CAPACITY", 3)
-    answers = KeptAnswers(3600)
+    answers = IdempotentAnswers(3600)
     for number in range(10):
         with answers.claim(("", str(number)), b"body") as claim:
             claim.keep(b"proof")
@@ -62,7 +62,7 @@ def test_answers__beyond_the_capacity__push_out_the_oldest(monkeypatch: pytest.M
 
 
 def test_request__without_a_key__is_not_kept() -> None:
-    answers = KeptAnswers(3600)
+    answers = IdempotentAnswers(3600)
     with answers.claim(None, b"body") as claim:
         claim.keep(b"proof")
         assert claim.answer is None

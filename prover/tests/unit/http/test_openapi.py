@@ -6,7 +6,7 @@ from pathlib import Path
 import openapi_spec_validator
 
 from prover.http.openapi import document
-from prover.http.routes import ROUTES
+from prover.http.routes.table import ROUTES
 
 CONTRACT = Path(__file__).resolve().parents[3] / "contracts" / "openapi.json"
 

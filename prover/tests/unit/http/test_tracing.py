@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from prover.http.tracing import request_id, trace_fields
+from prover.http.server.tracing import request_id, trace_fields
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"

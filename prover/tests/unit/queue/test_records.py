@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.errors import QueueUnavailable
-from prover.http.queue_answers import job_response
+from prover.http.routes.queue_answers import job_response
 from prover.proving.request import read_envelope, read_task
 from prover.proving.statement import Statement, read_public_inputs
 from prover.queue import records, wake_ups

@@ -15,7 +15,7 @@ from prover.cli.options.files import output_option
 from prover.cli.options.flag_words import FlagWords
 from prover.cli.options.start import start_options, start_settings
 from prover.cli.serving.server import fetch_of, required_circuits, selection_of
-from prover.http.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
+from prover.http.access.api_keys import SHORT_DETAIL, SHORT_REMEDY, ApiKeys
 from prover.settings import Settings, unknown_variables
 
 

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 from typing import Self
 
-from prover.http.metrics_server import MetricsServer
+from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
 from prover.proving.result_check import UNVERIFIED_REMEDY

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from prover.cpu.cpu_locks import ProcessorLocks
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
-from prover.http.metrics_server import MetricsServer
+from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.kernel.engine import Engine, kernel_version
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS, UnknownCircuit, circuits_named, smallest_first

@@ -22,10 +22,10 @@ Work = Callable[[CancelFlag, OnPhase], Proof]
 _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
 
 
-class Flight:
+class ProofInProgress:
     """One proof in progress. Belongs to the event loop but for its thread, which reports through it."""
 
-    def __init__(self, forget: Callable[["Flight"], None]) -> None:
+    def __init__(self, forget: Callable[["ProofInProgress"], None]) -> None:
         self.cancel = CancelFlag()
         self._loop = asyncio.get_running_loop()
         self._forget = forget
@@ -40,7 +40,7 @@ class Flight:
         self.future = self._loop.run_in_executor(executor, partial(context.run, work, self.cancel, self._report))
 
     @contextmanager
-    def interest(self) -> Iterator[None]:
+    def attached_client(self) -> Iterator[None]:
         """Keep the flight going for the block; it stops when nobody is interested any more."""
         self._clients += 1
         try:
@@ -81,31 +81,31 @@ class Flight:
             self._key_ready.set_result(None)
 
 
-class Flights:
+class ProofsInProgress:
     """All proofs in progress of one server, at most ``limit``."""
 
     def __init__(self, executor: ThreadPoolExecutor, limit: int) -> None:
         self._executor = executor
         self._limit = limit
-        self._by_digest: dict[bytes, Flight] = {}
+        self._by_digest: dict[bytes, ProofInProgress] = {}
         self._idle = asyncio.Event()
-        self.running: set[Flight] = set()
+        self.running: set[ProofInProgress] = set()
         """Flights whose thread has not returned, cancelled ones included."""
 
-    def find(self, digest: bytes) -> Flight | None:
+    def find(self, digest: bytes) -> ProofInProgress | None:
         """Return the flight for a body that is being proved already."""
         return self._by_digest.get(digest)
 
-    def begin(self, digest: bytes, work: Work) -> Flight:
+    def begin(self, digest: bytes, work: Work) -> ProofInProgress:
         """Start a flight for a body; raises TryAgainLater when too many are in progress."""
         if len(self.running) >= self._limit:
             raise TryAgainLater(f"{len(self.running)} requests are in progress already; try again later")
-        flight = Flight(partial(self._forget, digest))
+        flight = ProofInProgress(partial(self._forget, digest))
         flight.start(self._executor, work)
         self.running.add(flight)
         self._by_digest[digest] = flight
         # The thread may outlive its clients; its place is free only when it returns.
-        flight.future.add_done_callback(lambda done: self._land(digest, flight, done))
+        flight.future.add_done_callback(lambda done: self._finish(digest, flight, done))
         return flight
 
     async def drain(self, deadline_s: float) -> None:
@@ -121,11 +121,11 @@ class Flights:
         for flight in list(self.running):
             flight.cancel.raise_flag()
 
-    def _forget(self, digest: bytes, flight: Flight) -> None:
+    def _forget(self, digest: bytes, flight: ProofInProgress) -> None:
         if self._by_digest.get(digest) is flight:
             del self._by_digest[digest]
 
-    def _land(self, digest: bytes, flight: Flight, future: asyncio.Future[Proof]) -> None:
+    def _finish(self, digest: bytes, flight: ProofInProgress, future: asyncio.Future[Proof]) -> None:
         self._forget(digest, flight)
         self.running.discard(flight)
         if not self.running:

@@ -29,7 +29,7 @@ class _Entry:
     claims: int = 0
 
 
-class KeptAnswers:
+class IdempotentAnswers:
     """The latest 4096 keys, each for ``retention_s`` seconds."""
 
     def __init__(self, retention_s: float) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
-from prover.http.queue_answers import job_response
-from prover.http.state import FACTS, STATE, queue_of
+from prover.http.request_fields import FACTS
+from prover.http.routes.queue_answers import job_response
+from prover.http.state import STATE, queue_of
 from prover.proving.result_check import UNVERIFIED_REMEDY, Verdict, check_result
 from prover.queue.jobs import JobStatus
 from shared.logs import get_logger

@@ -1,7 +1,7 @@
-"""What this server is and what it can do: ``/version``, ``/openapi.json``, and ``/admin/keys`` for its operators."""
+"""Versions, devices, proving keys and the interface: ``/version``, ``/openapi.json`` and ``/admin/``."""
 
 import sys
-from functools import cache
+from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
@@ -12,6 +12,9 @@ from prover.kernel.engine import kernel_version
 from prover.proving.devices import Devices
 from prover.proving.gpu.gpu import Gpu
 from prover.versions import INTERFACE_VERSION, own_version
+
+OPENAPI_DOCUMENT: web.AppKey[Callable[[], bytes]] = web.AppKey("openapi_document")
+"""Returns the body of ``/openapi.json``. It is composed from the routes, so the application sets it."""
 
 
 class GpuState(msgspec.Struct, frozen=True):
@@ -94,9 +97,9 @@ def _gpu_state(gpu: Gpu) -> GpuState:
     )
 
 
-async def openapi(_: web.Request) -> web.Response:
+async def openapi(request: web.Request) -> web.Response:
     """Describe the interface."""
-    return web.Response(body=_openapi_body(), content_type="application/json")
+    return web.Response(body=request.app[OPENAPI_DOCUMENT](), content_type="application/json")
 
 
 async def keys(request: web.Request) -> web.Response:
@@ -115,13 +118,6 @@ async def keys(request: web.Request) -> web.Response:
 async def reload(request: web.Request) -> web.Response:
     """Read the API key file again."""
     return _json(Reloaded(request.app[STATE].api_keys.reload()))
-
-
-@cache
-def _openapi_body() -> bytes:
-    from prover.http.openapi import document
-
-    return msgspec.json.encode(document())
 
 
 def _json(answer: msgspec.Struct) -> web.Response:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from prover.http import about, jobs, queue_routes, submit
-from prover.http.probes import health
-from prover.http.prove import prove
+from prover.http.routes import about, jobs, submit
+from prover.http.routes import queue as queue_routes
+from prover.http.routes.probes import health
+from prover.http.routes.prove import prove
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from prover.errors import QueueUnavailable
-from prover.http.heartbeat import LIVE_SILENCE_S, READY_SILENCE_S
-from prover.http.metrics_server import Probe
+from prover.http.server.heartbeat import LIVE_SILENCE_S, READY_SILENCE_S
+from prover.http.server.metrics_server import Probe
 from prover.http.state import ServerState
 from shared.logs import get_logger
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
-_QUEUE_PATIENCE_S = 2.0
+_QUEUE_TIMEOUT_S = 2.0
 
 
 async def health(_: web.Request) -> web.Response:
@@ -32,7 +32,7 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
 
     def ready() -> tuple[bool, str]:
         try:
-            missing = what_is_missing(state)
+            missing = unmet_conditions(state)
             if missing:
                 return False, f"not ready: {'; '.join(missing)}"
             return True, f"ready: {len(state.keys.installed())} proving keys installed"
@@ -54,7 +54,7 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
     return {"/livez": alive, "/readyz": ready, "/startupz": started}
 
 
-def what_is_missing(state: ServerState) -> list[str]:
+def unmet_conditions(state: ServerState) -> list[str]:
     """Say in words why this instance should get no requests now; empty if it should.
 
     With a queue it waits for Redis, so it may not be called on the event loop of the server.
@@ -71,7 +71,7 @@ def what_is_missing(state: ServerState) -> list[str]:
     problem = state.health.problem() or state.devices.problem() or state.devices.stuck()
     if problem is not None:
         missing.append(f"the device failed: {problem}")
-    if state.queue is not None and not _answers(state.queue, state.loop):
+    if state.queue is not None and not _is_reachable(state.queue, state.loop):
         missing.append("the job queue does not answer; see --redis-url")
     return missing
 
@@ -80,10 +80,10 @@ def _silent(silence_s: float) -> str:
     return f"the event loop has not run for {silence_s:.0f} seconds"
 
 
-def _answers(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:
+def _is_reachable(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:
     asked = asyncio.run_coroutine_threadsafe(queue.ping(), loop)
     try:
-        asked.result(_QUEUE_PATIENCE_S)
+        asked.result(_QUEUE_TIMEOUT_S)
     except QueueUnavailable:
         return False
     except TimeoutError:

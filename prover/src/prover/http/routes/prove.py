@@ -3,13 +3,14 @@
 from aiohttp import web
 
 from prover.errors import CircuitDisabled, CircuitUnknown, ProofTimedOut, ShuttingDown
-from prover.http import idempotency
-from prover.http.accounting import circuit_type, counted, note_input
-from prover.http.body import Examined, examine, read_body
-from prover.http.clients import holder_of, scope_of
-from prover.http.flights import Flight, Work
-from prover.http.state import EXTRA_HEADERS, FACTS, STATE, ServerState
-from prover.http.submit import as_job, submission_of, unknown_submission
+from prover.http.access.clients import holder_of, scope_of
+from prover.http.request_fields import EXTRA_HEADERS, FACTS
+from prover.http.requests import idempotency
+from prover.http.requests.body import ExaminedBody, examine, read_body
+from prover.http.requests.proofs_in_progress import ProofInProgress, Work
+from prover.http.routes.request_count import circuit_type, counted_request, note_input
+from prover.http.routes.submit import submission_of, submit_as_job, unknown_submission
+from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.proof_making import Proof, device_facts
@@ -25,17 +26,17 @@ _HEAVY = (
 async def prove(request: web.Request) -> web.Response:
     """Answer 200 with a verified proof, or 202 with a job; every failure is a problem (see prover.errors)."""
     state = request.app[STATE]
-    with counted(request) as count, state.bodies.lease(holder_of(request)) as lease:
+    with counted_request(request) as count, state.bodies.lease(holder_of(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)
         except CircuitUnknown as unknown:
-            job = await as_job(request, count, unknown_submission(unknown, body))
+            job = await submit_as_job(request, count, unknown_submission(unknown, body))
             if job is None:
                 raise
             return job
         note_input(request, examined.envelope.kind, body)
-        job = await as_job(request, count, submission_of(examined))
+        job = await submit_as_job(request, count, submission_of(examined))
         if job is not None:
             return job
         answer = await _answer(request, state, examined)
@@ -44,7 +45,7 @@ async def prove(request: web.Request) -> web.Response:
     return web.Response(body=answer, content_type="application/json", headers=request.get(EXTRA_HEADERS, {}))
 
 
-async def _answer(request: web.Request, state: ServerState, examined: Examined) -> bytes:
+async def _answer(request: web.Request, state: ServerState, examined: ExaminedBody) -> bytes:
     kind = examined.envelope.kind.value
     if examined.envelope.kind.is_batch:
         request[EXTRA_HEADERS] = {"X-Warning": _HEAVY.format(kind=kind)}
@@ -60,19 +61,19 @@ async def _answer(request: web.Request, state: ServerState, examined: Examined) 
     return proof.body
 
 
-async def _proof(state: ServerState, examined: Examined) -> tuple[Proof, bool]:
+async def _proof(state: ServerState, examined: ExaminedBody) -> tuple[Proof, bool]:
     """Join the flight for this body or begin it; returns the proof and whether another request began it."""
     if state.draining:
         raise ShuttingDown
-    flight: Flight | None = state.flights.find(examined.digest)
+    flight: ProofInProgress | None = state.proofs_in_progress.find(examined.digest)
     joined = flight is not None
     if flight is None:
-        flight = state.flights.begin(examined.digest, _work(state, examined.text, examined.envelope))
+        flight = state.proofs_in_progress.begin(examined.digest, _work(state, examined.text, examined.envelope))
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
     is_batch = examined.envelope.kind.is_batch
-    with flight.interest():
+    with flight.attached_client():
         try:
             deadline_s = proving.batch_deadline_s if is_batch else proving.merkle_deadline_s
             return await flight.proof(deadline_s, proving.key_wait_s), joined

@@ -6,7 +6,7 @@ from typing import Literal
 from aiohttp import web
 
 from prover.errors import QueueUnavailable
-from prover.http.queue_answers import CleanupOutcome, QueueCounts, QueueHealth, SweepOutcome, respond
+from prover.http.routes.queue_answers import CleanupOutcome, QueueCounts, QueueHealth, SweepOutcome, respond
 from prover.http.state import STATE, queue_of
 from prover.queue.jobs import QueueStats, SweepKind
 

@@ -8,23 +8,24 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from prover.errors import Cancelled, CircuitDisabled, ProofTimedOut, ProverError, TryAgainLater
-from prover.http.state import CIRCUIT_TYPE, STATE
+from prover.http.request_fields import CIRCUIT_TYPE
+from prover.http.state import STATE
 from prover.observability.metrics import UNKNOWN_CIRCUIT
 from shared.circuit_id import CircuitKind
 
 
 @dataclass
-class Count:
+class RequestCount:
     """One request; its handler sets the outcome when it has an answer."""
 
     outcome: str = "error"
 
 
 @contextmanager
-def counted(request: web.Request) -> Iterator[Count]:
+def counted_request(request: web.Request) -> Iterator[RequestCount]:
     """Count the request that is handled in the block, by circuit and outcome."""
     metrics = request.app[STATE].metrics
-    count = Count()
+    count = RequestCount()
     try:
         yield count
     except asyncio.CancelledError:

@@ -14,7 +14,7 @@ from prover.proving.request import compact, read_envelope
 from prover.settings import HttpSettings
 from shared.proof_wire import Envelope
 
-_LARGE_BYTES = 1 << 16
+_IN_LOOP_BYTES = 1 << 16
 """Bodies up to this are read by the event loop, in less time than a thread needs to begin."""
 
 
@@ -103,13 +103,13 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
         raise BodyTooSlow from error
     except web.RequestPayloadError as error:
         raise MalformedRequest("the request body cannot be read as its headers announce") from error
-    if size <= _LARGE_BYTES:
+    if size <= _IN_LOOP_BYTES:
         return b"".join(chunks)
     return await asyncio.to_thread(b"".join, chunks)
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedBody:
     """A body that was looked at: its SHA-256, its first members, and what is left to decode."""
 
     digest: bytes
@@ -118,20 +118,20 @@ class Examined:
     """The body itself, or a large one without blanks and unknown members."""
 
 
-async def examine(body: bytes) -> Examined:
+async def examine(body: bytes) -> ExaminedBody:
     """Hash a body and read its envelope; large ones in a thread and mostly without the interpreter lock.
 
     Raises MalformedRequest, BodyTooLarge.
     """
-    if len(body) <= _LARGE_BYTES:
-        return Examined(hashlib.sha256(body).digest(), read_envelope(body), body)
+    if len(body) <= _IN_LOOP_BYTES:
+        return ExaminedBody(hashlib.sha256(body).digest(), read_envelope(body), body)
     return await asyncio.to_thread(_examine_large, body)
 
 
-def _examine_large(body: bytes) -> Examined:
+def _examine_large(body: bytes) -> ExaminedBody:
     text = compact(body)
     envelope = read_envelope(text)
-    return Examined(hashlib.sha256(body).digest(), envelope, text)
+    return ExaminedBody(hashlib.sha256(body).digest(), envelope, text)
 
 
 def _require_size(size: int, limits: HttpSettings) -> None:

@@ -4,9 +4,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from prover.errors import Forbidden, Unauthorized
-from prover.http.api_keys import ApiKey, Role
-from prover.http.clients import network_of
-from prover.http.state import API_KEY_NAME, STATE
+from prover.http.access.api_keys import ApiKey, Role
+from prover.http.access.clients import network_of
+from prover.http.request_fields import API_KEY_NAME
+from prover.http.state import STATE
 from shared.logs import bind
 
 OPEN_PATHS = frozenset({"/", "/health"})

@@ -4,7 +4,7 @@ import ipaddress
 
 from aiohttp import web
 
-from prover.http.state import API_KEY_NAME
+from prover.http.request_fields import API_KEY_NAME
 
 _V6_HOST_BITS = 64
 _UNKNOWN = ""

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 
-from prover.http.rate_limit import TokenBucket
+from prover.http.access.rate_limit import TokenBucket
 
 _ADDRESSES = 4096
 _BURST = 10

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from prover.errors import HeaderTooSlow, TryAgainLater
-from prover.http.clients import peer_network
-from prover.http.framing import raw_answer
-from prover.http.log_throttle import LogThrottle
+from prover.http.access.clients import peer_network
+from prover.http.server.framing import raw_answer
+from prover.http.server.log_throttle import LogThrottle
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
@@ -26,7 +26,7 @@ _ADDRESS_FULL = raw_answer(
     TryAgainLater("too many connections are open from this address; try again later (503)"), "Retry-After: 1"
 )
 _TOO_SLOW = raw_answer(HeaderTooSlow())
-_LAST_WORDS_S = 2
+_REFUSAL_TIMEOUT_S = 2
 """How long a client may take to receive them."""
 
 
@@ -168,14 +168,14 @@ class ConnectionGuard(asyncio.Protocol):
         self._tail = seen[-_LONGEST_END:]
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._guards.header_timeout_s, self._give_up)
+            self._timer = loop.call_later(self._guards.header_timeout_s, self._refuse_slow_header)
 
-    def _give_up(self) -> None:
+    def _refuse_slow_header(self) -> None:
         assert self._transport is not None  # noqa: S101 - data came in through it
         self._guards.refuse_header(self._network)
         self._transport.write(_TOO_SLOW)
         self._transport.close()
-        self._timer = asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(_REFUSAL_TIMEOUT_S, self._transport.abort)
 
     def _abandon(self) -> None:
         """End a connection whose client does not read; closing it would wait for the client."""

@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from prover.http.responses import SERVER_NAME
+from prover.http.server.responses import SERVER_NAME
 from shared.logs import get_logger
 
 _log = get_logger(__name__)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from prover.errors import CircuitUnknown, QueueUnavailable, ShuttingDown
-from prover.http.accounting import Count, counted, note_input
-from prover.http.body import Examined, examine, read_body
-from prover.http.clients import holder_of
-from prover.http.queue_answers import QueuedJob, respond
-from prover.http.state import FACTS, STATE, queue_of
+from prover.http.access.clients import holder_of
+from prover.http.request_fields import FACTS
+from prover.http.requests.body import ExaminedBody, examine, read_body
+from prover.http.routes.queue_answers import QueuedJob, respond
+from prover.http.routes.request_count import RequestCount, counted_request, note_input
+from prover.http.state import STATE, queue_of
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.statement import read_public_inputs
 from prover.queue.circuit_queues import CircuitQueue
@@ -36,7 +37,7 @@ _LARGEST_INDEX = 2**53 - 1
 async def add(request: web.Request) -> web.Response:
     """``POST /queue/add``: answer 202 with a job, whatever the circuit; never with a proof."""
     state = request.app[STATE]
-    with counted(request) as count, state.bodies.lease(holder_of(request)) as lease:
+    with counted_request(request) as count, state.bodies.lease(holder_of(request)) as lease:
         body = await read_body(request, state.settings.http, lease)
         try:
             examined = await examine(body)
@@ -50,14 +51,14 @@ async def add(request: web.Request) -> web.Response:
     return _answer(submission, submitted)
 
 
-async def as_job(request: web.Request, count: Count, submission: Submission) -> web.Response | None:
+async def submit_as_job(request: web.Request, count: RequestCount, submission: Submission) -> web.Response | None:
     """Queue a request of ``/prove`` and answer 202 with its job; None if it is to be answered at once.
 
     Batches are always queued, others when they ask for it; no request is without a queue. When Redis is away
     others are answered at once and batches raise QueueUnavailable. Raises QueueFull and ShuttingDown for all.
     """
     queue, is_batch = request.app[STATE].queue, submission.circuit_type in _BATCHES
-    if queue is None or not (is_batch or _asks_for_job(request)):
+    if queue is None or not (is_batch or _requests_job(request)):
         return None
     try:
         submitted = await _submit(request, count, queue, submission)
@@ -69,7 +70,7 @@ async def as_job(request: web.Request, count: Count, submission: Submission) -> 
     return _answer(submission, submitted, with_status_url=True)
 
 
-def submission_of(examined: Examined) -> Submission:
+def submission_of(examined: ExaminedBody) -> Submission:
     """Compose what goes into the queue of a request; of a large body that is what a circuit needs of it."""
     envelope, circuit = examined.envelope, examined.envelope.circuit
     return Submission(
@@ -92,12 +93,12 @@ def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
     return Submission(circuit_type=unknown.circuit_type, circuit="", body=body)
 
 
-def _asks_for_job(request: web.Request) -> bool:
+def _requests_job(request: web.Request) -> bool:
     """Only ``true`` counts, exactly; asking for a job prevails over X-Sync."""
     return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
 
 
-async def _submit(request: web.Request, count: Count, queue: JobStore, submission: Submission) -> Submitted:
+async def _submit(request: web.Request, count: RequestCount, queue: JobStore, submission: Submission) -> Submitted:
     if request.app[STATE].draining:
         raise ShuttingDown
     submitted = await queue.submit(submission)

@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter
 
-from prover.http.rate_limit import TokenBucket
+from prover.http.access.rate_limit import TokenBucket
 
 _BURST = 20
 _LINES_PER_S = 1

@@ -8,9 +8,9 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from prover.errors import HeaderTooLarge, MalformedRequest, ProverError, TargetTooLong
-from prover.http.log_throttle import LogThrottle
-from prover.http.responses import SERVER_NAME, problem_response
-from prover.http.tracing import REQUEST_ID_HEADER, request_id
+from prover.http.server.log_throttle import LogThrottle
+from prover.http.server.responses import SERVER_NAME, problem_response
+from prover.http.server.tracing import REQUEST_ID_HEADER, request_id
 from prover.observability.metrics import Metrics
 from prover.settings import HttpSettings
 from shared.logs import get_logger
@@ -22,7 +22,7 @@ _LINGER_S = 2
 _TARGET_BYTES = 8190
 _FIELD_BYTES = 8192
 """Limits of a request target and of a header field. They differ, so that an error tells which was exceeded."""
-_MOST_FIELDS = 128
+_MAXIMUM_FIELDS = 128
 _MAXIMUM_PIPELINED = 2
 _TOO_MANY_FIELDS = "Too many headers"
 _EXPECTATION = "the Expect header of the request asks for something else than 100-continue"
@@ -43,7 +43,7 @@ class ProblemProtocol(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # None switches it off, as in web.AppRunner
             max_line_size=_TARGET_BYTES,
             max_field_size=_FIELD_BYTES,
-            max_headers=_MOST_FIELDS,
+            max_headers=_MAXIMUM_FIELDS,
             auto_decompress=False,  # as the reference, which reads a body as it is, whatever Content-Encoding says
         )
         # Reading pauses while this many requests wait behind the current one. aiohttp lets 32 wait, with bodies that

@@ -19,7 +19,7 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,64})(?::(?P<role>[a-z]+))?\s*=\s*(?P<key>[!-~]+)", re.ASCII)
-_LEAST_KEY_CHARACTERS = 8
+_MINIMUM_KEY_CHARACTERS = 8
 _GUESSABLE_BELOW_CHARACTERS = 16
 """Shorter keys are accepted with a warning: the reference takes any."""
 _CHECK_EVERY_S = 1.0
@@ -154,8 +154,8 @@ def parse_keys(text: str, source: str) -> tuple[ApiKey, ...]:
 def _key(name: str, role: str, text: str, place: str) -> ApiKey:
     if role not in {known.value for known in Role}:
         raise SettingsInvalid(f"{place}: the roles are {' and '.join(known.value for known in Role)}")
-    if len(text) < _LEAST_KEY_CHARACTERS:
-        raise SettingsInvalid(f"{place}: a key has at least {_LEAST_KEY_CHARACTERS} characters")
+    if len(text) < _MINIMUM_KEY_CHARACTERS:
+        raise SettingsInvalid(f"{place}: a key has at least {_MINIMUM_KEY_CHARACTERS} characters")
     return _api_key(name, Role(role), text)
 
 
