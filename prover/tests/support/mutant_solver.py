@@ -53,7 +53,7 @@ class Program:
         known = set(range(len(circuit.public_names) + len(circuit.secret_names)))
         for instruction in circuit.program():
             if isinstance(instruction, HintCall):
-                is_bits = instruction.hint_id == circuit.generation.bits.id
+                is_bits = instruction.hint_id == circuit.release.bits.id
                 self.steps.append(Hint(is_bits, self._valued(instruction.inputs[0]), instruction.outputs))
                 known.update(instruction.outputs)
                 self.hinted.update(instruction.outputs if is_bits else ())

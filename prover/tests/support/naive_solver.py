@@ -19,7 +19,7 @@ def solve(circuit: CompiledCircuit, inputs: list[int]) -> list[int]:
     """The value of every wire for the public, then secret inputs; ConstraintBroken if there is none."""
     values: dict[int, int] = dict(enumerate([1, *inputs]))
     assert len(values) == len(circuit.public_names) + len(circuit.secret_names)
-    hints = {number: name.rsplit(".", 1)[1].lower() for number, name in circuit.generation.hints.items()}
+    hints = {number: name.rsplit(".", 1)[1].lower() for number, name in circuit.release.hints.items()}
     rows = 0
     for instruction in circuit.program():
         if isinstance(instruction, HintCall):

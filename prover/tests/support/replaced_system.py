@@ -8,8 +8,8 @@ from gnark_conversion import key_sections
 from independent_groth16 import IndependentKey
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.frontend.generation import GENERATION_08
-from prover.circuits.output.generation_08 import write_constraint_system
+from prover.circuits.frontend.gnark_release import GNARK_08
+from prover.circuits.output.gnark_08 import write_constraint_system
 from shared.circuit_id import CircuitId
 
 
@@ -21,7 +21,7 @@ def replace_constraint_system(source: Path, target: Path, name: str, wrapper: in
     target.unlink(missing_ok=True)
     with target.open("wb") as file:
         file.write(key[: key_sections(key, wrapper=wrapper).verifying_key_end])
-        write_constraint_system(compile_circuit(circuit, GENERATION_08), file)
+        write_constraint_system(compile_circuit(circuit, GNARK_08), file)
 
 
 def verifying_key(path: Path, wrapper: int) -> IndependentKey:

@@ -10,17 +10,17 @@ from prover.circuits.batch_append import batch_append
 from prover.circuits.batch_update import batch_update
 from prover.circuits.combined import combined
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_014, Generation
+from prover.circuits.frontend.gnark_release import GNARK_014, GnarkRelease
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.inclusion import inclusion
 from prover.circuits.legacy import circuits as legacy
 from prover.circuits.non_inclusion import non_inclusion
 from shared.circuit_id import CircuitId, CircuitKind
 
-TALLEST_TREE: Final = 253
+MAXIMUM_HEIGHT: Final = 253
 """An index must be a number below r in one way only."""
 
-MOST_CONSTRAINTS: Final = 1 << 26
+MAXIMUM_CONSTRAINTS: Final = 1 << 26
 """Beyond this a system outgrows every machine that could prove it."""
 
 _CONSTRAINTS_PER_LEVEL: Final = 243
@@ -37,18 +37,18 @@ class CircuitSizeInvalid(ValueError):
 
 def compile_circuit(
     circuit: CircuitId,
-    generation: Generation = GENERATION_014,
+    release: GnarkRelease = GNARK_014,
     *,
     repeat: bool = True,
     checkpoint: Callable[[], None] | None = None,
 ) -> CompiledCircuit:
-    """The constraint system of a circuit, as the reference compiler of a generation makes it.
+    """Return the constraint system of a circuit, as the given release of the reference compiler makes it.
 
     ``checkpoint`` is called at every gadget and may raise to stop the work. Raises CircuitSizeInvalid and
     CircuitTooLarge. Batch append 32/500 needs seconds and about 3 GiB.
     """
     check_size(circuit)
-    system = ConstraintSystem(generation, repeat=repeat, checkpoint=checkpoint)
+    system = ConstraintSystem(release, repeat=repeat, checkpoint=checkpoint)
     define(circuit, system)
     return CompiledCircuit.of(system)
 
@@ -56,8 +56,8 @@ def compile_circuit(
 def check_size(circuit: CircuitId) -> None:
     """Raises CircuitSizeInvalid or CircuitTooLarge unless the circuit can be compiled."""
     for height in circuit.heights:
-        if not 1 <= height <= TALLEST_TREE:
-            raise CircuitSizeInvalid(f"{circuit}: a tree has 1 to {TALLEST_TREE} levels, not {height}")
+        if not 1 <= height <= MAXIMUM_HEIGHT:
+            raise CircuitSizeInvalid(f"{circuit}: a tree has 1 to {MAXIMUM_HEIGHT} levels, not {height}")
     if any(size < 1 for size in circuit.sizes):
         raise CircuitSizeInvalid(f"{circuit}: sizes are at least 1")
     if circuit.version not in (1, 2) or (circuit.version == 1 and circuit.kind.is_batch):
@@ -65,8 +65,8 @@ def check_size(circuit: CircuitId) -> None:
     paths = {CircuitKind.BATCH_APPEND: 2, CircuitKind.BATCH_UPDATE: 2, CircuitKind.BATCH_ADDRESS_APPEND: 4}
     levels = sum(height * size for height, size in zip(circuit.heights, circuit.sizes, strict=True))
     estimate = levels * paths.get(circuit.kind, 1) * _CONSTRAINTS_PER_LEVEL
-    if estimate > MOST_CONSTRAINTS:
-        raise CircuitTooLarge(f"{circuit} has about {estimate} constraints; at most {MOST_CONSTRAINTS} are compiled")
+    if estimate > MAXIMUM_CONSTRAINTS:
+        raise CircuitTooLarge(f"{circuit} has about {estimate} constraints; at most {MAXIMUM_CONSTRAINTS} are compiled")
 
 
 def define(circuit: CircuitId, system: ConstraintSystem) -> None:

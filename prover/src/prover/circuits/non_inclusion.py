@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prover.circuits.frontend.expression import Expression
-from prover.circuits.frontend.system import ConstraintSystem, Inputs
+from prover.circuits.frontend.system import ConstraintSystem, Expression, Inputs
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.hash_chain import hash_chain_of_pairs
 from prover.circuits.gadgets.merkle import merkle_root

@@ -13,7 +13,7 @@ import numpy as np
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_014, GENERATIONS, Generation
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_RELEASES, GnarkRelease
 from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.options.circuit import LATEST_GENERATION
 from prover.cli.work import progress
@@ -32,7 +32,7 @@ class SystemBytes:
 
 @contextmanager
 def compiled_system(
-    circuit: CircuitId, folder: Path, cancel: CancelFlag, generation: str = LATEST_GENERATION
+    circuit: CircuitId, folder: Path, cancel: CancelFlag, release: str = LATEST_GENERATION
 ) -> Iterator[SystemBytes]:
     """Give the constraint system of a circuit, in nameless files of ``folder``.
 
@@ -41,29 +41,27 @@ def compiled_system(
     """
     with explained(folder), ExitStack() as stack:
         file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
-        earlier_file = (
-            None if generation == LATEST_GENERATION else stack.enter_context(tempfile.TemporaryFile(dir=folder))
-        )
+        earlier_file = None if release == LATEST_GENERATION else stack.enter_context(tempfile.TemporaryFile(dir=folder))
         with progress(f"compiling {circuit.name}"):
-            compiled = compile_circuit(circuit, GENERATIONS[generation], checkpoint=cancel.check)
+            compiled = compile_circuit(circuit, GNARK_RELEASES[release], checkpoint=cancel.check)
             if earlier_file is not None:
                 write_constraint_system(compiled, earlier_file)
                 cancel.check()
-                compiled = _with_hints_of(GENERATION_014, compiled)
+                compiled = _with_hints_of(GNARK_014, compiled)
             write_constraint_system(compiled, file)
             cancel.check()
             del compiled  # gigabytes, too
         yield SystemBytes(_mapped(stack, file), None if earlier_file is None else _mapped(stack, earlier_file))
 
 
-def _with_hints_of(generation: Generation, circuit: CompiledCircuit) -> CompiledCircuit:
+def _with_hints_of(release: GnarkRelease, circuit: CompiledCircuit) -> CompiledCircuit:
     """The same constraints and wires, with hints under the names of another generation."""
-    old, new = circuit.generation, generation
+    old, new = circuit.release, release
     names = {old.bits.id: new.bits.id, old.inverse_or_zero.id: new.inverse_or_zero.id}
     words = circuit.words.copy()
     places = circuit.starts[circuit.is_hint].astype(np.intp) + 1
     words[places] = [names[number] for number in words[places].tolist()]
-    return dataclasses.replace(circuit, generation=generation, words=words)
+    return dataclasses.replace(circuit, release=release, words=words)
 
 
 def _mapped(stack: ExitStack, file: BinaryIO) -> mmap.mmap:

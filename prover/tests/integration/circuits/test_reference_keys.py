@@ -17,9 +17,9 @@ from sampling import FULL
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall
-from prover.circuits.frontend.generation import GENERATION_014 as CURRENT
-from prover.circuits.frontend.generation import GENERATION_08, Generation
-from prover.circuits.output.generation_014 import constraint_system_bytes
+from prover.circuits.frontend.gnark_release import GNARK_014 as CURRENT
+from prover.circuits.frontend.gnark_release import GNARK_08, GnarkRelease
+from prover.circuits.output.gnark_014 import constraint_system_bytes
 from shared.circuit_id import CircuitId
 
 pytestmark = pytest.mark.unchecked
@@ -40,10 +40,10 @@ def hooks(testing_library: Path) -> Hooks:
 
 
 @cache
-def compiled(name: str, generation: Generation) -> CompiledCircuit:
+def compiled(name: str, release: GnarkRelease) -> CompiledCircuit:
     circuit = CircuitId.from_key_file(f"{name}.key")
     assert circuit is not None
-    return compile_circuit(circuit, generation)
+    return compile_circuit(circuit, release)
 
 
 def assert_same_system(reference: ConstraintSystem, ours: CompiledCircuit) -> None:
@@ -53,7 +53,7 @@ def assert_same_system(reference: ConstraintSystem, ours: CompiledCircuit) -> No
     assert (counts.wires, counts.constraints) == (ours.wires, ours.constraints)
     assert reference.coefficients() == b"".join(value.to_bytes(32, "big") for value in ours.coefficients)
     assert reference.digest() == constraint_digest(ours, with_counts=False)
-    kinds = {1: ours.generation.bits.id, 2: ours.generation.inverse_or_zero.id}
+    kinds = {1: ours.release.bits.id, 2: ours.release.inverse_or_zero.id}
     hints = [reference.hint(number) for number in range(counts.hints)]
     expected = [
         HintCall(
@@ -79,7 +79,7 @@ def input_names(key: bytes) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("name", KEY_FILES)
 def test_compile__published_key__holds_the_same_system(name: str, hooks: Hooks, reference_keys_dir: Path) -> None:
     path = reference_keys_dir / KEY_FILES[name]
-    ours = compiled(name, GENERATION_08)
+    ours = compiled(name, GNARK_08)
     assert_same_system(hooks.read_key(path), ours)
     public, secret = input_names(path.read_bytes())
     assert (len(public), len(secret)) == (len(ours.public_names), len(ours.secret_names))
@@ -101,7 +101,7 @@ def test_compile__small_batch_key_of_the_reference__holds_the_same_system(
 
 
 def assert_same_batch(name: str, hooks: Hooks, path: Path) -> None:
-    ours = compiled(name, GENERATION_08)
+    ours = compiled(name, GNARK_08)
     assert_same_system(hooks.read_key(path), ours)
     public, secret = input_names(path.read_bytes())
     assert (tuple(public), tuple(secret)) == (ours.public_names, ours.secret_names)

@@ -8,21 +8,20 @@ from naive_solver import ConstraintBroken, levels_by_definition, solve
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
-from prover.circuits.frontend.expression import Expression
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
-from prover.circuits.frontend.system import ConstraintSystem, UnsatisfiableConstant
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
+from prover.circuits.frontend.system import ConstraintSystem, Expression, UnsatisfiableConstant
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select
 from prover.circuits.gadgets.poseidon import poseidon
 from prover.circuits.widths import ADDRESS_BITS
 from shared.circuit_id import CircuitId, CircuitKind
 
-any_generation = pytest.mark.parametrize("generation", [GENERATION_08, GENERATION_014], ids=lambda g: g.version)
+any_release = pytest.mark.parametrize("release", [GNARK_08, GNARK_014], ids=lambda g: g.version)
 
 
-def system_with(*names: str, generation: Generation = GENERATION_014) -> tuple[ConstraintSystem, list[Expression]]:
+def system_with(*names: str, release: GnarkRelease = GNARK_014) -> tuple[ConstraintSystem, list[Expression]]:
     """A system with one public input, and the secret inputs of these names: wires 2 and up."""
-    system = ConstraintSystem(generation)
+    system = ConstraintSystem(release)
     system.public.scalar("Public")
     return system, [system.secret.scalar(name) for name in names]
 
@@ -82,15 +81,15 @@ def test_product__with_constants__folds() -> None:
     assert system.tape.rows == 0
 
 
-@any_generation
-def test_sum__of_300_terms__is_stored_in_a_wire_where_the_generation_does(generation: Generation) -> None:
-    system, inputs = system_with(*(f"A{i}" for i in range(300)), generation=generation)
+@any_release
+def test_sum__of_300_terms__is_stored_in_a_wire_where_the_generation_does(release: GnarkRelease) -> None:
+    system, inputs = system_with(*(f"A{i}" for i in range(300)), release=release)
     total = system.constant(0)
     for item in inputs[:299]:
         total = total + item
     assert system.tape.rows == 0
     total = total + inputs[299]
-    if generation is GENERATION_014:
+    if release is GNARK_014:
         assert total.terms == ((302, 1),)
         assert rows_of(system) == [({0: 1}, dict.fromkeys(range(2, 302), 1), {302: 1})]
     else:
@@ -117,11 +116,11 @@ def test_boolean__asserted_again__emits_nothing() -> None:
         system.assert_boolean(system.constant(2))
 
 
-@any_generation
-def test_is_zero__then_select__asserts_the_bit_where_the_generation_forgets_it(generation: Generation) -> None:
-    system, (a, b) = system_with("A", "B", generation=generation)
+@any_release
+def test_is_zero__then_select__asserts_the_bit_where_the_generation_forgets_it(release: GnarkRelease) -> None:
+    system, (a, b) = system_with("A", "B", release=release)
     select(is_zero(a), b, a)
-    assertion = [({4: 1}, {0: 1, 4: -1}, {0: 0})] if generation is GENERATION_08 else []
+    assertion = [({4: 1}, {0: 1, 4: -1}, {0: 0})] if release is GNARK_08 else []
     assert rows_of(system) == [
         ({2: -1}, {5: 1}, {0: -1, 4: 1}),
         ({2: 1}, {4: 1}, {0: 0}),
@@ -177,7 +176,7 @@ def test_expressions__of_two_systems__do_not_mix() -> None:
 
 
 def test_hint_ids__of_all_names__equal_the_vectors() -> None:
-    ids = {name: number for generation in (GENERATION_08, GENERATION_014) for number, name in generation.hints.items()}
+    ids = {name: number for release in (GNARK_08, GNARK_014) for number, name in release.hints.items()}
     assert ids == load("gnark/encoding.json")["hint_ids"]
 
 

@@ -17,9 +17,8 @@ from naive_solver import ConstraintBroken, solve
 from sampling import FULL
 
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.expression import Expression
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
-from prover.circuits.frontend.system import ConstraintSystem
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
+from prover.circuits.frontend.system import ConstraintSystem, Expression
 from prover.circuits.gadgets.bits import assert_less, to_bits
 from prover.circuits.gadgets.choice import is_zero, select
 from prover.circuits.gadgets.hash_chain import hash_chain, hash_chain_of_pairs
@@ -45,9 +44,9 @@ class Case:
     wrong: dict[str, list[int]] = field(default_factory=dict)
     opens_first: bool = False
 
-    def program(self, generation: Generation = GENERATION_014) -> Program:
+    def program(self, release: GnarkRelease = GNARK_014) -> Program:
         """The compiled case."""
-        system = ConstraintSystem(generation)
+        system = ConstraintSystem(release)
         given = system.secret.vector("Given", len(self.inputs))
         results = system.secret.vector("Result", self.results)
         for made, result in zip(self.define(system, given), results, strict=True):
@@ -159,7 +158,7 @@ def test_gadget__without_any_one_constraint__accepts_what_the_circuit_rejects(ca
 
 
 def test_boolean_of_is_zero__in_generation_08__is_redundant() -> None:
-    system = ConstraintSystem(GENERATION_08)
+    system = ConstraintSystem(GNARK_08)
     given = system.secret.vector("Given", 3)
     bit = is_zero(given[0])
     select(bit, given[1], given[2])

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, GENERATIONS
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GNARK_RELEASES
 from prover.circuits.frontend.system import ConstraintSystem
-from prover.circuits.output import cbor, generation_014, generation_08
+from prover.circuits.output import cbor, gnark_014, gnark_08
 from prover.circuits.output.constraint_system import write_constraint_system
-from prover.circuits.output.generation_014 import constraint_system_bytes
+from prover.circuits.output.gnark_014 import constraint_system_bytes
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
 from shared.circuit_id import CircuitId, CircuitKind
 
@@ -46,12 +46,12 @@ def tiny_circuit() -> CompiledCircuit:
     tape.new_wires()
     tape.row([(1, 2)], [(1, 2)], [(1, 4)])
     tape.new_wires(4)
-    tape.hint(GENERATION_014.bits.id, [[(1, 2)]], range(5, 9))
+    tape.hint(GNARK_014.bits.id, [[(1, 2)]], range(5, 9))
     for bit in range(5, 9):
         tape.row([(1, bit)], [(1, 0), (MINUS_ONE, bit)], [(0, 0)])
     tape.row([(1, 5), (2, 6), (four, 7), (eight, 8)], [(1, 0)], [(1, 2)])
     tape.new_wires()
-    tape.hint(GENERATION_014.inverse_or_zero.id, [[(1, 3)]], range(9, 10))
+    tape.hint(GNARK_014.inverse_or_zero.id, [[(1, 3)]], range(9, 10))
     tape.new_wires()
     tape.row([(MINUS_ONE, 3)], [(1, 9)], [(1, 10), (MINUS_ONE, 0)])
     tape.row([(1, 3)], [(1, 10)], [(0, 0)])
@@ -89,9 +89,9 @@ def test_constraint_system__batch_circuit__is_as_long_as_the_reference_writes_it
     assert len(file.getvalue()) == expected
 
 
-@pytest.mark.parametrize(("name", "writer"), [("0.8", generation_08), ("0.14", generation_014)])
+@pytest.mark.parametrize(("name", "writer"), [("0.8", gnark_08), ("0.14", gnark_014)])
 def test_constraint_system__of_either_generation__is_written_in_its_form(name: str, writer: ModuleType) -> None:
-    compiled = compile_circuit(CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,)), GENERATIONS[name])
+    compiled = compile_circuit(CircuitId(CircuitKind.INCLUSION, 2, (2,), (1,)), GNARK_RELEASES[name])
     file = io.BytesIO()
     length = write_constraint_system(compiled, file)
     assert file.getvalue() == writer.constraint_system_bytes(compiled)
@@ -99,7 +99,7 @@ def test_constraint_system__of_either_generation__is_written_in_its_form(name: s
 
 
 def test_constraint_system__of_another_generation__is_refused() -> None:
-    system = ConstraintSystem(GENERATION_08)
+    system = ConstraintSystem(GNARK_08)
     with pytest.raises(ValueError, match=r"0\.8\.0 has another form"):
         constraint_system_bytes(CompiledCircuit.of(system))
 

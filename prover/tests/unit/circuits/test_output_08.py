@@ -12,12 +12,12 @@ from small_systems import INVERSE_OR_ZERO
 
 from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
 from prover.circuits.frontend.system import ConstraintSystem
 from prover.circuits.gadgets.choice import is_zero
 from prover.circuits.output.cbor_columns import heads, numbers
-from prover.circuits.output.generation_014 import constraint_system_bytes as later_constraint_system_bytes
-from prover.circuits.output.generation_08 import HintUsedLate, constraint_system_bytes
+from prover.circuits.output.gnark_014 import constraint_system_bytes as later_constraint_system_bytes
+from prover.circuits.output.gnark_08 import HintUsedLate, constraint_system_bytes
 from shared.circuit_id import CircuitId, CircuitKind
 
 
@@ -43,14 +43,14 @@ def test_heads__of_several_kinds__follow_their_prefixes() -> None:
 )
 @pytest.mark.sampled(1)
 def test_constraint_system__converted_to_0_14__equals_what_that_generation_compiles(circuit: CircuitId) -> None:
-    earlier = constraint_system_bytes(compile_circuit(circuit, GENERATION_08))
+    earlier = constraint_system_bytes(compile_circuit(circuit, GNARK_08))
     assert gnark_conversion.convert_constraint_system(earlier) == later_constraint_system_bytes(
-        compile_circuit(circuit, GENERATION_014)
+        compile_circuit(circuit, GNARK_014)
     )
 
 
 def test_constraint_system__with_is_zero__has_its_hint_called_a_level_early() -> None:
-    system = ConstraintSystem(GENERATION_08)
+    system = ConstraintSystem(GNARK_08)
     a = system.secret.scalar("A")
     system.assert_equal(is_zero(a), a * a)
     decoded, _ = gnark_conversion.decode_cbor(constraint_system_bytes(CompiledCircuit.of(system)))
@@ -62,7 +62,7 @@ def test_constraint_system__with_is_zero__has_its_hint_called_a_level_early() ->
 def test_constraint_system__map_of_the_tiny_key__has_the_same_members() -> None:
     key = bytes.fromhex(load("gnark/tiny.json")["key_v0_8_hex"])
     golden, _ = gnark_conversion.decode_cbor(key, gnark_conversion.key_sections(key).verifying_key_end)
-    system = ConstraintSystem(GENERATION_08)
+    system = ConstraintSystem(GNARK_08)
     system.assert_equal(is_zero(system.secret.scalar("A")), system.constant(1))
     ours, _ = gnark_conversion.decode_cbor(constraint_system_bytes(CompiledCircuit.of(system)))
     assert list(ours) == list(golden)
@@ -71,9 +71,9 @@ def test_constraint_system__map_of_the_tiny_key__has_the_same_members() -> None:
 
 
 def test_constraint_system__hint_that_is_not_used_at_once__is_refused() -> None:
-    system = ConstraintSystem(GENERATION_08)
+    system = ConstraintSystem(GNARK_08)
     a = system.secret.scalar("A")
-    (inverse,) = system.hint(system.generation.inverse_or_zero, [a], 1)
+    (inverse,) = system.hint(system.release.inverse_or_zero, [a], 1)
     _ = a * a
     _ = inverse * a
     with pytest.raises(HintUsedLate):
@@ -82,4 +82,4 @@ def test_constraint_system__hint_that_is_not_used_at_once__is_refused() -> None:
 
 def test_constraint_system__of_another_generation__is_refused() -> None:
     with pytest.raises(ValueError, match=r"0\.14\.0 has another form"):
-        constraint_system_bytes(CompiledCircuit.of(ConstraintSystem(GENERATION_014)))
+        constraint_system_bytes(CompiledCircuit.of(ConstraintSystem(GNARK_014)))

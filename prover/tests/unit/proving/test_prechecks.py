@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from golden_vectors import SHARED_VECTORS, RequestVector, load, request_vectors
 
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08
 from prover.circuits.gadgets.poseidon_constants import PARTIAL_ROUNDS
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import KeyMissing, WitnessRejected
@@ -153,5 +153,5 @@ def test_batch_append__with_a_key__is_numbered_as_its_generation(tmp_path: Path,
 def test_verdict__of_other_circuits__does_not_depend_on_the_generation() -> None:
     task = task_of(changed("batch_update_32_10", "newMerkleProofs", 3, 0, to=WRONG))
     assert task.circuit.kind is CircuitKind.BATCH_UPDATE
-    verdicts = {first_failure(task.circuit, task.assignment, each) for each in (GENERATION_08, GENERATION_014)}
+    verdicts = {first_failure(task.circuit, task.assignment, each) for each in (GNARK_08, GNARK_014)}
     assert len(verdicts) == 1

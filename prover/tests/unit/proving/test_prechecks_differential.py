@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
 from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.proving.assignment import Assignment, draft
@@ -53,15 +53,15 @@ SHAPES = [
     CircuitId(CircuitKind.BATCH_ADDRESS_APPEND, 2, (4,), (3,)),
     CircuitId(CircuitKind.BATCH_ADDRESS_APPEND, 2, (4,), (8,)),
 ]
-GENERATIONS = {GENERATION_08: HOOKS_08, GENERATION_014: HOOKS_014}
-CASES = [(circuit, GENERATION_014) for circuit in SHAPES] + [
-    (circuit, GENERATION_08) for circuit in SHAPES if circuit.kind is CircuitKind.BATCH_APPEND
+GENERATIONS = {GNARK_08: HOOKS_08, GNARK_014: HOOKS_014}
+CASES = [(circuit, GNARK_014) for circuit in SHAPES] + [
+    (circuit, GNARK_08) for circuit in SHAPES if circuit.kind is CircuitKind.BATCH_APPEND
 ]
 SINGLE_FAULTS = 70
 """Per shape, spread over all its inputs."""
 
 any_case = pytest.mark.parametrize(
-    ("circuit", "generation"), CASES, ids=lambda value: value.version if isinstance(value, Generation) else str(value)
+    ("circuit", "generation"), CASES, ids=lambda value: value.version if isinstance(value, GnarkRelease) else str(value)
 )
 
 
@@ -71,7 +71,7 @@ def hooks(testing_library: Path) -> Hooks:
 
 
 @functools.cache
-def system(hooks: Hooks, circuit: CircuitId, generation: Generation) -> ConstraintSystem:
+def system(hooks: Hooks, circuit: CircuitId, generation: GnarkRelease) -> ConstraintSystem:
     """The solver's form of a circuit."""
     file = io.BytesIO()
     write_constraint_system(compile_circuit(circuit, generation), file)
@@ -95,7 +95,7 @@ def solver_verdict(solver: ConstraintSystem, inputs: list[int]) -> int | None:
     return None
 
 
-def precheck_verdict(circuit: CircuitId, inputs: list[int], generation: Generation) -> int | None:
+def precheck_verdict(circuit: CircuitId, inputs: list[int], generation: GnarkRelease) -> int | None:
     """The constraint that the prechecks name."""
     data = b"".join(value.to_bytes(32, "big") for value in inputs)
     failure = first_failure(circuit, Assignment(data, b"", ()), generation)
@@ -140,7 +140,7 @@ def with_hashes_of(circuit: CircuitId, inputs: list[int]) -> list[int]:
 
 @any_case
 @pytest.mark.sampled(13)
-def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: CircuitId, generation: Generation) -> None:
+def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: CircuitId, generation: GnarkRelease) -> None:
     inputs = list(valid_inputs(circuit))
     assert with_hashes_of(circuit, inputs) == inputs
     assert solver_verdict(system(hooks, circuit, generation), inputs) is None
@@ -150,7 +150,7 @@ def test_verdict__of_a_valid_request__is_acceptance(hooks: Hooks, circuit: Circu
 @any_case
 @pytest.mark.sampled(13)
 def test_verdict__after_any_one_input_changed__is_that_of_the_solver(
-    hooks: Hooks, circuit: CircuitId, generation: Generation
+    hooks: Hooks, circuit: CircuitId, generation: GnarkRelease
 ) -> None:
     solver, inputs = system(hooks, circuit, generation), valid_inputs(circuit)
     choose = random.Random(str(circuit))
@@ -171,12 +171,12 @@ def test_verdict__after_any_one_input_changed__is_that_of_the_solver(
 
 @pytest.mark.parametrize("circuit", [circuit for circuit in SHAPES if circuit.version == 2], ids=str)
 def test_verdict__of_a_claim_with_the_right_hashes__is_that_of_the_solver(hooks: Hooks, circuit: CircuitId) -> None:
-    solver, inputs = system(hooks, circuit, GENERATION_014), valid_inputs(circuit)
+    solver, inputs = system(hooks, circuit, GNARK_014), valid_inputs(circuit)
     for place in range(1, min(len(inputs), 1 + 4 * max(4, *circuit.sizes))):
         changed = list(inputs)
         changed[place] = (inputs[place] + 1) % SCALAR_MODULUS
         changed = with_hashes_of(circuit, changed)
-        assert precheck_verdict(circuit, changed, GENERATION_014) == solver_verdict(solver, changed), place
+        assert precheck_verdict(circuit, changed, GNARK_014) == solver_verdict(solver, changed), place
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))

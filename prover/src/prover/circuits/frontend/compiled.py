@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from prover.circuits.frontend.generation import Generation
+from prover.circuits.frontend.gnark_release import GnarkRelease
 from prover.circuits.frontend.system import ConstraintSystem
 
 U32 = npt.NDArray[np.uint32]
@@ -46,7 +46,7 @@ class CompiledCircuit:
     ``1``. ``coefficients`` are the values in [0, r) of coefficient ids. Arrays must not be written to.
     """
 
-    generation: Generation
+    release: GnarkRelease
     public_names: tuple[str, ...]
     secret_names: tuple[str, ...]
     wires: int
@@ -63,7 +63,7 @@ class CompiledCircuit:
         """The arrays of a constraint system, to which nothing may be added afterwards."""
         tape = system.tape
         return cls(
-            generation=system.generation,
+            release=system.release,
             public_names=tuple(system.public_names),
             secret_names=tuple(system.secret_names),
             wires=tape.wires,

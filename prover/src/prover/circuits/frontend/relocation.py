@@ -1,6 +1,6 @@
-"""What a gadget emitted, as arrays that can be appended again with other wires.
+"""Instructions of a gadget as arrays that can be appended again with other wires.
 
-Levels move by a rule of their own: the level of an instruction is the largest of its own depth in the recording and,
+The level of an instruction is the largest of its own depth in the recording and,
 over the wires that the recording reads from outside, the level of such a wire plus the longest path from there.
 """
 
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from prover.circuits.frontend.boolean_expressions import BooleanExpressions
 from prover.circuits.frontend.calldata import Span, read_span
-from prover.circuits.frontend.expression import ONE_WIRE, Terms
 from prover.circuits.frontend.tape import INPUT_LEVEL, NO_LEVEL, Tape
-
-if TYPE_CHECKING:
-    from prover.circuits.frontend.system import ConstraintSystem
+from prover.circuits.frontend.terms import ONE_WIRE, Terms
 
 U32 = npt.NDArray[np.uint32]
 
@@ -28,23 +26,22 @@ UNREACHED: Final = -(2**30)
 
 @dataclass(frozen=True)
 class TapePosition:
-    """Ends of the tape and of the list of boolean marks."""
+    """Lengths of the tape and of the list of boolean expressions at one moment."""
 
     word: int
     instruction: int
     wire: int
     row: int
-    mark: int
+    boolean: int
 
     @classmethod
-    def now(cls, system: ConstraintSystem) -> TapePosition:
-        """Where the next thing goes."""
-        tape = system.tape
-        return cls(len(tape.words), tape.instructions, tape.wires, tape.rows, system.boolean_marks)
+    def end_of(cls, tape: Tape, booleans: BooleanExpressions) -> TapePosition:
+        """Return the position at which the next instruction is appended."""
+        return cls(len(tape.words), tape.instructions, tape.wires, tape.rows, len(booleans))
 
 
 class Recording:
-    """What one call of a gadget emitted."""
+    """Instructions and result of one call of a gadget."""
 
     def __init__(self, inputs: list[Terms], wires: list[int], begin: TapePosition) -> None:
         self.inputs = inputs
@@ -53,19 +50,19 @@ class Recording:
         self.end = begin
         self.repeatable = True
         self.result: object = None
-        self.marks: list[Terms] = []
+        self.booleans: list[Terms] = []
         self.asserted: set[Terms] = set()
 
     @functools.cached_property
     def outer(self) -> U32:
-        """The outside wires as an array."""
+        """Outside wires as an array."""
         return np.array(self.wires, np.uint32)
 
     def outer_index(self, wires: U32) -> npt.NDArray[np.intp]:
-        """Places of wires among the outside wires; ValueError if one was not handed in."""
+        """Return the index of each wire in the outside wires. Raises ValueError for a wire that is no argument."""
         index = np.searchsorted(self.outer, wires)
         if (index == len(self.wires)).any() or (self.outer[index] != wires).any():
-            raise ValueError("a gadget reads a wire that is not among its arguments")
+            raise ValueError("a gadget reads a wire that none of its arguments contains")
         return index
 
 
@@ -74,7 +71,7 @@ class Relocation:
     """The arrays of a recording, ready to be appended with other wires.
 
     ``inner`` is 1 where a word is a wire of the recording itself. ``distances`` has a row per outside wire and a column
-    per instruction; ``producers`` names the instruction of every wire made here.
+    per instruction; ``producers`` has the instruction that determines each wire of the recording.
     """
 
     words: U32
@@ -90,7 +87,7 @@ class Relocation:
 
 
 def relocation_of(tape: Tape, recording: Recording) -> Relocation:
-    """The arrays of a recording that is complete; ValueError if a gadget broke the rules of repetition."""
+    """Return the arrays of a complete recording. Raises ValueError if the gadget breaks the rules of ``gadget``."""
     begin, end = recording.begin, recording.end
     words = np.array(np.frombuffer(tape.words, np.uint32)[begin.word : end.word])
     inside = slice(begin.instruction, end.instruction)
@@ -119,33 +116,33 @@ def relocation_of(tape: Tape, recording: Recording) -> Relocation:
 
 
 def _producers(span: Span, words: U32, first: int, last: int) -> npt.NDArray[np.intp]:
-    """The instruction that determines each wire made here: its hint, or the first row that mentions it."""
+    """Return the instruction that determines each wire of the recording: its hint, or the first row that reads it."""
     producers = np.full(last - first, -1, np.intp)
     wires = words[span.reads]
     inner = wires >= first
-    made, at = np.unique(wires[inner], return_index=True)
-    producers[made - np.uint32(first)] = span.instruction_of(span.reads[inner][at])
+    created, at = np.unique(wires[inner], return_index=True)
+    producers[created - np.uint32(first)] = span.instruction_of(span.reads[inner][at])
     for instruction, outputs in span.hint_outputs.items():
         producers[outputs.start - first : outputs.stop - first] = instruction
     if (producers < 0).any():
-        raise ValueError("a gadget leaves a wire that it made to others")
+        raise ValueError("a gadget creates a wire that none of its own instructions determines")
     return producers
 
 
 def _paths(span: Span, words: U32, recording: Recording) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Depth of every instruction, and its longest distance from every outside wire."""
-    first, made, outside = recording.begin.wire, recording.end.wire - recording.begin.wire, len(recording.wires)
-    # A row per wire made here, then per outside wire, then ONE. A column per outside wire, and a last one for depth.
-    reach = np.full((made + outside + 1, outside + 1), UNREACHED, np.int32)
-    reach[:made, outside] = NO_LEVEL
-    reach[made:, outside] = INPUT_LEVEL
-    reach[made + np.arange(outside), np.arange(outside)] = 0
+    """Return the depth of each instruction, and its longest distance from each outside wire."""
+    first, created, outside = recording.begin.wire, recording.end.wire - recording.begin.wire, len(recording.wires)
+    # Rows: the wires of the recording, the outside wires, ONE. Columns: the outside wires, and the depth.
+    reach = np.full((created + outside + 1, outside + 1), UNREACHED, np.int32)
+    reach[:created, outside] = NO_LEVEL
+    reach[created:, outside] = INPUT_LEVEL
+    reach[created + np.arange(outside), np.arange(outside)] = 0
     result = np.empty((len(span.starts), outside + 1), np.int32)
     for instruction, positions in enumerate(span.split_reads()):
         reads = words[positions]
         own = reads[reads >= first] - np.uint32(first)
         outer = recording.outer_index(reads[(reads < first) & (reads != ONE_WIRE)])
-        sources = np.concatenate((own, made + outer, [made + outside]))  # everything may read ONE
+        sources = np.concatenate((own, created + outer, [created + outside]))  # everything may read ONE
         here = reach[sources.astype(np.intp)].max(axis=0) + 1
         result[instruction] = here
         reach[own[reach[own, outside] == NO_LEVEL]] = here

@@ -1,4 +1,4 @@
-"""The growing constraint system: instructions as flat arrays in the order in which they are emitted.
+"""Instructions of a constraint system under construction as flat arrays in the order in which they are emitted.
 
 An instruction is a row (a constraint L · R = O) or a call of a hint. Its words are those of gnark's calldata
 (prover/docs/reference/gnark-keys.md, "Calldata"): total count; for a row the three lengths and (coefficient id, wire)
@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from prover.circuits.frontend.expression import Terms
+from prover.circuits.frontend.terms import Terms
 from shared.field import SCALAR_MODULUS
 
 FIXED_COEFFICIENTS: Final = (0, 1, 2, SCALAR_MODULUS - 1, SCALAR_MODULUS - 2)
@@ -23,21 +23,21 @@ NO_LEVEL: Final = -2
 
 
 class Coefficients:
-    """Ids of coefficients: in the order in which values are first converted."""
+    """Ids of coefficients, in the order in which values are first converted."""
 
     def __init__(self) -> None:
         self.values = list(FIXED_COEFFICIENTS)
         self._ids = {value: number for number, value in enumerate(self.values)}
 
     def id_of(self, value: int) -> int:
-        """The id of a value in [0, r), a new one if it has none."""
+        """Return the id of a value in [0, r), a new one if it has none."""
         number = self._ids.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
         return number
 
     def converted(self, terms: Terms) -> list[tuple[int, int]]:
-        """Pairs (coefficient id, wire) of an expression."""
+        """Return the pairs (coefficient id, wire) of an expression."""
         id_of = self.id_of
         return [(id_of(coefficient), wire) for wire, coefficient in terms]
 
@@ -71,18 +71,18 @@ class Tape:
         return len(self.is_hint)
 
     def new_input(self) -> int:
-        """A wire whose value is given."""
+        """Append a wire whose value is an input."""
         self.wire_levels.append(INPUT_LEVEL)
         return self.wires - 1
 
     def new_wires(self, count: int = 1) -> int:
-        """The first of some consecutive wires that the following instructions determine."""
+        """Append consecutive wires that the following instructions determine; return the first."""
         first = self.wires
         self.wire_levels.extend([NO_LEVEL] * count)
         return first
 
     def row(self, left: Converted, right: Converted, out: Converted) -> None:
-        """The constraint left · right = out, as it is to be stored."""
+        """Append the constraint left · right = out as given."""
         sides = (left, right, out)
         words = [4 + 2 * sum(map(len, sides)), *map(len, sides)]
         for side in sides:
@@ -92,7 +92,7 @@ class Tape:
         self.rows += 1
 
     def hint(self, hint_id: int, inputs: Sequence[Converted], outputs: range) -> None:
-        """A call of a hint whose values become consecutive wires."""
+        """Append a call of a hint whose values become consecutive wires."""
         words = [hint_id, len(inputs)]
         for terms in inputs:
             words.append(len(terms))
@@ -104,7 +104,7 @@ class Tape:
     def _append(self, words: list[int], reads: Sequence[Converted], outputs: range, *, is_hint: bool) -> None:
         wire_levels = self.wire_levels
         touched = {wire for terms in reads for _, wire in terms}
-        # A wire without a level (-2) raises nothing: it is what this instruction determines.
+        # A wire without a level (-2) does not raise the level: this instruction determines it.
         level = 1 + max((INPUT_LEVEL, *(wire_levels[wire] for wire in touched)))
         for wire in (*touched, *outputs):
             if wire_levels[wire] == NO_LEVEL:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from prover.circuits.frontend.expression import Expression
-from prover.circuits.frontend.repetition import gadget
+from prover.circuits.frontend.gadget import gadget
+from prover.circuits.frontend.system import Expression
 from prover.circuits.widths import ADDRESS_BITS
 
-_LARGEST_SIZE = 253
+_MAXIMUM_SIZE = 253
 """With more bits a number has several decompositions modulo r."""
 
 
 @gadget
 def to_bits(value: Expression, size: int) -> list[Expression]:
     """The bits of a number below 2^size, lowest first; size + 1 constraints."""
-    if not 1 <= size <= _LARGEST_SIZE:
-        raise ValueError(f"a decomposition has 1 to {_LARGEST_SIZE} bits, not {size}")
+    if not 1 <= size <= _MAXIMUM_SIZE:
+        raise ValueError(f"a decomposition has 1 to {_MAXIMUM_SIZE} bits, not {size}")
     system = value.system
     if value.constant is not None:
         return [system.constant(value.constant >> place & 1) for place in range(size)]
     if size == 1:
         system.assert_boolean(value)
         return [value]
-    bits = system.hint(system.generation.bits, [value], size)
+    bits = system.hint(system.release.bits, [value], size)
     recomposed = system.constant(0)
     for place, bit in enumerate(bits):
         recomposed = recomposed + bit * 2**place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prover.circuits.frontend.expression import Expression
+from prover.circuits.frontend.system import Expression
 
 
 def select(bit: Expression, one: Expression, zero: Expression) -> Expression:
@@ -23,9 +23,9 @@ def is_zero(value: Expression) -> Expression:
     if value.constant is not None:
         return system.constant(int(value.constant == 0))
     result = system.new_wire()
-    (inverse,) = system.hint(system.generation.inverse_or_zero, [value], 1)
+    (inverse,) = system.hint(system.release.inverse_or_zero, [value], 1)
     system.constrain((-value).terms, inverse.terms, (result - 1).terms)
     system.constrain(value.terms, result.terms, system.constant(0).terms)
-    if system.generation.is_zero_is_boolean:
+    if system.release.is_zero_is_boolean:
         system.mark_boolean(result.terms)
     return result

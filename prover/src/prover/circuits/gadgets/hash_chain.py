@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prover.circuits.frontend.expression import Expression
+from prover.circuits.frontend.system import Expression
 from prover.circuits.gadgets.poseidon import poseidon
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prover.circuits.frontend.expression import Expression
-from prover.circuits.frontend.repetition import gadget
+from prover.circuits.frontend.gadget import gadget
+from prover.circuits.frontend.system import Expression
 from prover.circuits.gadgets.choice import select
 from prover.circuits.gadgets.poseidon import poseidon
 

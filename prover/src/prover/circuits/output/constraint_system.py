@@ -1,12 +1,12 @@
-"""Constraint systems as bytes, in the form of the generation that they were compiled for."""
+"""Constraint systems as bytes, in the format of the gnark release that they were compiled for."""
 
 from __future__ import annotations
 
 from typing import BinaryIO
 
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_08
-from prover.circuits.output import generation_014, generation_08
+from prover.circuits.frontend.gnark_release import GNARK_08
+from prover.circuits.output import gnark_014, gnark_08
 
 
 def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
@@ -14,6 +14,6 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
 
     Calldata and constraints go out in pieces: a production batch needs little memory beside the circuit.
     """
-    if circuit.generation is GENERATION_08:
-        return generation_08.write_constraint_system(circuit, file)
-    return generation_014.write_constraint_system(circuit, file)
+    if circuit.release is GNARK_08:
+        return gnark_08.write_constraint_system(circuit, file)
+    return gnark_014.write_constraint_system(circuit, file)

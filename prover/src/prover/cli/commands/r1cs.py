@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from prover.circuits.catalogue import compile_circuit
-from prover.circuits.frontend.generation import GENERATIONS
+from prover.circuits.frontend.gnark_release import GNARK_RELEASES
 from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.command import Command
 from prover.cli.options.circuit import circuit_from, circuit_options, generation_option
@@ -32,7 +32,7 @@ def r1cs(kind: str, legacy: bool, output: Path, generation: str, force: bool, **
 
     def work(cancel: CancelFlag) -> tuple[int, int]:
         with progress(f"compiling {circuit.name}"):
-            compiled = compile_circuit(circuit, GENERATIONS[generation], checkpoint=cancel.check)
+            compiled = compile_circuit(circuit, GNARK_RELEASES[generation], checkpoint=cancel.check)
             with atomic_file(output, force=force) as file, explained(output):
                 size = write_constraint_system(compiled, file)
                 cancel.check()

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from prover.circuits.catalogue import CircuitSizeInvalid, CircuitTooLarge, check_size
-from prover.circuits.frontend.generation import GENERATIONS
+from prover.circuits.frontend.gnark_release import GNARK_RELEASES
 from shared.circuit_id import CircuitId, CircuitKind
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,7 +46,7 @@ def circuit_options(command: Function) -> Function:
 
 generation_option = click.option(
     "--generation",
-    type=click.Choice(list(GENERATIONS)),
+    type=click.Choice(list(GNARK_RELEASES)),
     default=LATEST_GENERATION,
     show_default=True,
     help="Format version of gnark to write; provers of package version 0.27 and earlier read 0.8.",

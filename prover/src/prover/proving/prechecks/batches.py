@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from prover.circuits.frontend.generation import Generation
+from prover.circuits.frontend.gnark_release import GnarkRelease
 from prover.circuits.frontend.tape import INPUT_LEVEL
 from prover.proving.prechecks.membership import ASTRAY, OTHER_HASH, OUTSIDE, PUBLIC_INPUT_HASH
 from prover.proving.prechecks.paths import Path, Update, follow
@@ -17,7 +17,7 @@ _LEVEL_OF_CHOICE = INPUT_LEVEL + 3
 """Of a new leaf of append: an inverse, whether the old leaf is zero, the choice."""
 
 
-def check_append(walk: Walk, inputs: InputReader, circuit: CircuitId, generation: Generation) -> None:
+def check_append(walk: Walk, inputs: InputReader, circuit: CircuitId, release: GnarkRelease) -> None:
     """Leaves are written to consecutive slots, except where those hold something."""
     (height,), (size,) = circuit.heights, circuit.sizes
     stated, old_root, new_root, contents = inputs.vector(4)
@@ -26,7 +26,7 @@ def check_append(walk: Walk, inputs: InputReader, circuit: CircuitId, generation
     paths = _paths(range(start, start + size), inputs.matrix(size, height))
 
     _check_hash(walk, 4, holds=append_input_hash(old_root, new_root, contents, start) == stated)
-    walk.skip(size * (3 if generation.is_zero_is_boolean else 4))
+    walk.skip(size * (3 if release.is_zero_is_boolean else 4))
     _check_chain(walk, size, INPUT_LEVEL, holds=chain(leaves) == contents, path="$.leavesHashchainHash")
 
     news = [leaf if old == ZERO else old for old, leaf in zip(olds, leaves, strict=True)]

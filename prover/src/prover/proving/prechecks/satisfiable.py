@@ -6,7 +6,7 @@ The cost is a few hashes per path: prover/docs/explanation/prechecks.md, "Batche
 from collections.abc import Callable
 from pathlib import Path
 
-from prover.circuits.frontend.generation import GENERATION_014, GENERATION_08, Generation
+from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
 from prover.errors import KeyUnavailable, WitnessRejected
 from prover.keys.files.key_description import is_earlier_proving_key
 from prover.proving.assignment import Assignment
@@ -25,11 +25,11 @@ def require_satisfiable(task: ProofTask, find_key: Callable[[CircuitId], Path]) 
     """Return if the inputs of a task satisfy its circuit.
 
     Raises WitnessRejected with the number of the constraint that the witness solver would name and the JSON path of
-    the member to blame. The generation of the key, which moves numbers of batch append, is looked up by ``find_key``;
-    that may raise KeyUnavailable.
+    the invalid member. ``find_key`` returns the key file, whose gnark release shifts numbers of batch append; it may
+    raise KeyUnavailable, and the current release is then assumed.
     """
     circuit = task.circuit
-    failure = first_failure(circuit, task.assignment, _generation(circuit, find_key))
+    failure = first_failure(circuit, task.assignment, _release_of(circuit, find_key))
     if failure is None:
         return
     reason = f"constraint system error: constraint #{failure.constraint} is not satisfied: {failure.reason}"
@@ -37,9 +37,7 @@ def require_satisfiable(task: ProofTask, find_key: Callable[[CircuitId], Path]) 
     raise WitnessRejected(f"{prefix}{reason} at {failure.path}", constraint=failure.constraint, path=failure.path)
 
 
-def first_failure(
-    circuit: CircuitId, assignment: Assignment, generation: Generation = GENERATION_014
-) -> Failure | None:
+def first_failure(circuit: CircuitId, assignment: Assignment, release: GnarkRelease = GNARK_014) -> Failure | None:
     """The failing constraint that the solver names, None if all hold."""
     walk, inputs = Walk(), InputReader(assignment.inputs)
     match circuit.kind:
@@ -50,7 +48,7 @@ def first_failure(
         case CircuitKind.COMBINED:
             check_combined(walk, inputs, circuit)
         case CircuitKind.BATCH_APPEND:
-            check_append(walk, inputs, circuit, generation)
+            check_append(walk, inputs, circuit, release)
         case CircuitKind.BATCH_UPDATE:
             check_update(walk, inputs, circuit)
         case CircuitKind.BATCH_ADDRESS_APPEND:
@@ -58,13 +56,13 @@ def first_failure(
     return min(walk.failures, default=None)
 
 
-def _generation(circuit: CircuitId, find_key: Callable[[CircuitId], Path]) -> Generation:
-    """The generation of the key of a circuit as far as it matters here; the current one for a key that is not there."""
+def _release_of(circuit: CircuitId, find_key: Callable[[CircuitId], Path]) -> GnarkRelease:
+    """Return the gnark release of the key of a circuit; the current one without a key, or if it does not matter."""
     if circuit.kind is not CircuitKind.BATCH_APPEND:
-        return GENERATION_014
+        return GNARK_014
     try:
         with find_key(circuit).open("rb") as file:
             start = file.read(_TOLD_BY_BYTES)
     except (KeyUnavailable, OSError):
-        return GENERATION_014
-    return GENERATION_08 if is_earlier_proving_key(start[_BATCH_WRAPPER_BYTES:]) else GENERATION_014
+        return GNARK_014
+    return GNARK_08 if is_earlier_proving_key(start[_BATCH_WRAPPER_BYTES:]) else GNARK_014

@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from prover.circuits.frontend.compiled import CompiledCircuit
-from prover.circuits.frontend.generation import GENERATION_014
+from prover.circuits.frontend.gnark_release import GNARK_014
 from prover.circuits.output import cbor
 from prover.circuits.output.integer_columns import encoded_column, varint_bytes, varints
 from shared.field import SCALAR_MODULUS
@@ -23,15 +23,15 @@ _R1CS: Final = 1
 
 
 def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
-    """Writes a constraint system and returns its length in bytes; ValueError for one of another generation."""
-    if circuit.generation is not GENERATION_014:
-        raise ValueError(f"a constraint system of generation {circuit.generation.version} has another form")
+    """Write a constraint system and return its length in bytes. Raises ValueError for one of another gnark release."""
+    if circuit.release is not GNARK_014:
+        raise ValueError(f"a constraint system of gnark {circuit.release.version} has another format")
     levels, instructions, body = _levels(circuit), _instructions(circuit), _body(circuit)
     calldata = 8 + varint_bytes(circuit.words)
     table = coefficient_table(circuit)
     lengths = (len(levels), len(instructions), calldata, len(body))
     total = 32 + sum(lengths) + len(table)
-    version = map(int, circuit.generation.version.split("."))
+    version = map(int, circuit.release.version.split("."))
     file.write(struct.pack("<8Q", total, *version, *lengths))
     file.write(levels)
     file.write(instructions)
@@ -84,10 +84,10 @@ def _body(circuit: CompiledCircuit) -> bytes:
             "Blueprints": [cbor.Tagged(tag, {}) for tag in _BLUEPRINT_TAGS],
             "ScalarField": f"{SCALAR_MODULUS:x}",
             "SymbolTable": {"Functions": None, "Locations": None},
-            "GnarkVersion": circuit.generation.version,
+            "GnarkVersion": circuit.release.version,
             "NbConstraints": circuit.constraints,
             "CommitmentInfo": cbor.Tagged(_COMMITMENTS_TAG, []),
-            "MHintsDependencies": {number: circuit.generation.hints[number] for number in called},
+            "MHintsDependencies": {number: circuit.release.hints[number] for number in called},
             "NbInternalVariables": circuit.internal_wires,
         }
     )

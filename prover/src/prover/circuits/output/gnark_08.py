@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prover.circuits.frontend.compiled import CompiledCircuit, HintCall, Row
-from prover.circuits.frontend.generation import GENERATION_08
+from prover.circuits.frontend.gnark_release import GNARK_08
 from prover.circuits.output import cbor
 from prover.circuits.output.cbor_columns import heads, numbers
 from shared.field import SCALAR_MODULUS
@@ -34,9 +34,9 @@ class HintUsedLate(ValueError):
 
 
 def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
-    """Writes a constraint system and returns its length in bytes; ValueError for one of another generation."""
-    if circuit.generation is not GENERATION_08:
-        raise ValueError(f"a constraint system of generation {circuit.generation.version} has another form")
+    """Write a constraint system and return its length in bytes. Raises ValueError for one of another gnark release."""
+    if circuit.release is not GNARK_08:
+        raise ValueError(f"a constraint system of gnark {circuit.release.version} has another format")
     hints = _hints(circuit)
     table = [(value << 256) % SCALAR_MODULUS for value in circuit.coefficients]
     small: dict[str, object] = {
@@ -49,7 +49,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
         "ScalarField": f"{SCALAR_MODULUS:x}",
         "SymbolTable": {"Functions": None, "Locations": None},
         "Coefficients": [[value >> 64 * limb & (1 << 64) - 1 for limb in range(4)] for value in table],
-        "GnarkVersion": circuit.generation.version,
+        "GnarkVersion": circuit.release.version,
         "CommitmentInfo": {
             "HintID": 0,
             "Committed": None,
@@ -57,7 +57,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
             "NbPrivateCommitted": 0,
             "CommittedAndCommitment": None,
         },
-        "MHintsDependencies": {hint.hint_id: circuit.generation.hints[hint.hint_id] for hint in hints},
+        "MHintsDependencies": {hint.hint_id: circuit.release.hints[hint.hint_id] for hint in hints},
         "NbInternalVariables": circuit.internal_wires,
     }
     large = {"Levels": _levels, "Constraints": _constraints}

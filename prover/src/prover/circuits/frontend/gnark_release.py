@@ -1,4 +1,4 @@
-"""The two generations of the reference compiler whose constraint systems are reproduced."""
+"""The two releases of gnark, the reference compiler, whose constraint systems are reproduced."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,13 +6,13 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Hint:
-    """A function that the solver calls to find wires that no constraint determines."""
+    """A function that the solver calls to compute wires that no constraint determines."""
 
     name: str
 
     @property
     def id(self) -> int:
-        """FNV-1a, 32 bits, of the name."""
+        """32-bit FNV-1a hash of the name."""
         value = 0x811C9DC5
         for byte in self.name.encode():
             value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -20,17 +20,17 @@ class Hint:
 
 
 @dataclass(frozen=True)
-class Generation:
-    """What differs between compiler generations, as far as a circuit can tell.
+class GnarkRelease:
+    """Properties of a gnark release that change the constraints of a circuit.
 
-    ``most_terms`` bounds the length of a sum: one that reaches it is stored in a wire of its own.
+    ``maximum_terms`` bounds the length of a sum: one that reaches it is stored in a wire of its own.
     """
 
     version: str
     bits: Hint
     inverse_or_zero: Hint
     is_zero_is_boolean: bool
-    most_terms: int | None
+    maximum_terms: int | None
 
     @property
     def hints(self) -> dict[int, str]:
@@ -38,23 +38,23 @@ class Generation:
         return {hint.id: hint.name for hint in (self.bits, self.inverse_or_zero)}
 
 
-GENERATION_08: Final = Generation(
+GNARK_08: Final = GnarkRelease(
     version="0.8.0",
     bits=Hint("github.com/consensys/gnark/std/math/bits.NBits"),
     inverse_or_zero=Hint("github.com/consensys/gnark/backend/hint.InvZero"),
     is_zero_is_boolean=False,
-    most_terms=None,
+    maximum_terms=None,
 )
-"""Of the keys published up to package version 0.27."""
+"""Release of the keys published up to package version 0.27."""
 
-GENERATION_014: Final = Generation(
+GNARK_014: Final = GnarkRelease(
     version="0.14.0",
     bits=Hint("github.com/consensys/gnark/std/math/bits.nBits"),
     inverse_or_zero=Hint("github.com/consensys/gnark/constraint/solver.InvZeroHint"),
     is_zero_is_boolean=True,
-    most_terms=300,
+    maximum_terms=300,
 )
-"""Of current keys."""
+"""Release of current keys."""
 
-GENERATIONS: Final = {"0.8": GENERATION_08, "0.14": GENERATION_014}
-"""By the names that people use."""
+GNARK_RELEASES: Final = {"0.8": GNARK_08, "0.14": GNARK_014}
+"""Releases by the names that commands accept."""
