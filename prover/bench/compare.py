@@ -37,7 +37,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prover.cli.made_up_requests import MadeUpRequests
-from prover.cpu.cpu_count import available_processors
+from prover.cpu.cpu_count import available_cpus
 from prover.keys.files.key_folder import installed_keys
 from prover.keys.files.memory_budget import key_budget_bytes
 from prover.observability.memory import memory_limit_bytes
@@ -267,7 +267,7 @@ def configuration(table_memory: int, folded: dict[str, bool]) -> dict[str, objec
     return {
         "table_mib": table_memory,
         "folded": folded,
-        "kernel_threads": available_processors(),
+        "kernel_threads": available_cpus(),
         "key_budget_mib": key_budget_bytes(0.0) // MIB,
         "proof_memory_mib": memory_limit_bytes() // 2 // MIB,
     }

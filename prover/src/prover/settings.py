@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from prover.cpu.cpu_count import available_processors
+from prover.cpu.cpu_count import available_cpus
 from prover.errors import SettingsInvalid
 from prover.variables import PREFIX, unknown_names
 
@@ -146,7 +146,7 @@ class ProvingSettings(_Group):
     @property
     def permits(self) -> int:
         """Proofs computed at once, with 0 resolved for this machine."""
-        return self.max_concurrency or max(2, available_processors() // 2)
+        return self.max_concurrency or max(2, available_cpus() // 2)
 
 
 class QueueSettings(_Group):

@@ -154,11 +154,11 @@ class FakeGpus:
         self._devices = list(devices)
         self.metrics = Metrics(CollectorRegistry())
 
-    def make(self, index: int = 0, pause_s: float = 0.0, most_proofs: int = 64) -> Gpu:
+    def make(self, index: int = 0, pause_s: float = 0.0, maximum_proofs: int = 64) -> Gpu:
         """Open one."""
-        return Gpu(index, self._open, self.metrics, pause_s, most_proofs)
+        return Gpu(index, self._open, self.metrics, pause_s, maximum_proofs)
 
-    def turn(self, admission: Admission | None = None) -> AdmissionRequest:
+    def admission_request(self, admission: Admission | None = None) -> AdmissionRequest:
         """The turn of a request for the tiny proof, with an admission of its own unless one is given."""
         return AdmissionRequest(admission or Admission(8, 0, self.metrics), CircuitKind.INCLUSION)
 

@@ -38,7 +38,7 @@ class HeldGpu:
         self,
         pool: ThreadPoolExecutor,
         *devices: FakeDevice,
-        most_proofs: int = 64,
+        maximum_proofs: int = 64,
         permits: int = 8,
         waiting_limit: int = 64,
         memory: int | None = None,
@@ -47,7 +47,7 @@ class HeldGpu:
         self.metrics = gpus.metrics
         self.admission = Admission(permits, waiting_limit, gpus.metrics, memory)
         self.device = devices[0]
-        self.gpu = gpus.make(most_proofs=most_proofs)
+        self.gpu = gpus.make(maximum_proofs=maximum_proofs)
         self.begun: list[int] = []
         """Numbers of requests in the order in which their proofs were begun."""
         self._pool = pool
@@ -75,8 +75,8 @@ class HeldGpu:
         number = self._requests
 
         def ask() -> Proof:
-            with devices.place(key, CancelFlag()) as place:
-                return place.prove(tiny_task(), CancelFlag(), self._turn(number))
+            with devices.target(key, CancelFlag()) as target:
+                return target.prove(tiny_task(), CancelFlag(), self._turn(number))
 
         return self._submitted(ask)
 

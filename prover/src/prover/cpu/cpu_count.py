@@ -10,7 +10,7 @@ from typing import NamedTuple
 _ROOT = Path("/")
 
 
-def available_processors(root: Path = _ROOT) -> int:
+def available_cpus(root: Path = _ROOT) -> int:
     """Return the processors of this process's affinity mask, or fewer where a control group grants less time.
 
     A part of a processor counts as one. At least 1.
@@ -25,14 +25,14 @@ def cpu_quota(root: Path = _ROOT) -> float | None:
     return min((quota for quota, _ in _quotas(root)), default=None)
 
 
-class ProcessorPool(NamedTuple):
+class CpuPool(NamedTuple):
     """Processors that this process may use; those of another process are comparable where the names are equal."""
 
     name: str
-    processors: frozenset[int]
+    cpus: frozenset[int]
 
 
-def processor_pool(root: Path = _ROOT) -> ProcessorPool:
+def cpu_pool(root: Path = _ROOT) -> CpuPool:
     """Return the processors of the affinity mask or, where a control group grants fewer, those of the group.
 
     The latter have made-up numbers, and the group is known by device and inode of its folder, which containers share.
@@ -40,9 +40,9 @@ def processor_pool(root: Path = _ROOT) -> ProcessorPool:
     affinity = frozenset(os.sched_getaffinity(0))
     quota, folder = min(_quotas(root), key=itemgetter(0), default=(None, root))
     if quota is None or ceil(quota) >= len(affinity):
-        return ProcessorPool("processors", affinity)
+        return CpuPool("processors", affinity)
     facts = folder.stat()
-    return ProcessorPool(f"quota-{facts.st_dev:x}-{facts.st_ino:x}", frozenset(range(max(1, ceil(quota)))))
+    return CpuPool(f"quota-{facts.st_dev:x}-{facts.st_ino:x}", frozenset(range(max(1, ceil(quota)))))
 
 
 def _quotas(root: Path) -> Iterator[tuple[float, Path]]:

@@ -15,14 +15,14 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from prover.cpu.cpu_count import processor_pool
+from prover.cpu.cpu_count import cpu_pool
 
 _FLOCK = struct.Struct("hhqqi0q")
 """Type, origin, start, length, process: ``struct flock`` of 64-bit Linux."""
 _ROWS = 4096
 _ROW_BYTES = 2**16
 _THREADS_MAX = 2**10
-_FIRST_PROCESSOR = 2**11
+_FIRST_CPU = 2**11
 _FILE_BYTES = _ROWS * _ROW_BYTES
 
 
@@ -30,7 +30,7 @@ class Prover(NamedTuple):
     """What a prover that proves has: threads at most, and the processors that they may run on."""
 
     threads: int
-    processors: frozenset[int]
+    cpus: frozenset[int]
 
 
 def share_of(row: int, provers: Mapping[int, Prover]) -> int:
@@ -42,20 +42,17 @@ def share_of(row: int, provers: Mapping[int, Prover]) -> int:
     processors a prover has all its threads.
     """
     own = provers[row]
-    rivals = sorted(number for number, prover in provers.items() if prover.processors & own.processors)
+    rivals = sorted(number for number, prover in provers.items() if prover.cpus & own.cpus)
     if rivals == [row]:
         return own.threads
-    groups = Counter(
-        tuple(number for number in rivals if processor in provers[number].processors) for processor in own.processors
-    )
+    groups = Counter(tuple(number for number in rivals if cpu in provers[number].cpus) for cpu in own.cpus)
     share = sum(
-        _dealt(count, [provers[number].threads for number in group], group.index(row))
-        for group, count in groups.items()
+        _deal(count, [provers[number].threads for number in group], group.index(row)) for group, count in groups.items()
     )
     return max(1, min(share, own.threads))
 
 
-def _dealt(count: int, most: list[int], place: int) -> int:
+def _deal(count: int, most: list[int], place: int) -> int:
     """Return what falls to one of several who take turns until ``count`` are gone or all have their ``most``."""
     taken = [0] * len(most)
     while count and taken != most:
@@ -66,14 +63,14 @@ def _dealt(count: int, most: list[int], place: int) -> int:
     return taken[place]
 
 
-class ProcessorLocks:
+class CpuLocks:
     """The locks of one engine. Not for several threads at once; close it."""
 
     def __init__(self, parent: Path) -> None:
         """Open the lock file of this user in a folder below ``parent``; raises OSError if it is unsafe."""
         self._parent = parent
-        self._name, self._processors = processor_pool()
-        self._runs = list(_runs(self._processors))
+        self._name, self._cpus = cpu_pool()
+        self._runs = list(_runs(self._cpus))
         self._row = 0
         self._threads = 0
         self._file = _open_file(parent, self._name)
@@ -92,7 +89,7 @@ class ProcessorLocks:
             raise OSError(f"all {_ROWS} rows of the lock file are held")
         self._row, self._threads = row, threads
         for first, count in self._runs:
-            self._lock(fcntl.F_WRLCK, row * _ROW_BYTES + _FIRST_PROCESSOR + first, count)
+            self._lock(fcntl.F_WRLCK, row * _ROW_BYTES + _FIRST_CPU + first, count)
 
     def give_back(self) -> None:
         """Let go of the row."""
@@ -100,10 +97,10 @@ class ProcessorLocks:
 
     def share(self) -> int | None:
         """Return the threads for the holder of the row, None while nobody else proves on its processors."""
-        rivals = {row: prover for row, prover in self._others().items() if prover.processors & self._processors}
+        rivals = {row: prover for row, prover in self._others().items() if prover.cpus & self._cpus}
         if not rivals:
             return None
-        return share_of(self._row, rivals | {self._row: Prover(self._threads, self._processors)})
+        return share_of(self._row, rivals | {self._row: Prover(self._threads, self._cpus)})
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -113,16 +110,16 @@ class ProcessorLocks:
 
     def _others(self) -> dict[int, Prover]:
         threads: dict[int, int] = {}
-        processors: dict[int, set[int]] = {}
+        cpus: dict[int, set[int]] = {}
         for start, end in self._held():
             row, first = divmod(start, _ROW_BYTES)
             last = min(end - row * _ROW_BYTES, _ROW_BYTES)
-            if first < _FIRST_PROCESSOR:
+            if first < _FIRST_CPU:
                 threads[row] = last - first
             else:
-                numbers = range(first - _FIRST_PROCESSOR, last - _FIRST_PROCESSOR)
-                processors.setdefault(row, set()).update(numbers)
-        return {row: Prover(threads.get(row, 1), frozenset(numbers)) for row, numbers in processors.items()}
+                numbers = range(first - _FIRST_CPU, last - _FIRST_CPU)
+                cpus.setdefault(row, set()).update(numbers)
+        return {row: Prover(threads.get(row, 1), frozenset(numbers)) for row, numbers in cpus.items()}
 
     def _held(self) -> Iterator[tuple[int, int]]:
         """Ranges that others hold: a query tells of one of them, so what is left and right of it is asked for next."""

@@ -68,8 +68,8 @@ _PROBLEMS = {
 }
 
 
-def _parameter(name: str, description: str, place: str = "header") -> Json:
-    return {"name": name, "in": place, "required": False, "description": description, "schema": {"type": "string"}}
+def _parameter(name: str, description: str, location: str = "header") -> Json:
+    return {"name": name, "in": location, "required": False, "description": description, "schema": {"type": "string"}}
 
 
 _NEVER_ANSWERED = frozenset({"cancelled", "configuration", "malformed_proof", "proof_rejected"})

@@ -86,9 +86,9 @@ class ServerState:
         proving, http = settings.proving, settings.http
         admission = Admission(proving.permits, proving.waiting_limit, metrics, working_memory_bytes(proving))
         health = DeviceHealth()
-        devices = devices or Devices.processor(metrics)
+        devices = devices or Devices.cpu(metrics)
         # Every request that proves, waits or loads a key occupies a thread; more are refused.
-        threads = proving.permits + proving.waiting_limit + devices.places
+        threads = proving.permits + proving.waiting_limit + devices.launch_capacity
         executor = ThreadPoolExecutor(threads, thread_name_prefix="prove")
         return cls(
             settings=settings,

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from prover.cpu.cpu_count import available_processors
-from prover.cpu.cpu_locks import ProcessorLocks
+from prover.cpu.cpu_count import available_cpus
+from prover.cpu.cpu_locks import CpuLocks
 from prover.errors import KernelMisused
 from prover.kernel._native import ffi, lib
 from prover.kernel.buffers import ScratchPool
@@ -130,7 +130,7 @@ class ProofCalls(NamedTuple):
 _HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_prove_with_blinding)
 
 
-Around = Callable[[], AbstractContextManager[None]]
+ProofContext = Callable[[], AbstractContextManager[None]]
 """Makes what a proof on the processor runs in."""
 
 
@@ -145,7 +145,7 @@ class Engine(Owner):
         self,
         threads: int = 0,
         backend: Backend = Backend.AUTO,
-        locks: ProcessorLocks | None = None,
+        locks: CpuLocks | None = None,
         on_active: Callable[[int], None] = _ignore_threads,
     ) -> None:
         """Start ``threads`` workers, 0 for one per available processor.
@@ -155,7 +155,7 @@ class Engine(Owner):
         """
         out = ffi.new("g16_engine **")
         error = new_error()
-        check(lib.g16_engine_create(out, threads or available_processors(), backend.value, error), error)
+        check(lib.g16_engine_create(out, threads or available_cpus(), backend.value, error), error)
         self._handle = Handle("engine", out[0], lib.g16_engine_destroy)
         self._scratch = ScratchPool()
         self._on_active = on_active
@@ -192,8 +192,8 @@ class Engine(Owner):
 
     def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
         """Give a C key that another module of this package made an owner; ``destroy`` ends it and its mapped file."""
-        around = self._share.proving if self._share else nullcontext
-        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), around, file)
+        proof_context = self._share.proving if self._share else nullcontext
+        return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), proof_context, file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
         """Read a whole key file; ``data`` may be released afterwards.
@@ -275,13 +275,13 @@ class LoadedKey(Owner):
         engine: Handle,
         scratch: ScratchPool,
         handle: Handle,
-        around: Around = nullcontext,
+        proof_context: ProofContext = nullcontext,
         file: mmap.mmap | None = None,
     ) -> None:
         self._engine = engine
         self._scratch = scratch
         self._handle = handle
-        self._around = around
+        self._proof_context = proof_context
         self._file = file
         with handle.use() as key:
             info = ffi.new("g16_key_info *")
@@ -341,7 +341,7 @@ class LoadedKey(Owner):
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
         """
-        with self._around():
+        with self._proof_context():
             return self.prove_by(_HOST_CALLS, self._handle, inputs, cancel, blinding, form)
 
     def prove_by(

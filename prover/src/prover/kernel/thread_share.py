@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from prover.cpu.cpu_locks import ProcessorLocks
+from prover.cpu.cpu_locks import CpuLocks
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -16,9 +16,9 @@ PERIOD_S = 0.1
 class ThreadShare:
     """Sets the threads of an engine: a share of the processors while others prove, else all. Close it."""
 
-    def __init__(self, locks: ProcessorLocks, threads: int, set_active: Callable[[int | None], None]) -> None:
+    def __init__(self, locks: CpuLocks, threads: int, set_active: Callable[[int | None], None]) -> None:
         """``set_active`` is given the share of an engine with so many ``threads``, or None for no limit."""
-        self._locks: ProcessorLocks | None = locks
+        self._locks: CpuLocks | None = locks
         self._threads = threads
         self._set_active = set_active
         self._changed = threading.Condition()
@@ -39,7 +39,7 @@ class ThreadShare:
     def close(self) -> None:
         """Stop counting. Proofs that run go on."""
         with self._changed:
-            self._give_up()
+            self._stop_sharing()
             watcher, self._watcher = self._watcher, None
         if watcher:
             watcher.join()
@@ -48,10 +48,10 @@ class ThreadShare:
         with self._changed:
             self._proofs += 1
             if self._proofs == 1:
-                self._trying(lambda locks: locks.take(self._threads))
+                self._try_with_locks(lambda locks: locks.take(self._threads))
             self._adjust()
             if self._watcher is None:
-                self._trying(self._start_watcher)
+                self._try_with_locks(self._start_watcher)
             elif self._is_idle:
                 self._is_idle = False
                 self._changed.notify_all()
@@ -60,9 +60,9 @@ class ThreadShare:
         with self._changed:
             self._proofs -= 1
             if self._proofs == 0:
-                self._trying(lambda locks: locks.give_back())
+                self._try_with_locks(lambda locks: locks.give_back())
 
-    def _start_watcher(self, _: ProcessorLocks) -> None:
+    def _start_watcher(self, _: CpuLocks) -> None:
         watcher = threading.Thread(target=self._watch, name="thread-share", daemon=True)
         watcher.start()
         self._watcher = watcher
@@ -79,14 +79,14 @@ class ThreadShare:
                 self._changed.wait_for(lambda: self._locks is None or not self._is_idle)
 
     def _adjust(self) -> None:
-        self._trying(lambda locks: self._apply(locks.share()))
+        self._try_with_locks(lambda locks: self._apply(locks.share()))
 
     def _apply(self, share: int | None) -> None:
         if share != self._active:
             self._active = share
             self._set_active(share)
 
-    def _trying(self, act: Callable[[ProcessorLocks], None]) -> None:
+    def _try_with_locks(self, act: Callable[[CpuLocks], None]) -> None:
         """Do something with the locks; where the system cannot, go on without sharing."""
         if self._locks is None:
             return
@@ -94,9 +94,9 @@ class ThreadShare:
             act(self._locks)
         except (OSError, RuntimeError) as error:  # the latter: no more threads
             _log.warning("cpu_sharing_disabled", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
-            self._give_up()
+            self._stop_sharing()
 
-    def _give_up(self) -> None:
+    def _stop_sharing(self) -> None:
         if self._locks is not None:
             self._locks.close()
             self._locks = None

@@ -1,8 +1,8 @@
-"""Permits to use the machine for a proof, held by the thread that computes.
+"""Permits for proofs, held by the thread that computes.
 
-A permit belongs to a thread, not to a request: when a client leaves, the kernel may still run for a
-moment, and must be counted until it returns. A permit is a place and the working memory of the proof, or of all that
-one call makes. Waiting is bounded and first come, first served, so that a large proof is not overtaken for ever.
+A permit belongs to a thread, not to a request: the kernel may run on for a moment after a client disconnects. The
+permit is held until it returns. It is one of the concurrent proofs and the working memory of the proof, or of all
+proofs of one call. Waiting is bounded, and first come, first served: smaller proofs do not delay a large one forever.
 """
 
 import threading
@@ -19,8 +19,8 @@ from prover.observability.metrics import Metrics
 from shared.circuit_id import CircuitKind
 
 _SMOOTHING = 0.2
-_FIRST_GUESS_S = {False: 1.0, True: 15.0}
-"""Duration of a proof of which none was seen yet, by whether it is a batch."""
+_INITIAL_ESTIMATE_S = {False: 1.0, True: 15.0}
+"""Assumed duration of a proof before one was measured; the key is True for batches."""
 
 _MIB = 2**20
 
@@ -30,7 +30,7 @@ class _Ticket:
         self.kind = kind
         self.need_bytes = need_bytes
         self.proofs = proofs
-        self.called = threading.Event()
+        self.notified = threading.Event()
         self.granted = False
 
 
@@ -46,46 +46,46 @@ class Admission:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._queue: deque[_Ticket] = deque()
-        self._elsewhere: Counter[CircuitKind] = Counter()
-        self._typical_s = {kind: _FIRST_GUESS_S[kind.is_batch] for kind in CircuitKind}
+        self._waiting_elsewhere: Counter[CircuitKind] = Counter()
+        self._typical_s = {kind: _INITIAL_ESTIMATE_S[kind.is_batch] for kind in CircuitKind}
         metrics.working_memory_bytes.labels("budget").set(budget_bytes or 0)
         metrics.working_memory_bytes.labels("lent").set(0)
 
     @property
     def waiting(self) -> int:
-        """How many proofs wait."""
+        """Number of proofs that wait."""
         with self._lock:
             return self._count_waiting()
 
     def begin_waiting(self, kind: CircuitKind) -> None:
-        """Count a proof that waits elsewhere, to ask for a permit together with others.
+        """Count a proof that waits for a launch, which acquires one permit for several proofs.
 
         Raises TryAgainLater when too many wait already.
         """
         with self._lock:
-            self._require_place()
-            self._elsewhere[kind] += 1
+            self._require_room()
+            self._waiting_elsewhere[kind] += 1
             self._metrics.waiting.set(self._count_waiting())
 
     def end_waiting(self, kind: CircuitKind) -> None:
-        """Count it no more."""
+        """Stop counting a proof of ``begin_waiting``."""
         with self._lock:
-            self._elsewhere[kind] -= 1
+            self._waiting_elsewhere[kind] -= 1
             self._metrics.waiting.set(self._count_waiting())
 
     def can_lend(self, need_bytes: int) -> bool:
-        """Whether the budget holds so much."""
+        """Return True if the memory budget is at least ``need_bytes``."""
         return self._budget_bytes is None or need_bytes <= self._budget_bytes
 
     @contextmanager
     def permit(
         self, kind: CircuitKind, cancel: CancelFlag, need_bytes: int = 0, since: Sequence[float] = ()
     ) -> Iterator[float]:
-        """Wait for a permit and hold it for the block, which gets the seconds waited.
+        """Wait for a permit and hold it for the block; yield the seconds waited.
 
-        It is for one proof, or for as many as waited elsewhere ``since`` these times (of time.perf_counter); those are
-        not refused for their number. Raises MemoryBudgetExceeded when the proof can never fit, TryAgainLater when too
-        many wait already, Cancelled when the flag is raised first.
+        It covers one proof, or one per time in ``since`` (of time.perf_counter) at which a proof of a launch began to
+        wait. Those were counted by ``begin_waiting`` and are not refused again. Raises MemoryBudgetExceeded when the
+        proof can never fit, TryAgainLater when too many wait already, Cancelled when the flag is raised first.
         """
         started = time.perf_counter()
         ticket = _Ticket(kind, need_bytes, len(since) or 1)
@@ -105,7 +105,7 @@ class Admission:
         """Estimate in how many seconds a new proof would be admitted, at least 1, from durations measured so far."""
         with self._lock:
             ahead_s = sum(self._typical_s[ticket.kind] for ticket in self._queue)
-            ahead_s += sum(self._typical_s[other] for other, proofs in self._elsewhere.items() if proofs)
+            ahead_s += sum(self._typical_s[other] for other, proofs in self._waiting_elsewhere.items() if proofs)
             own_s = self._typical_s[kind] if kind else min(self._typical_s.values())
             return max(1, ceil((ahead_s + own_s) / self._permits))
 
@@ -116,15 +116,15 @@ class Admission:
                 self._grant(ticket)
                 return
             if is_bounded:
-                self._require_place()
+                self._require_room()
             self._queue.append(ticket)
             self._metrics.waiting.set(self._count_waiting())
-        with cancel.watch(ticket.called.set):
-            ticket.called.wait()
+        with cancel.watch(ticket.notified.set):
+            ticket.notified.wait()
         with self._lock:
-            if not ticket.granted:  # only the flag can have called it
+            if not ticket.granted:  # the flag was raised
                 self._queue.remove(ticket)
-                self._call_next()  # those behind may be smaller
+                self._grant_next()  # those behind may be smaller
         if not ticket.granted:
             cancel.check()
 
@@ -137,9 +137,9 @@ class Admission:
             )
 
     def _count_waiting(self) -> int:
-        return sum(ticket.proofs for ticket in self._queue) + self._elsewhere.total()
+        return sum(ticket.proofs for ticket in self._queue) + self._waiting_elsewhere.total()
 
-    def _require_place(self) -> None:
+    def _require_room(self) -> None:
         waiting = self._count_waiting()
         if waiting >= self._waiting_limit:
             raise TryAgainLater(f"{waiting} proofs are waiting already; try again later")
@@ -155,9 +155,9 @@ class Admission:
         self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
         self._metrics.active_jobs.inc(ticket.proofs)
         ticket.granted = True
-        ticket.called.set()
+        ticket.notified.set()
 
-    def _call_next(self) -> None:
+    def _grant_next(self) -> None:
         while self._queue and self._fits(self._queue[0]):
             self._grant(self._queue.popleft())
         self._metrics.waiting.set(self._count_waiting())
@@ -170,17 +170,17 @@ class Admission:
             self._used_bytes -= ticket.need_bytes
             self._metrics.working_memory_bytes.labels("lent").set(self._used_bytes)
             self._metrics.active_jobs.dec(ticket.proofs)
-            self._call_next()
+            self._grant_next()
 
 
-def _untold() -> None:
-    """Tell nobody."""
+def _ignore_start() -> None:
+    """Ignore the start of a proof."""
 
 
 @dataclass(frozen=True)
 class AdmissionRequest:
-    """A request on its way to a permit; ``begin`` is told when its proof is begun."""
+    """Permit that a proof needs: its admission, its circuit family, and a callback for the start of its computation."""
 
     admission: Admission
     kind: CircuitKind
-    begin: Callable[[], None] = _untold
+    begin: Callable[[], None] = _ignore_start

@@ -1,7 +1,7 @@
-"""Requests become input vectors: public inputs, then secret inputs, in the order of each circuit.
+"""Input vectors of requests: public inputs, then secret inputs, in the order of each circuit.
 
 The vector is built from columns, one per circuit variable. Numbers are read first, so a misspelt number
-is reported even when shapes are wrong too; then every array is measured against the circuit. Values
+is reported even when shapes are wrong too; then the length of every array is compared with the circuit. Values
 pass through unchanged: wrong roots or hashes surface as unsatisfied constraints.
 
 Orders are those of the reference's circuits (structs in declaration order, arrays row by row).
@@ -27,14 +27,14 @@ from shared.proof_wire import (
 
 ACCOUNTS = "$.inputCompressedAccounts"
 ADDRESSES = "$.newAddresses"
-_REMEMBERED_PATHS = 8
+_MAXIMUM_REPORTED_PATHS = 8
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Input values of one proof, 32 bytes each: ``public_inputs`` of them public, then the secret ones.
+    """Input values of one proof, 32 bytes each: all ``inputs``, which begin with the ``public_inputs``.
 
-    ``reduced`` holds JSON paths of numbers outside the field, which were taken modulo r.
+    ``reduced`` holds JSON paths of numbers outside the field, which were reduced modulo r.
     """
 
     inputs: bytes
@@ -55,8 +55,8 @@ class _Column:
 
 
 @dataclass
-class Draft:
-    """A request whose numbers are read but whose shapes are not checked yet."""
+class UncheckedAssignment:
+    """A request whose numbers are parsed and whose array lengths are not checked yet."""
 
     public: list[_Column] = field(default_factory=list)
     secret: list[_Column] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Draft:
             data, canonical = parse_scalar(text)
         except InvalidNumber as error:
             raise MalformedRequest(f"{error} at {path}", path=path) from error
-        if not canonical and len(self.reduced) < _REMEMBERED_PATHS:
+        if not canonical and len(self.reduced) < _MAXIMUM_REPORTED_PATHS:
             self.reduced.append(path)
         return data
 
@@ -97,146 +97,150 @@ class Draft:
         return _Column(values, noun, path, size=0, height=0)
 
 
-def draft(request: ProofRequest, version: int) -> Draft:
+def read_numbers(request: ProofRequest, version: int) -> UncheckedAssignment:
     """Read all numbers of a request for version 1 or 2 of its circuit; raises MalformedRequest."""
-    new = Draft()
+    numbers = UncheckedAssignment()
     match request:
         case InclusionRequest():
-            public, secret = _inclusion(new, request.input_compressed_accounts)
-            _merkle(new, request.public_input_hash, version, public, secret)
+            public, secret = _inclusion(numbers, request.input_compressed_accounts)
+            _merkle(numbers, request.public_input_hash, version, public, secret)
         case NonInclusionRequest():
-            public, secret = _non_inclusion(new, request.new_addresses, version)
-            _merkle(new, request.public_input_hash, version, public, secret)
+            public, secret = _non_inclusion(numbers, request.new_addresses, version)
+            _merkle(numbers, request.public_input_hash, version, public, secret)
         case CombinedRequest():
-            _combined(new, request, version)
+            _combined(numbers, request, version)
         case BatchAppendRequest():
-            _batch_append(new, request)
+            _batch_append(numbers, request)
         case BatchUpdateRequest():
-            _batch_update(new, request)
+            _batch_update(numbers, request)
         case BatchAddressAppendRequest():
-            _batch_address_append(new, request)
-    return new
+            _batch_address_append(numbers, request)
+    return numbers
 
 
 Parts = tuple[list[_Column], list[_Column]]
 
 
-def _inclusion(new: Draft, accounts: Sequence[InputCompressedAccount], size: int = 0) -> Parts:
-    def places(member: str) -> Iterable[tuple[InputCompressedAccount, str]]:
+def _inclusion(numbers: UncheckedAssignment, accounts: Sequence[InputCompressedAccount], size: int = 0) -> Parts:
+    def members(member: str) -> Iterable[tuple[InputCompressedAccount, str]]:
         return ((account, f"{ACCOUNTS}[{i}].{member}") for i, account in enumerate(accounts))
 
     def column(row: list[bytes]) -> _Column:
         return _Column([row], "compressed accounts", ACCOUNTS, size)
 
     public = [
-        column([new.number(account.root, path) for account, path in places("root")]),
-        column([new.number(account.leaf, path) for account, path in places("leaf")]),
+        column([numbers.number(account.root, path) for account, path in members("root")]),
+        column([numbers.number(account.leaf, path) for account, path in members("leaf")]),
     ]
     secret = [
         column([scalar_bytes(account.path_index) for account in accounts]),
-        _paths(new, [account.path_elements for account in accounts], ACCOUNTS, "compressed accounts", size),
+        _paths(numbers, [account.path_elements for account in accounts], ACCOUNTS, "compressed accounts", size),
     ]
     return public, secret
 
 
-def _non_inclusion(new: Draft, addresses: Sequence[NewAddress], version: int, size: int = 0) -> Parts:
-    def places(member: str) -> Iterable[tuple[NewAddress, str]]:
+def _non_inclusion(numbers: UncheckedAssignment, addresses: Sequence[NewAddress], version: int, size: int = 0) -> Parts:
+    def members(member: str) -> Iterable[tuple[NewAddress, str]]:
         return ((address, f"{ADDRESSES}[{i}].{member}") for i, address in enumerate(addresses))
 
     def column(row: list[bytes]) -> _Column:
         return _Column([row], "new addresses", ADDRESSES, size)
 
     public = [
-        column([new.number(address.root, path) for address, path in places("root")]),
-        column([new.number(address.value, path) for address, path in places("value")]),
+        column([numbers.number(address.root, path) for address, path in members("root")]),
+        column([numbers.number(address.value, path) for address, path in members("value")]),
     ]
     secret = [
-        column([new.number(a.leaf_lower_range_value, path) for a, path in places("leafLowerRangeValue")]),
-        column([new.number(a.leaf_higher_range_value, path) for a, path in places("leafHigherRangeValue")]),
+        column([numbers.number(a.leaf_lower_range_value, path) for a, path in members("leafLowerRangeValue")]),
+        column([numbers.number(a.leaf_higher_range_value, path) for a, path in members("leafHigherRangeValue")]),
         column([scalar_bytes(address.path_index) for address in addresses]),
-        _paths(new, [address.path_elements for address in addresses], ADDRESSES, "new addresses", size),
+        _paths(numbers, [address.path_elements for address in addresses], ADDRESSES, "new addresses", size),
     ]
     if version == 1:
         secret.insert(2, column([scalar_bytes(address.next_index) for address in addresses]))
     return public, secret
 
 
-def _paths(new: Draft, rows: Sequence[Sequence[str]], path: str, noun: str, size: int) -> _Column:
+def _paths(numbers: UncheckedAssignment, rows: Sequence[Sequence[str]], path: str, noun: str, size: int) -> _Column:
     values = [
-        [new.number(text, f"{path}[{row}].pathElements[{level}]") for level, text in enumerate(texts)]
+        [numbers.number(text, f"{path}[{row}].pathElements[{level}]") for level, text in enumerate(texts)]
         for row, texts in enumerate(rows)
     ]
     return _Column(values, noun, path, size, height=size, row_path="{path}[{row}].pathElements")
 
 
 def _merkle(
-    new: Draft, public_input_hash: str | None, version: int, public: list[_Column], secret: list[_Column]
+    numbers: UncheckedAssignment,
+    public_input_hash: str | None,
+    version: int,
+    public: list[_Column],
+    secret: list[_Column],
 ) -> None:
     """In version 2 everything but the hash is secret, roots and leaves included."""
     if version == 1:
-        new.public, new.secret = public, secret
+        numbers.public, numbers.secret = public, secret
     else:
-        # An absent hash is taken as 0, as the reference does; the first constraint then fails.
+        # A missing hash counts as 0, as in the reference; the first constraint then fails.
         given = public_input_hash or "0"
-        new.public = [new.scalar(given, "$.publicInputHash")]
-        new.secret = public + secret
+        numbers.public = [numbers.scalar(given, "$.publicInputHash")]
+        numbers.secret = public + secret
 
 
-def _combined(new: Draft, request: CombinedRequest, version: int) -> None:
+def _combined(numbers: UncheckedAssignment, request: CombinedRequest, version: int) -> None:
     if version == 2 and request.public_input_hash is None:
         raise MalformedRequest("publicInputHash is missing at $.publicInputHash", path="$.publicInputHash")
-    inclusion_public, inclusion_secret = _inclusion(new, request.input_compressed_accounts, size=0)
-    address_public, address_secret = _non_inclusion(new, request.new_addresses, version, size=1)
+    inclusion_public, inclusion_secret = _inclusion(numbers, request.input_compressed_accounts, size=0)
+    address_public, address_secret = _non_inclusion(numbers, request.new_addresses, version, size=1)
     if version == 1:
-        new.public = inclusion_public + address_public
-        new.secret = inclusion_secret + address_secret
+        numbers.public = inclusion_public + address_public
+        numbers.secret = inclusion_secret + address_secret
     else:
-        new.public = [new.scalar(request.public_input_hash or "", "$.publicInputHash")]
-        new.secret = inclusion_public + inclusion_secret + address_public + address_secret
+        numbers.public = [numbers.scalar(request.public_input_hash or "", "$.publicInputHash")]
+        numbers.secret = inclusion_public + inclusion_secret + address_public + address_secret
 
 
-def _batch_append(new: Draft, request: BatchAppendRequest) -> None:
-    new.public = [new.scalar(request.public_input_hash, "$.publicInputHash")]
-    new.secret = [
-        new.scalar(request.old_root, "$.oldRoot"),
-        new.scalar(request.new_root, "$.newRoot"),
-        new.scalar(request.leaves_hashchain_hash, "$.leavesHashchainHash"),
+def _batch_append(numbers: UncheckedAssignment, request: BatchAppendRequest) -> None:
+    numbers.public = [numbers.scalar(request.public_input_hash, "$.publicInputHash")]
+    numbers.secret = [
+        numbers.scalar(request.old_root, "$.oldRoot"),
+        numbers.scalar(request.new_root, "$.newRoot"),
+        numbers.scalar(request.leaves_hashchain_hash, "$.leavesHashchainHash"),
         _Column([[scalar_bytes(request.start_index)]]),
-        new.array(request.old_leaves, "$.oldLeaves", "old leaves"),
-        new.array(request.leaves, "$.leaves", "leaves"),
-        new.matrix(request.merkle_proofs, "$.merkleProofs", "merkle proofs"),
+        numbers.array(request.old_leaves, "$.oldLeaves", "old leaves"),
+        numbers.array(request.leaves, "$.leaves", "leaves"),
+        numbers.matrix(request.merkle_proofs, "$.merkleProofs", "merkle proofs"),
     ]
     _check_equal_lengths({"leaves": request.leaves, "oldLeaves": request.old_leaves})
 
 
-def _batch_update(new: Draft, request: BatchUpdateRequest) -> None:
-    new.public = [new.scalar(request.public_input_hash, "$.publicInputHash")]
-    new.secret = [
-        new.scalar(request.old_root, "$.oldRoot"),
-        new.scalar(request.new_root, "$.newRoot"),
-        new.scalar(request.leaves_hashchain_hash, "$.leavesHashchainHash"),
-        new.array(request.tx_hashes, "$.txHashes", "tx hashes"),
-        new.array(request.leaves, "$.leaves", "leaves"),
-        new.array(request.old_leaves, "$.oldLeaves", "old leaves"),
-        new.matrix(request.new_merkle_proofs, "$.newMerkleProofs", "merkle proofs"),
+def _batch_update(numbers: UncheckedAssignment, request: BatchUpdateRequest) -> None:
+    numbers.public = [numbers.scalar(request.public_input_hash, "$.publicInputHash")]
+    numbers.secret = [
+        numbers.scalar(request.old_root, "$.oldRoot"),
+        numbers.scalar(request.new_root, "$.newRoot"),
+        numbers.scalar(request.leaves_hashchain_hash, "$.leavesHashchainHash"),
+        numbers.array(request.tx_hashes, "$.txHashes", "tx hashes"),
+        numbers.array(request.leaves, "$.leaves", "leaves"),
+        numbers.array(request.old_leaves, "$.oldLeaves", "old leaves"),
+        numbers.matrix(request.new_merkle_proofs, "$.newMerkleProofs", "merkle proofs"),
         _Column([[scalar_bytes(i) for i in request.path_indices]], "path indices", "$.pathIndices", 0),
     ]
     _check_equal_lengths({"leaves": request.leaves, "oldLeaves": request.old_leaves, "txHashes": request.tx_hashes})
 
 
-def _batch_address_append(new: Draft, request: BatchAddressAppendRequest) -> None:
-    new.public = [new.scalar(request.public_input_hash, "$.publicInputHash")]
-    new.secret = [
-        new.scalar(request.old_root, "$.oldRoot"),
-        new.scalar(request.new_root, "$.newRoot"),
-        new.scalar(request.hashchain_hash, "$.hashchainHash"),
+def _batch_address_append(numbers: UncheckedAssignment, request: BatchAddressAppendRequest) -> None:
+    numbers.public = [numbers.scalar(request.public_input_hash, "$.publicInputHash")]
+    numbers.secret = [
+        numbers.scalar(request.old_root, "$.oldRoot"),
+        numbers.scalar(request.new_root, "$.newRoot"),
+        numbers.scalar(request.hashchain_hash, "$.hashchainHash"),
         _Column([[scalar_bytes(request.start_index)]]),
-        new.array(request.low_element_values, "$.lowElementValues", "low element values"),
-        new.array(request.low_element_next_values, "$.lowElementNextValues", "low element next values"),
-        new.array(request.low_element_indices, "$.lowElementIndices", "low element indices"),
-        new.matrix(request.low_element_proofs, "$.lowElementProofs", "low element proofs"),
-        new.array(request.new_element_values, "$.newElementValues", "new element values"),
-        new.matrix(request.new_element_proofs, "$.newElementProofs", "new element proofs"),
+        numbers.array(request.low_element_values, "$.lowElementValues", "low element values"),
+        numbers.array(request.low_element_next_values, "$.lowElementNextValues", "low element next values"),
+        numbers.array(request.low_element_indices, "$.lowElementIndices", "low element indices"),
+        numbers.matrix(request.low_element_proofs, "$.lowElementProofs", "low element proofs"),
+        numbers.array(request.new_element_values, "$.newElementValues", "new element values"),
+        numbers.matrix(request.new_element_proofs, "$.newElementProofs", "new element proofs"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Whether the device proves correctly: what its latest proofs say."""
+"""Health of the device, from its latest proofs."""
 
 import threading
 import time
@@ -7,25 +7,25 @@ _REMEMBERED_S = 60.0
 
 
 class DeviceHealth:
-    """Remembers a failure of the device until a proof succeeds, or for a minute, after which it is tried again."""
+    """Latest failure of the device, kept until a proof succeeds, or for a minute: it is then tried again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._failed_at = 0.0
         self._failure: str | None = None
 
-    def note_failure(self, what: str) -> None:
-        """Remember that the device failed."""
+    def note_failure(self, description: str) -> None:
+        """Record that the device failed."""
         with self._lock:
-            self._failure, self._failed_at = what, time.monotonic()
+            self._failure, self._failed_at = description, time.monotonic()
 
     def note_success(self) -> None:
-        """Forget failures: a proof was made and verified."""
+        """Clear failures after a proof that was verified."""
         with self._lock:
             self._failure = None
 
     def problem(self) -> str | None:
-        """Return the failure that still counts, if any."""
+        """Return the failure of the last minute, None without one."""
         with self._lock:
             if self._failure is not None and time.monotonic() - self._failed_at > _REMEMBERED_S:
                 self._failure = None

@@ -1,8 +1,7 @@
-"""Where proofs are made: on GPUs, or on the processor, which is also what the policy ``auto`` falls back to.
+"""Selection of a device for each proof: a GPU, or the CPU, which is also the fallback of the policy ``auto``.
 
-Whatever a GPU makes is verified on the processor before anyone sees it. A proof that does not hold is a fault of the
-GPU, which is given up and opened again; under ``auto`` the processor then makes the proof, under ``cuda`` the request
-is refused.
+The CPU verifies every proof of a GPU before it is returned. An invalid proof is a fault of the GPU, which is closed and
+opened again. Under ``auto`` the CPU then makes the proof; under ``cuda`` the request is refused.
 """
 
 import time
@@ -33,52 +32,52 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _REFUSALS = (DeviceUnavailable, DeviceOutOfMemory, UnsupportedKey)
-"""What a device says instead of taking a key; DeviceLost is one of them."""
-_LASTING = ("unsupported", "too_large")
-"""Reasons that hold for a key as long as it is loaded, and are logged once."""
+"""Errors of a device that cannot hold a key; DeviceLost is a DeviceUnavailable."""
+_PERMANENT_REASONS = ("unsupported", "too_large")
+"""Reasons that apply to a key as long as it is loaded; they are logged once per key."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What was asked for (cpu, cuda, auto) and what was chosen (cpu, cuda), and why.
+class DeviceChoice:
+    """Device policy that was requested (cpu, cuda, auto), device that was selected (cpu, cuda), and the reason.
 
     ``cause`` is a label of the metric, ``reason`` a sentence.
     """
 
-    asked: str
-    taken: str
+    requested: str
+    selected: str
     cause: str
     reason: str
 
 
 class Devices:
-    """The GPUs of a prover, or none; and what happens when they fail. Close it after its last proof."""
+    """GPUs of a prover, possibly none, with the handling of their faults. Close it after its last proof."""
 
-    def __init__(self, choice: Choice, gpus: Sequence[Gpu], metrics: Metrics) -> None:
-        """Take GPUs that are open, and close them in the end."""
+    def __init__(self, choice: DeviceChoice, gpus: Sequence[Gpu], metrics: Metrics) -> None:
+        """Own open GPUs: ``close`` closes them."""
         self.choice = choice
         self.gpus = tuple(gpus)
         self._metrics = metrics
-        self._falls_back = choice.asked == "auto"
+        self._may_fall_back = choice.requested == "auto"
         self._already_logged: WeakKeyDictionary[LoadedKey, set[str]] = WeakKeyDictionary()
-        metrics.device_info.labels(choice.asked, choice.taken, choice.cause).set(1)
+        metrics.device_info.labels(choice.requested, choice.selected, choice.cause).set(1)
 
     @classmethod
-    def processor(cls, metrics: Metrics) -> "Devices":
-        """Choose the processor alone, as is done where nothing else is asked for."""
-        return cls(Choice("cpu", "cpu", "asked", "proofs are made on the processor (--device)"), (), metrics)
+    def cpu(cls, metrics: Metrics) -> "Devices":
+        """Return the CPU alone, the default."""
+        return cls(DeviceChoice("cpu", "cpu", "asked", "proofs are made on the CPU (--device)"), (), metrics)
 
     @property
-    def places(self) -> int:
-        """How many requests launches of several proofs may hold, on all GPUs, beside the permits of the processor."""
-        return sum(gpu.launches.places for gpu in self.gpus)
+    def launch_capacity(self) -> int:
+        """Requests that launches of several proofs may hold on all GPUs, in addition to the permits."""
+        return sum(gpu.launches.launch_capacity for gpu in self.gpus)
 
     @contextmanager
-    def place(self, key: LoadedKey, cancel: CancelFlag) -> Iterator["ProofTarget"]:
-        """Find out where a proof with a key will be made, and hold what it needs there for the block.
+    def target(self, key: LoadedKey, cancel: CancelFlag) -> Iterator["ProofTarget"]:
+        """Select the device for a proof with a key, and hold the copy of the key there for the block.
 
-        Raises UnsupportedKey, DeviceUnavailable, DeviceOutOfMemory or DeviceLost unless the processor may take over;
-        ShuttingDown, or Cancelled.
+        Raises UnsupportedKey, DeviceUnavailable, DeviceOutOfMemory or DeviceLost unless the CPU is the fallback;
+        ShuttingDown or Cancelled.
         """
         if not self.gpus:
             yield ProofTarget(self, key)
@@ -87,18 +86,18 @@ class Devices:
             try:
                 gpu, copy = self._lease(stack, key, cancel)
             except _REFUSALS as refusal:
-                if not self._falls_back:
+                if not self._may_fall_back:
                     raise
                 self.note_fallback(key, refusal)
-                place = ProofTarget(self, key)
+                target = ProofTarget(self, key)
             else:
-                place = ProofTarget(self, key, gpu, copy)
-            yield place
+                target = ProofTarget(self, key, gpu, copy)
+            yield target
 
     def preload(self, key: LoadedKey) -> None:
-        """Copy a key to every GPU that has room for it, so that its first proof need not wait.
+        """Copy a key to every GPU that has room for it, so that its first proof does not wait.
 
-        Raises the refusal when no GPU took it and the processor may not take over.
+        Raises the first refusal when all GPUs refuse and the CPU is no fallback.
         """
         refusals = []
         for gpu in self.gpus:
@@ -108,18 +107,18 @@ class Devices:
             except ProverError as error:
                 _log.warning("gpu_key_not_preloaded", device=gpu.name, error=error.detail)
                 refusals.append(error)
-        if refusals and len(refusals) == len(self.gpus) and not self._falls_back:
+        if refusals and len(refusals) == len(self.gpus) and not self._may_fall_back:
             raise refusals[0]
 
     def problem(self) -> str | None:
-        """Say why nothing can be proved now, if so: every GPU failed, and the processor may not take over."""
-        if self._falls_back or not self.gpus:
+        """Return why no proof can be made now: all GPUs failed and the CPU is no fallback. None otherwise."""
+        if self._may_fall_back or not self.gpus:
             return None
         problems = [gpu.problem for gpu in self.gpus]
         return "; ".join(filter(None, problems)) if all(problems) else None
 
     def stuck(self) -> str | None:
-        """Say which GPU holds a thread of this process for ever, if one does: only a new process gets over that."""
+        """Return which GPUs block a thread of this process, which only a restart ends. None if there are none."""
         problems = [f"{gpu.name}: {problem}" for gpu in self.gpus if (problem := gpu.calls.problem()) is not None]
         return "; ".join(problems) or None
 
@@ -129,25 +128,25 @@ class Devices:
             gpu.close()
 
     def _lease(self, stack: ExitStack, key: LoadedKey, cancel: CancelFlag) -> tuple[Gpu, DeviceKey]:
-        """Lease the GPU that has least to do and, of several, has the key already; others when it refuses."""
+        """Lease the GPU with the fewest leases, preferably one that has the key; the next one if it refuses."""
         refusals: list[ProverError] = []
         for gpu in sorted(self.gpus, key=lambda gpu: (gpu.leases, not gpu.holds(key))):
             try:
-                return gpu, stack.enter_context(gpu.lease(key, cancel, wait=not self._falls_back))
+                return gpu, stack.enter_context(gpu.lease(key, cancel, wait=not self._may_fall_back))
             except (DeviceUnavailable, DeviceOutOfMemory) as refusal:
                 self._metrics.device_faults.labels(gpu.name, _reason(refusal)).inc()
                 refusals.append(refusal)
         raise refusals[0]
 
     def fault(self, gpu: Gpu, key: LoadedKey, error: ProverError) -> None:
-        """Draw the consequences of a proof that a GPU could not make; raises unless the processor takes over."""
+        """Handle a proof that a GPU could not make. Raises unless the CPU is the fallback."""
         reason = _reason(error)
         self._metrics.device_faults.labels(gpu.name, reason).inc()
         if isinstance(error, DeviceLost | SelfVerificationFailed):
-            gpu.give_up(error.detail)
+            gpu.disable(error.detail)
         elif isinstance(error, DeviceOutOfMemory):
-            gpu.make_room()
-        if self._falls_back:
+            gpu.evict_idle_keys()
+        if self._may_fall_back:
             self.note_fallback(key, error)
         elif isinstance(error, SelfVerificationFailed):
             raise DeviceLost(f"{gpu.name}: {error.detail} The GPU is opened again.") from error
@@ -155,14 +154,14 @@ class Devices:
             raise error
 
     def note_fallback(self, key: LoadedKey, error: ProverError) -> None:
-        """Count and log that the processor makes a proof that was meant for a GPU."""
+        """Count and log that the CPU makes a proof that a GPU was selected for."""
         reason = _reason(error)
         self._metrics.device_fallbacks.labels(reason).inc()
-        if reason in _LASTING:
-            told = self._already_logged.setdefault(key, set())
-            if reason in told:
+        if reason in _PERMANENT_REASONS:
+            logged = self._already_logged.setdefault(key, set())
+            if reason in logged:
                 return
-            told.add(reason)
+            logged.add(reason)
         _log.warning("cpu_fallback_used", reason=reason, error=error.detail)
 
     def note_proof(self, device: str) -> None:
@@ -171,7 +170,7 @@ class Devices:
 
 
 class ProofTarget:
-    """Where one proof is made: on a GPU that holds the key, or on the processor."""
+    """Device of one proof: a GPU that holds the key, or the CPU."""
 
     def __init__(self, devices: Devices, key: LoadedKey, gpu: Gpu | None = None, copy: DeviceKey | None = None) -> None:
         self._devices = devices
@@ -181,39 +180,45 @@ class ProofTarget:
 
     @property
     def scratch_bytes(self) -> int:
-        """Working memory of the proof on this machine, in bytes; the processor may have to take over."""
+        """Working memory of the proof on the host, in bytes, enough for the fallback to the CPU."""
         return max(self._key.scratch_bytes, self._copy.scratch_bytes if self._copy else 0)
 
-    def prove(self, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
-        """Prove and verify a task once it has a permit.
+    def prove(self, task: ProofTask, cancel: CancelFlag, admission_request: AdmissionRequest) -> Proof:
+        """Return a verified proof of a task; waits for a permit.
 
         Raises what prove_with_key and Admission.permit do, DeviceUnavailable or DeviceOutOfMemory.
         """
-        proof = self._prove_on_gpu(self._gpu, self._copy, task, cancel, turn) if self._gpu and self._copy else None
+        proof = (
+            self._prove_on_gpu(self._gpu, self._copy, task, cancel, admission_request)
+            if self._gpu and self._copy
+            else None
+        )
         if proof is None:
-            proof = self._prove_on_processor(task, cancel, turn)
+            proof = self._prove_on_cpu(task, cancel, admission_request)
         self._devices.note_proof(proof.device)
         return proof
 
-    def _prove_on_processor(self, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
-        """Prove there. A request that a GPU has failed has waited for its permit before, and is not refused one."""
+    def _prove_on_cpu(self, task: ProofTask, cancel: CancelFlag, admission_request: AdmissionRequest) -> Proof:
+        """Prove on the CPU. A request that failed on a GPU has waited before and is not refused a permit."""
         since = (time.perf_counter(),) if self._gpu else ()
-        with turn.admission.permit(turn.kind, cancel, self._key.scratch_bytes, since) as waited_s:
-            turn.begin()
+        with admission_request.admission.permit(
+            admission_request.kind, cancel, self._key.scratch_bytes, since
+        ) as waited_s:
+            admission_request.begin()
             proof = prove_with_key(self._key, task, cancel)
         proof.timings.wait_s += waited_s
         return proof
 
     def _prove_on_gpu(
-        self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest
+        self, gpu: Gpu, copy: DeviceKey, task: ProofTask, cancel: CancelFlag, admission_request: AdmissionRequest
     ) -> Proof | None:
-        """Prove there; None when it failed and the processor may take over."""
+        """Prove on a GPU; None when it failed and the CPU is the fallback."""
 
-        def make(inputs: bytes, cancel: CancelFlag) -> UnverifiedProof:
-            return gpu.launches.prove(copy, inputs, cancel, turn)
+        def make_proof(inputs: bytes, cancel: CancelFlag) -> UnverifiedProof:
+            return gpu.launches.prove(copy, inputs, cancel, admission_request)
 
         try:
-            proof = prove_with_key(self._key, task, cancel, make, gpu.name)
+            proof = prove_with_key(self._key, task, cancel, make_proof, gpu.name)
         except (DeviceUnavailable, DeviceOutOfMemory, SelfVerificationFailed) as error:
             self._devices.fault(gpu, self._key, error)
             return None

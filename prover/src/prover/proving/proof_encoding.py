@@ -1,4 +1,4 @@
-"""Proof points between the kernel's bytes and the wire's JSON.
+"""Conversion of proof points between the kernel's bytes and the JSON of the interface.
 
 Both put the imaginary part of a G2 coordinate first, so the order of the eight coordinates is the same.
 Proofs are not negated on the wire.
@@ -11,7 +11,7 @@ from shared.proof_wire import ProofJson, WireError, decode_proof
 
 
 def to_json(points: bytes) -> ProofJson:
-    """Spell PROOF_BYTES of points as padded lower-case hexadecimal coordinates."""
+    """Return PROOF_BYTES of points as padded lower-case hexadecimal coordinates."""
     if len(points) != PROOF_BYTES:
         raise ValueError(f"a proof has {PROOF_BYTES} bytes")
     coordinates = [format_number(points[at : at + FIELD_BYTES]) for at in range(0, PROOF_BYTES, FIELD_BYTES)]
@@ -20,7 +20,7 @@ def to_json(points: bytes) -> ProofJson:
 
 
 def to_points(proof: ProofJson) -> bytes:
-    """Return the points of a proof; unpadded and unprefixed digits are fine; raises MalformedProof."""
+    """Return the points of a proof; accepts digits without padding and prefix. Raises MalformedProof."""
     named = {
         "$.ar[0]": proof.ar[0],
         "$.ar[1]": proof.ar[1],

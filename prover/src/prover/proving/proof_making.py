@@ -1,4 +1,4 @@
-"""One proof with a given key, verified before anyone sees it."""
+"""Proofs with a given key, verified before they are returned."""
 
 import time
 from collections.abc import Callable
@@ -19,22 +19,22 @@ _log = get_logger(__name__)
 
 
 class UnverifiedProof(NamedTuple):
-    """A proof that nobody has verified: the seconds that it waited, and how many proofs were made in the same call."""
+    """A proof before its verification, the seconds that it waited, and the number of proofs of the same call."""
 
     proof: KernelProof
     wait_s: float = 0.0
     batch: int = 1
 
 
-Make = Callable[[bytes, CancelFlag], UnverifiedProof]
-"""Makes a proof of input values."""
+MakeProof = Callable[[bytes, CancelFlag], UnverifiedProof]
+"""Function that makes a proof of input values."""
 
 
 @dataclass
 class Timings:
     """Seconds spent on one proof; ``stages`` but the witness are summed over threads.
 
-    Of a proof made with others, ``batch`` in all, ``prove_s`` is the time of all, ``stages`` are its share.
+    For ``batch`` proofs of one call, ``prove_s`` is the time of the call and ``stages`` are an equal share.
     """
 
     key_s: float = 0.0
@@ -47,32 +47,34 @@ class Timings:
 
 @dataclass(frozen=True)
 class Proof:
-    """A verified proof: its points, its JSON body, and what it cost."""
+    """A verified proof: its points, its JSON body and its timings."""
 
     circuit: CircuitId
     points: bytes
     body: bytes
     timings: Timings
     device: str = PROCESSOR
-    """What made it: ``cpu``, or ``cuda:0`` and the like."""
+    """Device that made it: ``cpu``, or for example ``cuda:0``."""
 
 
 def device_facts(proof: Proof) -> dict[str, object]:
-    """Say for the log what made a proof, and how many a GPU made in the same call."""
+    """Return log fields: the device of a proof and, for a GPU, the number of proofs of the same call."""
     return {"device": proof.device} | ({} if proof.device == PROCESSOR else {"batch": proof.timings.batch})
 
 
 def prove_with_key(
-    key: LoadedKey, task: ProofTask, cancel: CancelFlag, make: Make | None = None, device: str = PROCESSOR
+    key: LoadedKey, task: ProofTask, cancel: CancelFlag, make_proof: MakeProof | None = None, device: str = PROCESSOR
 ) -> Proof:
-    """Prove with a given key, by ``make`` on ``device`` or else on the processor, and verify under that key.
+    """Return a proof made by ``make_proof`` on ``device``, by default on the CPU, and verified under the same key.
 
-    Raises what ``make`` does, and SelfVerificationFailed.
+    Raises what ``make_proof`` raises, and SelfVerificationFailed.
     """
     started = time.perf_counter()
     try:
-        made = (
-            make(task.assignment.inputs, cancel) if make else UnverifiedProof(key.prove(task.assignment.inputs, cancel))
+        unverified = (
+            make_proof(task.assignment.inputs, cancel)
+            if make_proof
+            else UnverifiedProof(key.prove(task.assignment.inputs, cancel))
         )
     except WitnessRejected as error:
         if task.circuit.kind.is_batch:
@@ -80,17 +82,17 @@ def prove_with_key(
         raise
     proved = time.perf_counter()
     try:
-        key.verifying_key.verify(made.proof.points, task.assignment.public_inputs)
+        key.verifying_key.verify(unverified.proof.points, task.assignment.public_inputs)
     except ProofFailed as error:
         _log.critical("self_verification_failed", circuit=task.circuit.name, device=device, error=error.detail)
         raise SelfVerificationFailed from error
     verified = time.perf_counter()
     timings = Timings(
-        wait_s=made.wait_s,
-        prove_s=proved - started - made.wait_s,
+        wait_s=unverified.wait_s,
+        prove_s=proved - started - unverified.wait_s,
         verify_s=verified - proved,
-        stages=dict(made.proof.stage_seconds),
-        batch=made.batch,
+        stages=dict(unverified.proof.stage_seconds),
+        batch=unverified.batch,
     )
-    points = made.proof.points
+    points = unverified.proof.points
     return Proof(task.circuit, points, encode_proof(to_json(points)), timings, device)

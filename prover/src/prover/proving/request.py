@@ -1,6 +1,6 @@
-"""A request body becomes a task for the kernel, by the cheap checks alone and in their order.
+"""Reading of request bodies: envelope, circuit, types, numbers and array lengths, checked in this order.
 
-Envelope, circuit, types, numbers, shapes: whatever is wrong costs no key and no proof.
+These checks need no key and no proof.
 """
 
 from collections.abc import Container
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prover.errors import BodyTooLarge, CircuitNotPublished, CircuitUnknown, MalformedRequest
-from prover.proving.assignment import Assignment, draft
+from prover.proving.assignment import Assignment, read_numbers
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.json_compact import JsonTooLong
 from shared.logs import get_logger
@@ -24,12 +24,12 @@ from shared.proof_wire import (
 
 _log = get_logger(__name__)
 
-MOST_VALUES: Final = 1 << 16
-"""A body with more values is not read: each costs many times its length in memory and time. Address-append 250 has
-21,007, the most of the published circuits."""
+MAXIMUM_VALUES: Final = 1 << 16
+"""A body with more values is refused: each costs many times its length in memory and time. Address-append 250 has
+21,007, the maximum of the published circuits."""
 
-LONGEST_BYTES: Final = 2 * 2**20
-"""Bytes that may be left of a body without blanks and unknown members. Address-append 250 has 1.4 million."""
+MAXIMUM_COMPACT_BYTES: Final = 2 * 2**20
+"""Maximum size of a body without blanks and unknown members. Address-append 250 has 1.4 million."""
 
 _PREFIX = {
     CircuitKind.INCLUSION: "inclusion proof",
@@ -43,19 +43,19 @@ _PREFIX = {
 
 @dataclass(frozen=True)
 class ProofTask:
-    """A request that is well-formed: its circuit and its inputs."""
+    """A well-formed request: its circuit and its inputs."""
 
     circuit: CircuitId
     assignment: Assignment
 
 
 def compact(body: bytes) -> bytes:
-    """Leave out what no circuit needs, beside other threads: decoders hold the interpreter for as long as they read.
+    """Return a body without members that no circuit needs; releases the interpreter lock, which decoders hold.
 
-    Raises MalformedRequest, and BodyTooLarge when more is left than any request has.
+    Raises MalformedRequest, and BodyTooLarge when more remains than any request has.
     """
     try:
-        return compact_body(body, LONGEST_BYTES)
+        return compact_body(body, MAXIMUM_COMPACT_BYTES)
     except JsonTooLong as error:
         raise BodyTooLarge(f"the request body is larger than that of any circuit: {error}", path="$") from error
     except WireError as error:
@@ -63,9 +63,9 @@ def compact(body: bytes) -> bytes:
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Find out which circuit family a body is for; raises MalformedRequest, CircuitUnknown for a family of no name."""
-    if body.count(b",") >= MOST_VALUES:  # every value but the first of its container follows a comma
-        raise MalformedRequest(f"the body has more than {MOST_VALUES} values", path="$")
+    """Return the envelope, which names the circuit family. Raises MalformedRequest or CircuitUnknown."""
+    if body.count(b",") >= MAXIMUM_VALUES:  # every value but the first of its container follows a comma
+        raise MalformedRequest(f"the body has more than {MAXIMUM_VALUES} values", path="$")
     try:
         return Envelope.read(body)
     except UnknownCircuitType as error:
@@ -77,8 +77,8 @@ def read_envelope(body: bytes) -> Envelope:
 def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | None) -> ProofTask:
     """Read the rest of a body; raises MalformedRequest, CircuitNotPublished or ShapeMismatch.
 
-    ``known`` None accepts circuits of any size. The circuit of a merkle request is judged before its
-    members are, that of a batch request afterwards, as existing clients see it.
+    ``known`` None accepts circuits of any size. The circuit of a merkle request is checked before its
+    members, that of a batch request after them, in the order that existing clients expect.
     """
     if not envelope.kind.is_batch:
         _require_known(envelope.merkle_circuit(), known)
@@ -86,7 +86,7 @@ def read_task(body: bytes, envelope: Envelope, known: Container[CircuitId] | Non
         request = decode_request(body, envelope.kind, envelope.version)
     except WireError as error:
         raise MalformedRequest(str(error), path=error.path) from error
-    values = draft(request, envelope.version)
+    values = read_numbers(request, envelope.version)
     if isinstance(request, MerkleRequest):
         circuit = envelope.merkle_circuit()
     else:

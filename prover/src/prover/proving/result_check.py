@@ -1,4 +1,4 @@
-"""A stored proof is verified again before it is answered: a process that writes to the store could have made it."""
+"""Verification of stored proofs before they are answered: any process that writes to the store may have made them."""
 
 import enum
 from typing import Final
@@ -21,13 +21,13 @@ class Verdict(enum.Enum):
     VERIFIED = "verified"
     REJECTED = "rejected"
     UNVERIFIED = "unverified"
-    """There is no verifying key here; all else is right."""
+    """Without a verifying key here; all other checks passed."""
 
 
 def check_result(keys: VerifyingKeys, statement: Statement | None, proof: bytes) -> tuple[Verdict, str]:
-    """Return whether a proof in JSON proves a statement, and the reason if not. Takes about a millisecond."""
+    """Check that a proof in JSON proves a statement; return the reason if not. Takes about a millisecond."""
     if statement is None:
-        return Verdict.REJECTED, "its job does not say what it proves, or says what its id does not stand for"
+        return Verdict.REJECTED, "its job does not say what it proves, or its id belongs to another statement"
     circuit = CircuitId.from_key_file(statement.circuit + KEY_SUFFIX)
     if circuit is None:
         return Verdict.REJECTED, "its circuit has no proofs"

@@ -1,4 +1,4 @@
-"""From a task to a proof that has been verified: key, permit, kernel, self-verification."""
+"""The steps from a task to a verified proof: key, device, permit, kernel, self-verification."""
 
 import enum
 import time
@@ -18,7 +18,7 @@ from prover.proving.request import ProofTask
 
 
 class Phase(enum.Enum):
-    """How far a proof is."""
+    """Progress of a proof."""
 
     CHECKING = enum.auto()
     LOADING = enum.auto()
@@ -27,9 +27,10 @@ class Phase(enum.Enum):
 
 
 OnPhase = Callable[[Phase], None]
+"""Function that is called when a phase begins."""
 
 
-def _unwatched(_: Phase) -> None:
+def _ignore_phase(_: Phase) -> None:
     """Ignore the phases."""
 
 
@@ -44,37 +45,39 @@ class ProvingService:
         health: DeviceHealth,
         devices: Devices | None = None,
     ) -> None:
-        """Prove on ``devices``, which the caller closes, or on the processor."""
+        """Prove on ``devices``, which the caller closes, by default on the CPU."""
         self._keys = keys
         self._admission = admission
         self._metrics = metrics
         self._health = health
-        self._devices = devices or Devices.processor(metrics)
+        self._devices = devices or Devices.cpu(metrics)
         self._peak_bytes: dict[str, int] = {}
 
-    def prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase = _unwatched) -> Proof:
-        """Prove one task; ``on_phase`` is told when a phase begins.
+    def prove(self, task: ProofTask, cancel: CancelFlag, on_phase: OnPhase = _ignore_phase) -> Proof:
+        """Return a verified proof of a task; ``on_phase`` is called when a phase begins.
 
         Raises WitnessRejected, KeyUnavailable, TryAgainLater, Cancelled, or SelfVerificationFailed. A GPU that fails
-        counts as TryAgainLater, unless the processor takes over.
+        counts as TryAgainLater, unless the CPU is the fallback.
         """
         kind = task.circuit.kind
         require_satisfiable(task, self._keys.find)
         on_phase(Phase.LOADING)
         started = time.perf_counter()
-        with self._keys.lease(task.circuit, cancel) as key, self._devices.place(key, cancel) as place:
+        with self._keys.lease(task.circuit, cancel) as key, self._devices.target(key, cancel) as target:
             key_s = time.perf_counter() - started
             on_phase(Phase.WAITING)
-            need_bytes = place.scratch_bytes
-            turn = AdmissionRequest(self._admission, kind, partial(on_phase, Phase.PROVING))
-            proof = self._prove_watched(place, task, cancel, turn)
+            need_bytes = target.scratch_bytes
+            admission_request = AdmissionRequest(self._admission, kind, partial(on_phase, Phase.PROVING))
+            proof = self._prove_and_note_health(target, task, cancel, admission_request)
         proof.timings.key_s = key_s
         self._account(kind.value, need_bytes, proof.timings)
         return proof
 
-    def _prove_watched(self, place: ProofTarget, task: ProofTask, cancel: CancelFlag, turn: AdmissionRequest) -> Proof:
+    def _prove_and_note_health(
+        self, target: ProofTarget, task: ProofTask, cancel: CancelFlag, admission_request: AdmissionRequest
+    ) -> Proof:
         try:
-            proof = place.prove(task, cancel, turn)
+            proof = target.prove(task, cancel, admission_request)
         except (SelfVerificationFailed, DeviceUnavailable) as error:
             self._health.note_failure(error.detail)
             raise

@@ -1,4 +1,4 @@
-"""The claim that a proof proves, read from a request without the rest of it, a megabyte in a batch."""
+"""Statements of proofs, read from a request without its other members, a megabyte in a batch."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ from shared.proof_wire import Envelope
 
 @dataclass(frozen=True)
 class Statement:
-    """A claim that a proof proves: the name of its circuit, and its public inputs of 32 bytes each."""
+    """A statement of a proof: the name of its circuit, and its public inputs of 32 bytes each."""
 
     circuit: str
     public_inputs: bytes
@@ -43,9 +43,9 @@ _HASH: Final = msgspec.json.Decoder(_PublicHash)
 
 
 def read_public_inputs(body: bytes, envelope: Envelope) -> bytes | None:
-    """Return the public inputs of a request, 32 bytes each, as ``read_task`` has them.
+    """Return the public inputs of a request, 32 bytes each, equal to those of ``read_task``.
 
-    None where they cannot be read; such a request has no proof.
+    None if they cannot be read; such a request has no proof.
     """
     try:
         numbers = _numbers(body, envelope)

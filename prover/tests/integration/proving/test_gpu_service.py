@@ -275,11 +275,11 @@ def test_start__left_to_choose_without_a_gpu__says_what_it_chose(
         _, metrics = service.ask("GET", "/metrics", port=service.metrics_port)
         device = json.loads(service.ask("GET", "/version")[1])["device"]
     assert (device["asked"], device["chosen"], device["gpus"]) == ("auto", "cpu", [])
-    assert "knows no GPU" in device["reason"]
+    assert "lists no GPU" in device["reason"]
     assert b'prover_device_info{asked="auto",cause="no_gpu",chosen="cpu"} 1.0' in metrics
-    (line,) = [line for line in service.lines() if line["event"] == "device"]
+    (line,) = [line for line in service.lines() if line["event"] == "device_selected"]
     assert (line["chosen"], line["level"]) == ("cpu", "warning")
-    assert "knows no GPU" in str(line["reason"])
+    assert "lists no GPU" in str(line["reason"])
 
 
 def test_prove_command__on_a_gpu__writes_a_proof_and_says_where_it_was_made(

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.cpu import cpu_locks as processor_locks
-from prover.cpu.cpu_count import ProcessorPool, processor_pool
-from prover.cpu.cpu_locks import ProcessorLocks, Prover, share_of
+from prover.cpu.cpu_count import CpuPool, cpu_pool
+from prover.cpu.cpu_locks import CpuLocks, Prover, share_of
 
 HOLD = """
 import sys
 from pathlib import Path
-from prover.cpu.cpu_locks import ProcessorLocks
-locks = ProcessorLocks(Path(sys.argv[1]))
+from prover.cpu.cpu_locks import CpuLocks
+locks = CpuLocks(Path(sys.argv[1]))
 locks.take(1024)
 print("held", flush=True)
 sys.stdin.read()
@@ -42,7 +42,7 @@ def test_shares__of_any_provers__sum_to_no_more_than_the_processors_and_all_prov
     provers: dict[int, Prover],
 ) -> None:
     shares = {row: share_of(row, provers) for row in provers}
-    processors = frozenset().union(*(prover.processors for prover in provers.values()))
+    processors = frozenset().union(*(prover.cpus for prover in provers.values()))
     assert sum(shares.values()) <= len(processors) + len(provers) - 1
     assert all(1 <= share <= provers[row].threads for row, share in shares.items())
 
@@ -81,7 +81,7 @@ def test_share__of_the_first_of_some__is_its_part(others: dict[int, Prover], sha
 
 @pytest.fixture
 def four(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor_locks, "processor_pool", lambda: ProcessorPool("processors", FOUR))
+    monkeypatch.setattr(processor_locks, "cpu_pool", lambda: CpuPool("processors", FOUR))
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def holding(folder: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def await_share(locks: ProcessorLocks, share: int | None) -> None:
+def await_share(locks: CpuLocks, share: int | None) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while locks.share() != share:
         assert time.monotonic() < deadline, f"{locks.share()} is not {share}"
@@ -107,8 +107,8 @@ def await_share(locks: ProcessorLocks, share: int | None) -> None:
 
 
 def test_processes__that_hold_locks_and_are_killed__count_while_they_live(tmp_path: Path) -> None:
-    processors = len(processor_pool().processors)
-    with closing(ProcessorLocks(tmp_path)) as locks, ExitStack() as others:
+    processors = len(cpu_pool().cpus)
+    with closing(CpuLocks(tmp_path)) as locks, ExitStack() as others:
         locks.take(1024)
         assert locks.share() is None
         processes = [others.enter_context(holding(tmp_path)) for _ in range(3)]
@@ -122,7 +122,7 @@ def test_processes__that_hold_locks_and_are_killed__count_while_they_live(tmp_pa
 
 
 def test_holders__of_one_process__count_each_other_while_they_hold(tmp_path: Path, four: None) -> None:
-    with closing(ProcessorLocks(tmp_path)) as first, closing(ProcessorLocks(tmp_path)) as second:
+    with closing(CpuLocks(tmp_path)) as first, closing(CpuLocks(tmp_path)) as second:
         first.take(4)
         assert first.share() is None
         second.take(4)
@@ -142,8 +142,8 @@ def test_holders__with_masks_of_many_pieces__count_by_processor(
     with ExitStack() as stack:
         holders = []
         for mask in masks:
-            monkeypatch.setattr(processor_locks, "processor_pool", lambda mask=mask: ProcessorPool("processors", mask))
-            holders.append(stack.enter_context(closing(ProcessorLocks(tmp_path))))
+            monkeypatch.setattr(processor_locks, "cpu_pool", lambda mask=mask: CpuPool("processors", mask))
+            holders.append(stack.enter_context(closing(CpuLocks(tmp_path))))
             holders[-1].take(len(mask))
         everyone = {row: Prover(len(mask), mask) for row, mask in enumerate(masks)}
         expected = [None if row == 2 else share_of(row, everyone) for row in everyone]
@@ -153,19 +153,19 @@ def test_holders__with_masks_of_many_pieces__count_by_processor(
 def test_holders__under_other_quotas__do_not_count_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         for name in ("quota-1-2", "quota-1-3", "processors"):
-            monkeypatch.setattr(processor_locks, "processor_pool", lambda name=name: ProcessorPool(name, FOUR))
-            holder = stack.enter_context(closing(ProcessorLocks(tmp_path)))
+            monkeypatch.setattr(processor_locks, "cpu_pool", lambda name=name: CpuPool(name, FOUR))
+            holder = stack.enter_context(closing(CpuLocks(tmp_path)))
             holder.take(4)
             assert holder.share() is None
 
 
 def test_lock_file__removed_by_somebody__is_made_again(tmp_path: Path, four: None) -> None:
-    with closing(ProcessorLocks(tmp_path)) as first:
+    with closing(CpuLocks(tmp_path)) as first:
         first.take(4)
         first.give_back()
         for path in tmp_path.rglob("processors"):
             path.unlink()
-        with closing(ProcessorLocks(tmp_path)) as second:
+        with closing(CpuLocks(tmp_path)) as second:
             second.take(4)
             first.take(4)
             assert (first.share(), second.share()) == (2, 2)
@@ -176,7 +176,7 @@ def folder_in(parent: Path) -> Path:
 
 
 def test_folder__made__is_closed_to_others_and_empty_files_remain(tmp_path: Path) -> None:
-    with closing(ProcessorLocks(tmp_path)) as locks:
+    with closing(CpuLocks(tmp_path)) as locks:
         locks.take(4)
     folder = folder_in(tmp_path)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -187,15 +187,15 @@ def test_folder__that_is_a_link__is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     folder_in(tmp_path).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="prover-processors"):
-        ProcessorLocks(tmp_path)
+        CpuLocks(tmp_path)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_lock_file__that_is_a_link__is_refused(tmp_path: Path) -> None:
     folder_in(tmp_path).mkdir(mode=0o700)
-    (folder_in(tmp_path) / processor_pool().name).symlink_to(tmp_path / "target")
+    (folder_in(tmp_path) / cpu_pool().name).symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="symbolic link"):
-        ProcessorLocks(tmp_path)
+        CpuLocks(tmp_path)
     assert not (tmp_path / "target").exists()
 
 
@@ -203,9 +203,9 @@ def test_folder__open_to_others__is_refused(tmp_path: Path) -> None:
     folder_in(tmp_path).mkdir()
     folder_in(tmp_path).chmod(0o770)
     with pytest.raises(PermissionError, match="is open to others"):
-        ProcessorLocks(tmp_path)
+        CpuLocks(tmp_path)
 
 
 def test_folder__below_nothing__is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        ProcessorLocks(tmp_path / "absent")
+        CpuLocks(tmp_path / "absent")

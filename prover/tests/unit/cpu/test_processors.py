@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prover.cpu.cpu_count import ProcessorPool, available_processors, cpu_quota, processor_pool
+from prover.cpu.cpu_count import CpuPool, available_cpus, cpu_pool, cpu_quota
 from prover.kernel import engine
 from prover.kernel.engine import Engine
 
@@ -43,22 +43,22 @@ def test_available__affinity_or_a_smaller_quota__counts_parts_as_whole(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     write(tmp_path / "proc/self/cgroup", "0::/\n")
     write(tmp_path / "sys/fs/cgroup/cpu.max", f"{quota} 100000\n")
-    assert available_processors(tmp_path) == processors
+    assert available_cpus(tmp_path) == processors
 
 
 def test_available__no_control_groups__is_the_affinity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    assert available_processors(tmp_path) == 1
+    assert available_cpus(tmp_path) == 1
 
 
 def test_pool__without_a_smaller_quota__has_the_numbers_of_the_mask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
-    assert processor_pool(tmp_path) == ProcessorPool("processors", frozenset({3, 5}))
+    assert cpu_pool(tmp_path) == CpuPool("processors", frozenset({3, 5}))
     write(tmp_path / "proc/self/cgroup", "0::/\n")
     write(tmp_path / "sys/fs/cgroup/cpu.max", "150000 100000\n")
-    assert processor_pool(tmp_path) == ProcessorPool("processors", frozenset({3, 5}))
+    assert cpu_pool(tmp_path) == CpuPool("processors", frozenset({3, 5}))
 
 
 def test_pool__under_a_smaller_quota__is_that_of_the_group_which_grants_it(
@@ -70,12 +70,12 @@ def test_pool__under_a_smaller_quota__is_that_of_the_group_which_grants_it(
     pools = []
     for group in ("a/one", "a/two", "b"):
         write(tmp_path / "proc/self/cgroup", f"0::/{group}\n")
-        pools.append(processor_pool(tmp_path))
-    assert [pool.processors for pool in pools] == [{0, 1, 2}] * 3
+        pools.append(cpu_pool(tmp_path))
+    assert [pool.cpus for pool in pools] == [{0, 1, 2}] * 3
     assert pools[0].name == pools[1].name != pools[2].name
 
 
 def test_engine__threads_not_given__has_one_per_available_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "available_processors", lambda: 3)
+    monkeypatch.setattr(engine, "available_cpus", lambda: 3)
     with Engine() as chosen, Engine(1) as told:
         assert (chosen.threads, told.threads) == (3, 1)

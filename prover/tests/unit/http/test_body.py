@@ -11,13 +11,13 @@ from golden_vectors import vector_named
 
 from prover.errors import BodyTooLarge, MalformedRequest
 from prover.http.requests import body
-from prover.proving.request import LONGEST_BYTES, MOST_VALUES, compact, read_envelope
+from prover.proving.request import MAXIMUM_COMPACT_BYTES, MAXIMUM_VALUES, compact, read_envelope
 
 SHORT = vector_named("prover/batch_append_32_10").body
 BLANKS = b" \n\t\r" * (1 << 20)
 LARGE = {
     "blanks": SHORT.replace(b"{", b"{" + BLANKS, 1) + BLANKS,
-    "unknown member": SHORT.replace(b"{", b'{"x":{"leaves":[' + b"0," * MOST_VALUES + b"0]},", 1),
+    "unknown member": SHORT.replace(b"{", b'{"x":{"leaves":[' + b"0," * MAXIMUM_VALUES + b"0]},", 1),
 }
 
 
@@ -38,7 +38,7 @@ async def test_body__large__keeps_what_its_circuit_needs(sent: bytes) -> None:
 
 
 async def test_body__with_more_than_any_circuit_needs__is_too_large() -> None:
-    sent = SHORT.replace(b'"0x', b'"0x' + b"0" * LONGEST_BYTES, 1)
+    sent = SHORT.replace(b'"0x', b'"0x' + b"0" * MAXIMUM_COMPACT_BYTES, 1)
     with pytest.raises(BodyTooLarge, match="larger than that of any circuit"):
         await body.examine(sent)
 
@@ -53,8 +53,8 @@ async def test_body__of_the_largest_published_circuit__has_room() -> None:
     examined = await body.examine(sent.encode())
     assert examined.text == sent.encode()
     assert examined.envelope.circuit.name == "batch_address-append_40_250"
-    assert 1_400_000 < len(sent) < LONGEST_BYTES / 1.4
-    assert 21_000 < sent.count(",") < MOST_VALUES / 3
+    assert 1_400_000 < len(sent) < MAXIMUM_COMPACT_BYTES / 1.4
+    assert 21_000 < sent.count(",") < MAXIMUM_VALUES / 3
 
 
 @pytest.mark.parametrize("sent", [BLANKS, BLANKS + b"{", b"[" * len(BLANKS), SHORT + BLANKS + b"x"])

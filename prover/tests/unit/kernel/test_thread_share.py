@@ -15,8 +15,8 @@ import pytest
 from golden_vectors import load
 
 from prover.cpu import cpu_locks as processor_locks
-from prover.cpu.cpu_count import ProcessorPool
-from prover.cpu.cpu_locks import ProcessorLocks
+from prover.cpu.cpu_count import CpuPool
+from prover.cpu.cpu_locks import CpuLocks
 from prover.kernel.engine import Engine
 from prover.kernel.thread_share import ThreadShare
 
@@ -45,18 +45,18 @@ def until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def four_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor_locks, "processor_pool", lambda: ProcessorPool("processors", FOUR))
+    monkeypatch.setattr(processor_locks, "cpu_pool", lambda: CpuPool("processors", FOUR))
 
 
 @pytest.fixture
-def rival(tmp_path: Path) -> Iterator[ProcessorLocks]:
-    with closing(ProcessorLocks(tmp_path)) as locks:
+def rival(tmp_path: Path) -> Iterator[CpuLocks]:
+    with closing(CpuLocks(tmp_path)) as locks:
         yield locks
 
 
-def test_share__while_another_proves__follows_it_during_a_proof(tmp_path: Path, rival: ProcessorLocks) -> None:
+def test_share__while_another_proves__follows_it_during_a_proof(tmp_path: Path, rival: CpuLocks) -> None:
     told: list[int | None] = []
-    with closing(ThreadShare(ProcessorLocks(tmp_path), 4, told.append)) as share:
+    with closing(ThreadShare(CpuLocks(tmp_path), 4, told.append)) as share:
         with share.proving():
             assert told == []
             rival.take(4)
@@ -70,10 +70,10 @@ def test_share__while_another_proves__follows_it_during_a_proof(tmp_path: Path, 
         until(lambda: told == [2, None, 3, None])  # idle, so that other work has all threads
 
 
-def test_share__of_several_proofs__is_held_until_the_last_ends(tmp_path: Path, rival: ProcessorLocks) -> None:
+def test_share__of_several_proofs__is_held_until_the_last_ends(tmp_path: Path, rival: CpuLocks) -> None:
     told: list[int | None] = []
     rival.take(4)
-    with closing(ThreadShare(ProcessorLocks(tmp_path), 4, told.append)) as share:
+    with closing(ThreadShare(CpuLocks(tmp_path), 4, told.append)) as share:
         with share.proving():
             assert told == [2]
             with share.proving():
@@ -84,10 +84,10 @@ def test_share__of_several_proofs__is_held_until_the_last_ends(tmp_path: Path, r
             assert rival.share() == 2
 
 
-def test_share__closed_under_a_proof__lets_it_go_on(tmp_path: Path, rival: ProcessorLocks) -> None:
+def test_share__closed_under_a_proof__lets_it_go_on(tmp_path: Path, rival: CpuLocks) -> None:
     told: list[int | None] = []
     rival.take(4)
-    share = ThreadShare(ProcessorLocks(tmp_path), 4, told.append)
+    share = ThreadShare(CpuLocks(tmp_path), 4, told.append)
     with share.proving():
         share.close()
         share.close()
@@ -105,7 +105,7 @@ def test_share__where_the_system_has_no_such_locks__is_given_up(
         raise OSError("Function not implemented")
 
     told: list[int | None] = []
-    with closing(ThreadShare(ProcessorLocks(tmp_path), 4, told.append)) as share:
+    with closing(ThreadShare(CpuLocks(tmp_path), 4, told.append)) as share:
         with share.proving():
             monkeypatch.setattr(fcntl, "fcntl", refuse)
         with share.proving():
@@ -115,11 +115,11 @@ def test_share__where_the_system_has_no_such_locks__is_given_up(
 
 
 def test_engine__beside_another_prover__tells_its_share_and_makes_the_same_proof(
-    tmp_path: Path, rival: ProcessorLocks
+    tmp_path: Path, rival: CpuLocks
 ) -> None:
     told: list[int] = []
     with (
-        Engine(threads=4, locks=ProcessorLocks(tmp_path), on_active=told.append) as engine,
+        Engine(threads=4, locks=CpuLocks(tmp_path), on_active=told.append) as engine,
         engine.load_key(KEY) as key,
     ):
         assert key.prove(INPUTS, blinding=BLINDING).points == POINTS

@@ -59,7 +59,7 @@ def test_library__neither_installed_nor_named__is_named_with_the_remedies(
     for word in (str(tmp_path), "make native-cuda", "--cuda-library", "PROVER_CUDA_LIBRARY", "--device cpu"):
         assert word in caught.value.detail
     with opened(device_settings(device="auto")) as devices:
-        assert (devices.choice.taken, devices.choice.cause) == ("cpu", "no_library")
+        assert (devices.choice.selected, devices.choice.cause) == ("cpu", "no_library")
         assert str(tmp_path) in devices.choice.reason
     with pytest.raises(SettingsInvalid, match=r"^--device cuda \(PROVER_DEVICE\): there is no CUDA library"):
         opened(device_settings(device="cuda"))
@@ -75,7 +75,7 @@ def test_library__that_is_another_file__is_refused(tmp_path: Path) -> None:
 
 def test_processor__asked_for__opens_no_library(tmp_path: Path) -> None:
     with opened(device_settings(cuda_library=tmp_path / "absent.so")) as devices:
-        assert devices.choice.taken == "cpu"
+        assert devices.choice.selected == "cpu"
         assert not devices.gpus
 
 
@@ -93,14 +93,14 @@ def test_gpus__found__are_all_opened_or_those_that_were_named(
         with opened(device_settings(**chosen, **given)) as devices:
             assert [gpu.name for gpu in devices.gpus] == names
             assert all(gpu.info.budget_bytes == BUDGET for gpu in devices.gpus)
-            assert devices.choice.taken == "cuda"
+            assert devices.choice.selected == "cuda"
             assert "GPU in software" in devices.choice.reason
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "cause", "words"),
     [
-        (GPUS, "0", "no_gpu", "knows no GPU"),
+        (GPUS, "0", "no_gpu", "lists no GPU"),
         (FAULTS, "count=unavailable", "no_gpu", "CUDA does not start"),
         (FAULTS, "open=unavailable", "not_usable", "no code for the GPU"),
         (FAULTS, "open=lost", "not_usable", "fault"),
@@ -113,7 +113,7 @@ def test_gpu__that_cannot_be_used__is_refused_or_left_to_the_processor(
 ) -> None:
     monkeypatch.setenv(variable, value)
     with opened(device_settings(device="auto", cuda_library=cuda_host_library)) as devices:
-        assert (devices.choice.taken, devices.choice.cause) == ("cpu", cause)
+        assert (devices.choice.selected, devices.choice.cause) == ("cpu", cause)
         assert words in devices.choice.reason
     with pytest.raises(SettingsInvalid) as caught:
         opened(device_settings(device="cuda", cuda_library=cuda_host_library))
@@ -156,13 +156,13 @@ def test_settings__empty__are_the_default() -> None:
     assert (settings.policy, settings.indices, settings.cuda_library) == ("cpu", (), None)
 
 
-@pytest.mark.parametrize(("batch", "places"), [(None, 128), (5, 10), (1, 0)])
+@pytest.mark.parametrize(("batch", "launch_capacity"), [(None, 128), (5, 10), (1, 0)])
 def test_gpus__asked_to_make_so_many_proofs_together__make_no_more(
-    cuda_host_library: Path, batch: int | None, places: int
+    cuda_host_library: Path, batch: int | None, launch_capacity: int
 ) -> None:
     settings = device_settings(device="cuda", cuda_library=cuda_host_library, cuda_batch=batch)
     with opened(settings) as devices:
-        assert devices.places == places
+        assert devices.launch_capacity == launch_capacity
 
 
 @pytest.mark.parametrize("form", list(BlindingForm))

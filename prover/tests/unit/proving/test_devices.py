@@ -26,7 +26,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KernelProof, LoadedKey
 from prover.observability.metrics import Metrics
 from prover.proving.admission import AdmissionRequest
-from prover.proving.devices import Choice, Devices
+from prover.proving.devices import DeviceChoice, Devices
 from prover.proving.gpu.gpu import Gpu
 from prover.proving.proof_making import Proof
 
@@ -38,16 +38,16 @@ def key(engine: Engine) -> Iterator[LoadedKey]:
 
 
 def devices_of(policy: str, metrics: Metrics, *gpus: Gpu) -> Devices:
-    return Devices(Choice(policy, "cuda", "found", ""), gpus, metrics)
+    return Devices(DeviceChoice(policy, "cuda", "found", ""), gpus, metrics)
 
 
-def turn() -> AdmissionRequest:
-    return FakeGpus().turn()
+def admission_request() -> AdmissionRequest:
+    return FakeGpus().admission_request()
 
 
 def prove(devices: Devices, key: LoadedKey) -> Proof:
-    with devices.place(key, CancelFlag()) as place:
-        proof = place.prove(tiny_task(), CancelFlag(), turn())
+    with devices.target(key, CancelFlag()) as target:
+        proof = target.prove(tiny_task(), CancelFlag(), admission_request())
     key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
     return proof
 
@@ -59,7 +59,7 @@ def count(metrics: Metrics, name: str, *labels: str) -> float:
 
 def test_processor__chosen__makes_the_proofs(key: LoadedKey) -> None:
     metrics = FakeGpus().metrics
-    devices = Devices.processor(metrics)
+    devices = Devices.cpu(metrics)
     assert prove(devices, key).device == "cpu"
     assert devices.problem() is None
     assert count(metrics, "device_info", "cpu", "cpu", "asked") == 1
@@ -151,9 +151,9 @@ def test_proofs__at_once__are_divided_among_the_gpus(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
     with ExitStack() as running:
-        places = [running.enter_context(devices.place(key, CancelFlag())) for _ in range(4)]
+        launch_capacity = [running.enter_context(devices.target(key, CancelFlag())) for _ in range(4)]
         assert [gpu.leases for gpu in devices.gpus] == [2, 2]
-        made = [place.prove(tiny_task(), CancelFlag(), turn()).device for place in places]
+        made = [target.prove(tiny_task(), CancelFlag(), admission_request()).device for target in launch_capacity]
     assert sorted(made) == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
     assert prove(devices, key).device in ("cuda:0", "cuda:1")
 
@@ -162,7 +162,7 @@ def test_gpu__that_has_the_key__is_preferred_among_idle_ones(engine: Engine, key
     first, second = FakeDevice(), FakeDevice()
     gpus = FakeGpus(first, second)
     devices = devices_of("cuda", gpus.metrics, gpus.make(0), gpus.make(1))
-    with tiny_key(engine) as other, devices.place(other, CancelFlag()):
+    with tiny_key(engine) as other, devices.target(other, CancelFlag()):
         assert prove(devices, key).device == "cuda:1"
     assert prove(devices, key).device == "cuda:1"
     assert len(first.copies) == 1
@@ -190,10 +190,10 @@ def test_key__preloaded_on_no_gpu__is_refused_unless_the_processor_takes_it(key:
 def test_gpus__of_which_one_failed__go_on_with_the_other(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice(), FakeDevice())
     devices = devices_of("cuda", gpus.metrics, gpus.make(0, pause_s=3600), gpus.make(1, pause_s=3600))
-    devices.gpus[0].give_up("gone")
+    devices.gpus[0].disable("gone")
     assert prove(devices, key).device == "cuda:1"
     assert devices.problem() is None
-    devices.gpus[1].give_up("gone, too")
+    devices.gpus[1].disable("gone, too")
     assert devices.problem() == "cuda:0: gone; cuda:1: gone, too"
     with pytest.raises(DeviceUnavailable):
         prove(devices, key)
@@ -247,8 +247,8 @@ def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
     first, other = gpus.make(0), gpus.make(1)
     alone, both = devices_of("auto", gpus.metrics, first), devices_of("cuda", gpus.metrics, first, other)
     cancel = CancelFlag()
-    with ThreadPoolExecutor(1) as pool, alone.place(key, CancelFlag()) as place:
-        lost = pool.submit(place.prove, tiny_task(), cancel, turn())
+    with ThreadPoolExecutor(1) as pool, alone.target(key, CancelFlag()) as target:
+        lost = pool.submit(target.prove, tiny_task(), cancel, admission_request())
         assert reached.wait(60)
         assert alone.stuck() is None  # it may take its time
         cancel.raise_flag()
@@ -266,7 +266,7 @@ def test_gpu__that_does_not_return__gets_no_more_proofs_and_is_told_of(
 def test_gpus__that_all_failed__are_no_problem_where_the_processor_takes_over(key: LoadedKey) -> None:
     gpus = FakeGpus(FakeDevice())
     devices = devices_of("auto", gpus.metrics, gpus.make(pause_s=3600))
-    devices.gpus[0].give_up("gone")
+    devices.gpus[0].disable("gone")
     assert devices.problem() is None
     assert prove(devices, key).device == "cpu"
     assert count(gpus.metrics, "device_fallbacks", "unavailable") == 1

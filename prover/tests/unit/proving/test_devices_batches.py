@@ -12,7 +12,7 @@ from held_gpu import HeldGpu, batches
 
 from prover.errors import DeviceLost, DeviceOutOfMemory, DeviceUnavailable, ProverError
 from prover.kernel.engine import Engine, LoadedKey
-from prover.proving.devices import Choice, Devices
+from prover.proving.devices import DeviceChoice, Devices
 from prover.proving.gpu.launches import LAUNCHES_AT_ONCE
 from prover.proving.proof_making import Proof
 
@@ -64,7 +64,7 @@ def test_fault_of_a_launch__under_auto__is_made_up_for_by_the_processor(
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)
-    devices = Devices(Choice("auto", "cuda", "found", ""), [held.gpu], held.metrics)
+    devices = Devices(DeviceChoice("auto", "cuda", "found", ""), [held.gpu], held.metrics)
     proofs = [one.result(120) for one in ask(held, devices, key)]
     for proof in proofs:
         key.verifying_key.verify(proof.points, tiny_task().assignment.public_inputs)
@@ -80,7 +80,7 @@ def test_fault_of_a_launch__under_cuda__is_a_typed_refusal_of_every_proof_it_cos
     key: LoadedKey, pool: ThreadPoolExecutor, faults: list[Any], reason: str, failed: int
 ) -> None:
     held = faulty(pool, faults)
-    devices = Devices(Choice("cuda", "cuda", "asked", ""), [held.gpu], held.metrics)
+    devices = Devices(DeviceChoice("cuda", "cuda", "asked", ""), [held.gpu], held.metrics)
     errors = [one.exception(120) for one in ask(held, devices, key)]
     refusals = [error for error in errors if error is not None]
     assert len(refusals) == failed

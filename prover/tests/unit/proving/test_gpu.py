@@ -81,7 +81,7 @@ def test_memory__in_use__is_refused_or_waited_for(keys: list[LoadedKey]) -> None
     gpu = FakeGpus(device).make()
     with ThreadPoolExecutor(1) as pool:
         with gpu.lease(keys[0], CancelFlag(), wait=False):
-            with pytest.raises(DeviceOutOfMemory, match="taken by keys that other proofs use") as caught:
+            with pytest.raises(DeviceOutOfMemory, match="keys of other proofs use the memory") as caught:
                 use(gpu, keys[1])
             assert caught.value.retryable
             waiting = pool.submit(use, gpu, keys[1], wait=True)
@@ -93,7 +93,7 @@ def test_memory__in_use__is_refused_or_waited_for(keys: list[LoadedKey]) -> None
 def test_memory__in_use_without_end__is_freed_with_its_present_users(
     keys: list[LoadedKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("prover.proving.gpu.gpu._PATIENCE_S", 0.0)
+    monkeypatch.setattr("prover.proving.gpu.gpu._EVICTION_DELAY_S", 0.0)
     device = FakeDevice(budget=110)
     gpu = FakeGpus(device).make()
     with ThreadPoolExecutor(1) as pool:
@@ -159,8 +159,8 @@ def test_fault__of_a_proof__closes_the_device_after_its_users_and_opens_another(
     gpu = FakeGpus(first, second).make()
     use(gpu, keys[0])
     with gpu.lease(keys[1], CancelFlag(), wait=False):
-        gpu.give_up("an ECC error")
-        gpu.give_up("an ECC error")
+        gpu.disable("an ECC error")
+        gpu.disable("an ECC error")
         assert first.held() == [keys[1]]
         with pytest.raises(DeviceUnavailable, match="an ECC error"):
             use(gpu, keys[0])  # not while somebody uses what is left
@@ -187,7 +187,7 @@ def test_faults__in_a_row__make_the_pauses_longer_until_a_proof_succeeds(
     now = 1000.0
     monkeypatch.setattr("prover.proving.gpu.gpu.time.monotonic", lambda: now)
     gpu = FakeGpus(FakeDevice(), DeviceUnavailable("no driver"), FakeDevice(), FakeDevice()).make(pause_s=1)
-    gpu.give_up("it fell off the bus")
+    gpu.disable("it fell off the bus")
     assert gpu.problem == "cuda:0: it fell off the bus"
     with pytest.raises(DeviceUnavailable, match="it fell off the bus"):
         use(gpu, keys[0])
@@ -200,7 +200,7 @@ def test_faults__in_a_row__make_the_pauses_longer_until_a_proof_succeeds(
     now += 1
     use(gpu, keys[0])
     gpu.note_success()
-    gpu.give_up("again")
+    gpu.disable("again")
     now += 1.5
     use(gpu, keys[0])
 
@@ -211,7 +211,7 @@ def test_faults__without_number__end_in_the_longest_pause(
     now = 1000.0
     monkeypatch.setattr("prover.proving.gpu.gpu.time.monotonic", lambda: now)
     gpu = FakeGpus(FakeDevice(), *[DeviceUnavailable("no driver")] * 1200, FakeDevice()).make(pause_s=1)
-    gpu.give_up("it fell off the bus")
+    gpu.disable("it fell off the bus")
     for _ in range(1200):
         now += 60
         with pytest.raises(DeviceUnavailable, match="no driver"):
@@ -232,7 +232,7 @@ def test_device__given_up_while_a_key_is_on_its_way__is_no_defect(keys: list[Loa
         late = pool.submit(use, gpu, keys[0])
         while not gpu.holds(keys[0]):
             threading.Event().wait(0.01)
-        gpu.give_up("an ECC error")
+        gpu.disable("an ECC error")
         device.may_load.set()
         with pytest.raises(DevicePaused, match="an ECC error"):
             late.result(60)

@@ -73,7 +73,7 @@ def test_requests__that_come_meanwhile__go_together_in_the_next_launch(
     ("device", "options", "most"),
     [
         (batches(4), {}, 4),
-        (batches(64), {"most_proofs": 3}, 3),
+        (batches(64), {"maximum_proofs": 3}, 3),
         (batches(64), {"memory": 5 * 64}, 4),
     ],
     ids=["of the library", "of the setting", "of working memory"],
@@ -89,16 +89,16 @@ def test_launch__at_a_limit__takes_the_oldest_and_leaves_the_rest_in_order(
 
 
 @pytest.mark.parametrize(
-    ("device", "most_proofs"), [(batches(1), 64), (batches(64), 1)], ids=["by its key", "by the setting"]
+    ("device", "maximum_proofs"), [(batches(1), 64), (batches(64), 1)], ids=["by its key", "by the setting"]
 )
 def test_proofs__that_are_made_one_at_a_time__wait_for_permits_alone(
-    keys: list[LoadedKey], pool: ThreadPoolExecutor, device: FakeDevice, most_proofs: int
+    keys: list[LoadedKey], pool: ThreadPoolExecutor, device: FakeDevice, maximum_proofs: int
 ) -> None:
-    held = HeldGpu(pool, device, most_proofs=most_proofs, permits=5)
+    held = HeldGpu(pool, device, maximum_proofs=maximum_proofs, permits=5)
     asked = [held.submit(keys[0]) for _ in range(7)]
     assert held.sizes() == [1] * 5
     assert held.admission.waiting == 2
-    assert held.gpu.launches.places == (128 if most_proofs > 1 else 0)
+    assert held.gpu.launches.launch_capacity == (128 if maximum_proofs > 1 else 0)
     held.end_all()
     assert proved(asked, keys[0]) == [1] * 7
 
@@ -139,7 +139,7 @@ def test_request__cancelled_before_it_asks__is_not_proved(keys: list[LoadedKey],
     cancel.raise_flag()
     held.end_all()
     with held.gpu.lease(keys[0], CancelFlag(), wait=False) as copy, pytest.raises(Cancelled):
-        held.gpu.launches.prove(copy, INPUTS, cancel, FakeGpus().turn(admission=held.admission))
+        held.gpu.launches.prove(copy, INPUTS, cancel, FakeGpus().admission_request(admission=held.admission))
     assert not held.device.launches
 
 
@@ -284,7 +284,7 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
 ) -> None:
     held = HeldGpu(pool, batches(5), permits=3, waiting_limit=200)
     held.end_all()
-    turn = FakeGpus().turn(admission=held.admission)
+    admission_request = FakeGpus().admission_request(admission=held.admission)
 
     def ask(number: int) -> UnverifiedProof | None:
         flag = CancelFlag()
@@ -293,7 +293,7 @@ def test_requests__of_many_threads_and_two_keys__are_all_proved_and_leave_nothin
         inputs = UNSATISFIED if number % 11 == 0 else INPUTS
         try:
             with held.gpu.lease(keys[number % 2], flag, wait=True) as copy:
-                return held.gpu.launches.prove(copy, inputs, flag, turn)
+                return held.gpu.launches.prove(copy, inputs, flag, admission_request)
         except (Cancelled, WitnessRejected):
             return None
 

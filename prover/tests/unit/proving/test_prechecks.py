@@ -16,8 +16,8 @@ from prover.circuits.gadgets.poseidon_constants import PARTIAL_ROUNDS
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.errors import KeyMissing, WitnessRejected
 from prover.proving.prechecks import satisfiable
+from prover.proving.prechecks.constraint_counter import ConstraintCounter, hash_constraints
 from prover.proving.prechecks.satisfiable import first_failure, require_satisfiable
-from prover.proving.prechecks.walk import Walk, hash_constraints
 from prover.proving.request import ProofTask, read_envelope, read_task
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.proof_wire import encode_request
@@ -118,16 +118,16 @@ def test_refusal__of_any_member__names_the_constraint_and_the_place(
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_walk__through_a_whole_circuit__passes_all_its_constraints(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    walks: list[Walk] = []
+    walks: list[ConstraintCounter] = []
 
-    class Noted(Walk):
+    class Noted(ConstraintCounter):
         def __init__(self) -> None:
             super().__init__()
             walks.append(self)
 
     circuit = CircuitId.from_key_file(name + ".key")
     assert circuit is not None
-    monkeypatch.setattr(satisfiable, "Walk", Noted)
+    monkeypatch.setattr(satisfiable, "ConstraintCounter", Noted)
     request = MadeUpRequests(name).make(circuit)
     assert first_failure(circuit, task_of(json.loads(encode_request(request))).assignment) is None
     assert [walk.constraints for walk in walks] == [COUNTS[name]]

@@ -20,7 +20,7 @@ from prover.circuits.catalogue import compile_circuit
 from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
 from prover.circuits.output.constraint_system import write_constraint_system
 from prover.cli.made_up_requests import MadeUpRequests
-from prover.proving.assignment import Assignment, draft
+from prover.proving.assignment import Assignment, read_numbers
 from prover.proving.prechecks.satisfiable import first_failure
 from shared.circuit_id import CircuitId, CircuitKind
 from shared.poseidon import hash3
@@ -82,7 +82,7 @@ def system(hooks: Hooks, circuit: CircuitId, generation: GnarkRelease) -> Constr
 def valid_inputs(circuit: CircuitId, seed: int = 0) -> tuple[int, ...]:
     """The input vector of a made-up request."""
     request = decode_request(encode_request(MadeUpRequests(f"differential {seed}").make(circuit)), circuit.kind)
-    data = draft(request, circuit.version).assign(circuit).inputs
+    data = read_numbers(request, circuit.version).assign(circuit).inputs
     return tuple(int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32))
 
 

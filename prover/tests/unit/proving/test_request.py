@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
-from prover.proving.request import MOST_VALUES, ProofTask, read_envelope, read_task
+from prover.proving.request import MAXIMUM_VALUES, ProofTask, read_envelope, read_task
 
 
 def read(request: dict[str, Any]) -> ProofTask:
@@ -91,8 +91,8 @@ def test_request__with_a_fractional_height__is_malformed() -> None:
 
 
 def test_body__with_more_values_than_any_batch__is_refused_before_it_is_read() -> None:
-    body = b'{"circuitType":"append","height":32,"leaves":[' + b"0," * MOST_VALUES + b"0]}"
-    with pytest.raises(MalformedRequest, match=f"more than {MOST_VALUES} values"):
+    body = b'{"circuitType":"append","height":32,"leaves":[' + b"0," * MAXIMUM_VALUES + b"0]}"
+    with pytest.raises(MalformedRequest, match=f"more than {MAXIMUM_VALUES} values"):
         read_envelope(body)
 
 

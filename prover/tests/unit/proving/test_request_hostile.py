@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from request_fuzzing import judge, mutated
 
 from prover.errors import CircuitNotPublished, MalformedRequest, RequestRejected, ShapeMismatch
-from prover.proving.request import MOST_VALUES, compact
+from prover.proving.request import MAXIMUM_VALUES, compact
 from shared.circuit_id import CircuitKind
 
 MIB = 2**20
@@ -61,7 +61,7 @@ MALFORMED = {
     "digits with a space": inclusion('" 1"'),
     "digits with an underscore": inclusion('"1_0"'),
     "digit string that is no number": inclusion('"' + "g" * BODY_LIMIT + '"'),
-    "too many values": append(b"0," * MOST_VALUES + b"0"),
+    "too many values": append(b"0," * MAXIMUM_VALUES + b"0"),
     "leaf true": inclusion("true"),
     "leaf null": inclusion("null"),
     "leaf in an array": inclusion('["0x1"]'),
@@ -88,13 +88,13 @@ def test_body__with_nothing_but_its_type_and_height__is_refused(kind: CircuitKin
 
 HUGE = {
     "one number": inclusion('"0x' + "f" * (BODY_LIMIT - 200) + '"'),
-    "values of one digit": append(b'"1",' * (MOST_VALUES // 2 - 20) + b'"1"'),
-    "long paths": inclusion(elements='"1",' * (MOST_VALUES - 10) + '"1"'),
-    "many paths": append(b'"1"', b'["1"],' * (MOST_VALUES - 60) + b'["1"]'),
-    "many accounts": inclusion(accounts=MOST_VALUES // 5),
+    "values of one digit": append(b'"1",' * (MAXIMUM_VALUES // 2 - 20) + b'"1"'),
+    "long paths": inclusion(elements='"1",' * (MAXIMUM_VALUES - 10) + '"1"'),
+    "many paths": append(b'"1"', b'["1"],' * (MAXIMUM_VALUES - 60) + b'["1"]'),
+    "many accounts": inclusion(accounts=MAXIMUM_VALUES // 5),
     "blanks": b" " * BODY_LIMIT,
     "text": b'{"circuitType":"' + b"x" * (BODY_LIMIT - 100) + b'","height":1}',
-    "unknown member": b'{"x":"' + b"," * (MOST_VALUES - 1) + b"\\u0000" * 2_000_000 + b'"}',
+    "unknown member": b'{"x":"' + b"," * (MAXIMUM_VALUES - 1) + b"\\u0000" * 2_000_000 + b'"}',
 }
 
 

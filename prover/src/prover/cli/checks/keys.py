@@ -7,7 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from prover.cli.checks.machine import Check, Status, existing_parent
-from prover.cpu.cpu_count import available_processors
+from prover.cpu.cpu_count import available_cpus
 from prover.errors import SettingsInvalid
 from prover.http.state import working_memory_bytes
 from prover.kernel.engine import Engine
@@ -155,7 +155,7 @@ def _prepared_of(settings: KeySettings, present: Mapping[CircuitId, Path]) -> se
 def check_working_memory(proving: ProvingSettings, selected: list[CircuitId]) -> Check:
     """Check that the largest proof fits into the memory for proofs."""
     budget = working_memory_bytes(proving)
-    threads = proving.threads or available_processors()
+    threads = proving.threads or available_cpus()
     need, largest = max(((scratch_bytes(circuit, threads), circuit) for circuit in selected), key=itemgetter(0))
     detail = f"a proof of {largest} takes about {gibibytes(need)}; the budget is {gibibytes(budget)}"
     if need > budget:

@@ -105,15 +105,15 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
 
 def _prove(path: Path, threads: int, settings: DeviceSettings, task: ProofTask, cancel: CancelFlag) -> Proof:
     folder, metrics = path.parent / prepared.FOLDER, Metrics(CollectorRegistry())
-    turn = AdmissionRequest(Admission(1, 0, metrics), task.circuit.kind)
+    admission_request = AdmissionRequest(Admission(1, 0, metrics), task.circuit.kind)
     with (
         Engine(threads) as engine,
         closing(open_devices(settings, metrics)) as devices,
         load_key(engine, path, cancel, prepared_folder=folder) as key,
     ):
         _require_same(task.circuit, circuit_of(key.info), path)
-        with progress(f"proving {task.circuit.name}"), devices.place(key, cancel) as place:
-            return place.prove(task, cancel, turn)
+        with progress(f"proving {task.circuit.name}"), devices.target(key, cancel) as target:
+            return target.prove(task, cancel, admission_request)
 
 
 def _require_agreement(circuit: CircuitId, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prover.cpu.cpu_locks import ProcessorLocks
+from prover.cpu.cpu_locks import CpuLocks
 from prover.errors import SettingsInvalid
 from prover.http.app import serve, start_metrics_server
 from prover.http.server.metrics_server import MetricsServer
@@ -68,7 +68,7 @@ async def run_server(settings: Settings) -> int:
             "starting",
             kernel=kernel_version(),
             backend=engine.backend,
-            device=devices.choice.taken,
+            device=devices.choice.selected,
             threads=engine.threads,
             concurrency=settings.proving.permits,
             keys_dir=str(settings.keys.directory),
@@ -98,12 +98,12 @@ async def run_server(settings: Settings) -> int:
     return 0 if shutdown.reason is StopReason.SIGNAL else 128 + shutdown.signal_number
 
 
-def _open_locks(settings: Settings) -> ProcessorLocks | None:
+def _open_locks(settings: Settings) -> CpuLocks | None:
     """Find out who else proves on these processors, unless that is switched off or impossible."""
     if not settings.proving.share_processors:
         return None
     try:
-        return ProcessorLocks(settings.proving.share_directory)
+        return CpuLocks(settings.proving.share_directory)
     except OSError as error:
         _log.warning("cpu_sharing_disabled", error=str(error), remedy="PROVER_PROVING__SHARE_DIRECTORY")
         return None

@@ -151,11 +151,11 @@ def parse_keys(text: str, source: str) -> tuple[ApiKey, ...]:
     return tuple(keys)
 
 
-def _key(name: str, role: str, text: str, place: str) -> ApiKey:
+def _key(name: str, role: str, text: str, source: str) -> ApiKey:
     if role not in {known.value for known in Role}:
-        raise SettingsInvalid(f"{place}: the roles are {' and '.join(known.value for known in Role)}")
+        raise SettingsInvalid(f"{source}: the roles are {' and '.join(known.value for known in Role)}")
     if len(text) < _MINIMUM_KEY_CHARACTERS:
-        raise SettingsInvalid(f"{place}: a key has at least {_MINIMUM_KEY_CHARACTERS} characters")
+        raise SettingsInvalid(f"{source}: a key has at least {_MINIMUM_KEY_CHARACTERS} characters")
     return _api_key(name, Role(role), text)
 
 

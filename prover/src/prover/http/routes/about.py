@@ -80,7 +80,7 @@ async def version(request: web.Request) -> web.Response:
 def device_state(devices: Devices) -> DeviceState:
     """Describe what makes proofs now."""
     choice = devices.choice
-    return DeviceState(choice.asked, choice.taken, choice.reason, [_gpu_state(gpu) for gpu in devices.gpus])
+    return DeviceState(choice.requested, choice.selected, choice.reason, [_gpu_state(gpu) for gpu in devices.gpus])
 
 
 def _gpu_state(gpu: Gpu) -> GpuState:

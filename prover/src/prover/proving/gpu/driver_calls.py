@@ -1,4 +1,4 @@
-"""Calls of a GPU's driver in progress, and which of them will never return: nothing can end those from outside."""
+"""Calls of a GPU's driver that are in progress, and detection of calls that never return, which nothing can end."""
 
 import math
 import threading
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from prover.kernel.cancellation import CancelFlag
 
 STUCK_S = 30.0
-"""A call that goes on for so long after it was cancelled is stuck; a proof looks at its flag several times a second."""
-_LONGEST_COPY_S = 600.0
-"""Copying a key, which no request cancels, counts as cancelled after this."""
+"""Seconds after its cancellation at which a call counts as stuck; a proof checks its flag several times a second."""
+_MAXIMUM_COPY_S = 600.0
+"""Seconds after which copying a key counts as cancelled, since no request cancels it."""
 
 
 class _Call:
     def __init__(self, due: float) -> None:
         self.due = due
-        """When it should have begun to end, as time.monotonic() tells."""
+        """Time of its cancellation, of time.monotonic()."""
 
     def end_now(self) -> None:
-        """Note that it is asked to end."""
+        """Record the cancellation."""
         self.due = min(self.due, time.monotonic())
 
 
@@ -41,11 +41,11 @@ class GpuCalls:
     @contextmanager
     def copy(self) -> Iterator[None]:
         """Count the block as the copy of a key."""
-        with self._counted(_Call(time.monotonic() + _LONGEST_COPY_S)):
+        with self._counted(_Call(time.monotonic() + _MAXIMUM_COPY_S)):
             yield
 
     def problem(self) -> str | None:
-        """Say that a call is stuck, if one is."""
+        """Return a description of a stuck call, None without one."""
         now = time.monotonic()
         with self._lock:
             late_s = max((now - call.due for call in self._calls), default=0.0)

@@ -1,7 +1,7 @@
-"""One GPU of a prover: filled with keys within its budget, given up after a fault, opened again after a pause.
+"""One GPU of a prover: holds keys within its budget, is closed after a fault and opened again after a pause.
 
-Keys are copied on first use and stay; where the budget is short, the one that nobody has used for longest leaves. A
-copy leaves with the key that it was made of, too.
+Keys are copied on first use and stay until the budget is short: the least recently used one is then evicted. A copy is
+also released when its key is closed.
 """
 
 import threading
@@ -33,14 +33,14 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 FIRST_PAUSE_S = 1.0
-MOST_PROOFS = 64
-"""In one call, unless a setting says otherwise."""
-_LONGEST_PAUSE_S = 60.0
-_MOST_FAULTS = 16
-"""That are counted: the pause is at its longest by then."""
+MAXIMUM_PROOFS = 64
+"""Default maximum of proofs in one call."""
+_MAXIMUM_PAUSE_S = 60.0
+_MAXIMUM_FAULTS = 16
+"""Faults beyond this are not counted: the pause has reached its maximum."""
 _ROOM_POLL_S = 0.25
-_PATIENCE_S = 2.0
-"""After this a key that waits for memory gets that of keys in use, once their users have left."""
+_EVICTION_DELAY_S = 2.0
+"""Seconds after which a key that waits for memory gets that of a key in use, once its users have left."""
 
 
 class Gpu:
@@ -52,11 +52,11 @@ class Gpu:
         open_device: Callable[[], Device],
         metrics: Metrics,
         pause_s: float = FIRST_PAUSE_S,
-        most_proofs: int = MOST_PROOFS,
+        maximum_proofs: int = MAXIMUM_PROOFS,
     ) -> None:
-        """Open it by ``open_device``, and again so after a fault and ``pause_s``, which doubles with every fault.
+        """Open it by ``open_device``, and again after a fault and ``pause_s``, which doubles with every fault.
 
-        One call makes ``most_proofs`` at most.
+        ``maximum_proofs`` bounds the proofs of one call.
         Raises what ``open_device`` does: DeviceUnavailable, DeviceOutOfMemory or DeviceLost.
         """
         self.name = f"cuda:{index}"
@@ -66,9 +66,9 @@ class Gpu:
         self._changed = threading.Condition()
         self._keys = GpuKeys()
         self.calls = GpuCalls()
-        """What runs on it; a call that is stuck keeps new ones away."""
-        self.launches = Launches(self.name, self.calls, metrics, most_proofs)
-        """What makes its proofs, with keys that are leased."""
+        """Calls in progress; a stuck one prevents new ones."""
+        self.launches = Launches(self.name, self.calls, metrics, maximum_proofs)
+        """Launches of its proofs, with leased keys."""
         self._watched: WeakSet[LoadedKey] = WeakSet()
         self._leases = 0
         self._faults = 0
@@ -78,16 +78,16 @@ class Gpu:
         self._stopping = CancelFlag()
         self._device: Device | None = None
         self.info = self._open()
-        """What the GPU was when it was opened last."""
+        """Description of the GPU when it was last opened."""
 
     @property
     def leases(self) -> int:
-        """How many proofs are made on it, or will be."""
+        """Number of proofs that it makes or will make."""
         return self._leases
 
     @property
     def problem(self) -> str | None:
-        """Why it is not used now; None while it is, or may be tried again."""
+        """Reason for which it is not used now; None while it is used, or may be tried again."""
         stuck = self.calls.problem()
         if stuck is not None:
             return f"{self.name}: {stuck}"
@@ -96,20 +96,20 @@ class Gpu:
             return self._problem if waits else None
 
     def holds(self, key: LoadedKey) -> bool:
-        """Whether a key is on the device, or on its way there."""
+        """Return True if a key is on the device or being copied to it."""
         with self._changed:
             return self._keys.find(key) is not None
 
     def occupancy(self) -> tuple[int, int]:
-        """Count the keys on the device, and their bytes."""
+        """Return the number of keys on the device, and their bytes."""
         with self._changed:
             return self._keys.occupancy()
 
     @contextmanager
     def lease(self, key: LoadedKey, cancel: CancelFlag, *, wait: bool) -> Iterator[DeviceKey]:
-        """Give the copy of a key for the block, making it if need be; it stays on the device as long.
+        """Yield the copy of a key, made if necessary; it stays on the device at least for the block.
 
-        ``wait`` says whether to wait for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
+        With ``wait`` the call waits for memory that others use. Raises DevicePaused, DeviceOutOfMemory,
         DeviceBudgetExceeded when the key can never fit, DeviceLost, ShuttingDown or Cancelled.
         """
         slot, leads = self._enter(key, cancel, wait)
@@ -120,8 +120,8 @@ class Gpu:
         finally:
             self._leave(slot)
 
-    def give_up(self, problem: str) -> None:
-        """Use the device no more, for a fault that a lease of it met; it is opened again after a pause."""
+    def disable(self, problem: str) -> None:
+        """Close the device after a fault of a lease; it is opened again after a pause."""
         with self._changed:
             device, self._device = self._device, None
             if device is None:
@@ -135,12 +135,12 @@ class Gpu:
         self._account()
 
     def note_success(self) -> None:
-        """Forget earlier faults: a proof was made and verified."""
+        """Reset the count of faults after a proof that was verified."""
         with self._changed:
             self._faults = 0
 
-    def make_room(self) -> None:
-        """Let all keys go that nobody uses: the device ran out of memory all the same."""
+    def evict_idle_keys(self) -> None:
+        """Evict all keys that are not in use, after the device ran out of memory within its budget."""
         with self._changed:
             idle = self._keys.retire_idle()
         for slot in idle:
@@ -148,7 +148,7 @@ class Gpu:
         self._account()
 
     def close(self) -> None:
-        """Close the device once the proofs on it have returned; a key on its way there is cancelled."""
+        """Close the device once its proofs have returned; cancel the copying of keys."""
         self._stopping.raise_flag()
         with self._changed:
             device, self._device = self._device, None
@@ -188,7 +188,7 @@ class Gpu:
         return info
 
     def _require_open(self) -> None:
-        """Open the device again when that is due; raises DevicePaused when it is not, or fails, or a call is stuck."""
+        """Open the device again when it is due. Raises DevicePaused if it is not, fails, or a call is stuck."""
         stuck = self.calls.problem()
         if stuck is not None:
             raise DevicePaused(f"{self.name}: {stuck}; this process must be restarted")
@@ -197,7 +197,7 @@ class Gpu:
                 raise ShuttingDown
             if self._device is not None:
                 return
-            # What is left of the earlier use must be gone before: both share the state of the driver.
+            # All leases of the earlier device must end first: both share the state of the driver.
             if self._opening or self._leases or time.monotonic() < self._retry_at:
                 raise self._paused()
             self._opening = True
@@ -213,9 +213,9 @@ class Gpu:
                 self._opening = False
 
     def _note_fault(self, problem: str) -> float:
-        """Begin a pause, and return its seconds; the lock is held."""
-        pause_s = min(self._pause_s * 2.0**self._faults, _LONGEST_PAUSE_S)
-        self._faults = min(self._faults + 1, _MOST_FAULTS)
+        """Begin a pause and return its seconds. The caller holds the lock."""
+        pause_s = min(self._pause_s * 2.0**self._faults, _MAXIMUM_PAUSE_S)
+        self._faults = min(self._faults + 1, _MAXIMUM_FAULTS)
         self._problem = f"{self.name}: {problem}"
         self._retry_at = time.monotonic() + pause_s
         return pause_s
@@ -226,9 +226,9 @@ class Gpu:
     # ---- keys on the device ----------------------------------------------------------------------
 
     def _enter(self, key: LoadedKey, cancel: CancelFlag, wait: bool) -> tuple[GpuSlot, bool]:
-        """Return the slot of a key, and whether the caller is to fill it."""
+        """Return the slot of a key, and True if the caller must fill it."""
         self._require_open()
-        patience_ends = time.monotonic() + _PATIENCE_S
+        evict_at = time.monotonic() + _EVICTION_DELAY_S
         with self._changed:
             while True:
                 if self._device is None:
@@ -240,22 +240,22 @@ class Gpu:
                     self._leases += 1
                     return slot, found is None
                 if not wait:
-                    raise DeviceOutOfMemory(f"the memory of {self.name} is taken by keys that other proofs use")
+                    raise DeviceOutOfMemory(f"keys of other proofs use the memory of {self.name}")
                 cancel.check()
-                if time.monotonic() > patience_ends:
-                    patience_ends += _PATIENCE_S
+                if time.monotonic() > evict_at:
+                    evict_at += _EVICTION_DELAY_S
                     self._keys.retire_busy()
                 self._changed.wait(_ROOM_POLL_S)
 
     def _reserve(self, device: Device, key: LoadedKey) -> GpuSlot | None:
-        """Make a slot, evicting idle ones for it; None when those in use leave no room. The lock is held."""
+        """Add a slot and evict idle ones for it; None if those in use leave no room. The caller holds the lock."""
         new = GpuSlot(key, device.key_bytes(key), device.proof_bytes(key))
         budget = self.info.budget_bytes
         if new.bytes + new.proof_bytes > budget:
             raise DeviceBudgetExceeded(
                 f"this proof needs {gibibytes(new.bytes)} of GPU memory for its key and {gibibytes(new.proof_bytes)} "
                 f"to work in, and the budget of {self.name} is {gibibytes(budget)}: raise --cuda-memory-gb, use a GPU "
-                "with more memory or smaller batches, or let the processor prove it (--device auto)"
+                "with more memory or smaller batches, or let the CPU prove it (--device auto)"
             )
         victims = self._keys.add(new, budget)
         if victims is None:
@@ -266,20 +266,20 @@ class Gpu:
         return new
 
     def _fill(self, slot: GpuSlot) -> None:
-        """Copy the key of a slot to the device; whoever waits for the slot hears of a failure, too."""
+        """Copy the key of a slot to the device. All threads that wait for the slot get the copy or the error."""
         started = time.perf_counter()
         try:
             try:
                 copy = self._copied(slot)
             except DeviceOutOfMemory:
-                self.make_room()  # others use the device, too: the budget is no promise
+                self.evict_idle_keys()  # other processes use the device too, so the budget may not be free
                 copy = self._copied(slot)
-        except BaseException as error:  # noqa: BLE001 - handed to all that wait for the slot, this thread included
+        except BaseException as error:  # noqa: BLE001 - passed to all threads that wait for the slot, including this one
             with self._changed:
                 self._keys.retire(slot)
             slot.copy.set_exception(error)
             if isinstance(error, DeviceLost):
-                self.give_up(error.detail)
+                self.disable(error.detail)
             return
         witness = "gpu" if copy.witness.on_device else copy.witness.reason
         slot.copy.set_result(copy)
@@ -303,7 +303,7 @@ class Gpu:
             with self._changed:
                 if self._device is device:
                     raise
-            raise self._paused() from error  # it was given up meanwhile
+            raise self._paused() from error  # it was disabled meanwhile
 
     def _leave(self, slot: GpuSlot) -> None:
         with self._changed:
@@ -317,7 +317,7 @@ class Gpu:
             self._account()
 
     def _forget(self, key: LoadedKey) -> None:
-        """Let the copy of a key go that is being closed."""
+        """Release the copy of a key that is being closed."""
         with self._changed:
             slot = self._keys.find(key)
             ends = slot is not None and self._keys.retire(slot)
@@ -334,7 +334,7 @@ class Gpu:
 
 
 def _awaited(copy: Future[DeviceKey], cancel: CancelFlag) -> DeviceKey:
-    """Wait until a copy is there or the flag is raised."""
+    """Return a copy once it is made. Raises Cancelled if the flag is raised first."""
     done = threading.Event()
     copy.add_done_callback(lambda _: done.set())
     with cancel.watch(done.set):

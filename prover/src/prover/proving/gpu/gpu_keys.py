@@ -1,4 +1,4 @@
-"""Which keys are on a GPU, and which of them leave when its memory is short: decisions, under the lock of the GPU."""
+"""Keys on a GPU and their eviction when its memory is short. The caller holds the lock of the GPU."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from prover.kernel.engine import LoadedKey
 
 @dataclass(eq=False)
 class GpuSlot:
-    """A key on the GPU, or on its way there; ``bytes`` are its own, ``proof_bytes`` those of one proof with it."""
+    """A key on the GPU or being copied to it. Sizes are those of the key and of one proof with it, in bytes."""
 
     key: LoadedKey
     bytes: int
@@ -19,16 +19,16 @@ class GpuSlot:
     users: int = 0
     last_use: int = 0
     retired: bool = False
-    """Whether no new request gets it, so that it ends with its last user."""
+    """True if new requests do not get it, so that it ends with its last user."""
 
     def end(self) -> None:
-        """Release the copy, if there is one."""
+        """Release the copy, if it was made."""
         if self.copy.done() and self.copy.exception() is None:
             self.copy.result().close()
 
 
 class GpuKeys:
-    """The slots of a GPU. Those that a method gives back have no users any more; its caller ends them."""
+    """Slots of a GPU. Slots that a method returns have no users; the caller ends them."""
 
     def __init__(self) -> None:
         self._slots: dict[LoadedKey, GpuSlot] = {}
@@ -40,14 +40,14 @@ class GpuKeys:
         return self._slots.get(key)
 
     def occupancy(self) -> tuple[int, int]:
-        """Count the keys on the GPU, and their bytes."""
+        """Return the number of keys on the GPU, and their bytes."""
         slots = [*self._slots.values(), *self._retiring]
         return len(slots), sum(slot.bytes for slot in slots)
 
     def add(self, new: GpuSlot, budget: int) -> list[GpuSlot] | None:
-        """Take a slot in for the idle ones that it displaces, the longest unused first.
+        """Add a slot; return the idle ones that it evicts, least recently used first.
 
-        None, and nothing done, when those in use leave no room in ``budget`` bytes for it and one proof.
+        Returns None and adds nothing when those in use leave no room in ``budget`` bytes for it and one proof.
         """
         stay = [*self._slots.values(), *self._retiring]
         idle = sorted((slot for slot in self._slots.values() if not slot.users), key=lambda slot: slot.last_use)
@@ -63,12 +63,12 @@ class GpuKeys:
         return victims
 
     def use(self, slot: GpuSlot) -> None:
-        """Count one user more."""
+        """Count a user."""
         slot.users += 1
         slot.last_use = next(self._uses)
 
     def leave(self, slot: GpuSlot) -> bool:
-        """Count one user less; tells whether the slot must end now."""
+        """Stop counting a user; return True if the slot must end now."""
         slot.users -= 1
         if slot.users or not slot.retired:
             return False
@@ -76,7 +76,7 @@ class GpuKeys:
         return True
 
     def retire(self, slot: GpuSlot) -> bool:
-        """Give a slot to nobody any more; tells whether it must end now."""
+        """Give the slot to no new users; return True if it must end now."""
         if self._slots.get(slot.key) is slot:
             del self._slots[slot.key]
         slot.retired = True
@@ -93,12 +93,12 @@ class GpuKeys:
         return [slot for slot in list(self._slots.values()) if not slot.users and self.retire(slot)]
 
     def retire_busy(self) -> None:
-        """Retire the slot in use that was asked for least lately."""
+        """Retire the least recently used slot of those in use."""
         busy = [slot for slot in self._slots.values() if slot.users]
         if busy:
             self.retire(min(busy, key=lambda slot: slot.last_use))
 
 
 def _excess(slots: list[GpuSlot], budget: int) -> int:
-    """By how much keys, and the largest proof that one of them makes, exceed a budget."""
+    """Return the bytes by which keys, and the largest proof with one of them, exceed a budget."""
     return sum(slot.bytes for slot in slots) + max(slot.proof_bytes for slot in slots) - budget

@@ -1,4 +1,4 @@
-"""Refusing a request that no witness can satisfy, without its key.
+"""Refusal of requests that no witness can satisfy, without their keys.
 
 The cost is a few hashes per path: prover/docs/explanation/prechecks.md, "Batches".
 """
@@ -11,14 +11,14 @@ from prover.errors import KeyUnavailable, WitnessRejected
 from prover.keys.files.key_description import is_earlier_proving_key
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.batches import check_address_append, check_append, check_update
+from prover.proving.prechecks.constraint_counter import ConstraintCounter, Failure
 from prover.proving.prechecks.membership import check_combined, check_inclusion, check_non_inclusion
-from prover.proving.prechecks.values import InputReader
-from prover.proving.prechecks.walk import Failure, Walk
+from prover.proving.prechecks.values import AssignmentReader
 from prover.proving.request import ProofTask
 from shared.circuit_id import CircuitId, CircuitKind
 
 _BATCH_WRAPPER_BYTES = 8
-_TOLD_BY_BYTES = 1024
+_HEADER_BYTES = 1024
 
 
 def require_satisfiable(task: ProofTask, find_key: Callable[[CircuitId], Path]) -> None:
@@ -38,22 +38,22 @@ def require_satisfiable(task: ProofTask, find_key: Callable[[CircuitId], Path]) 
 
 
 def first_failure(circuit: CircuitId, assignment: Assignment, release: GnarkRelease = GNARK_014) -> Failure | None:
-    """The failing constraint that the solver names, None if all hold."""
-    walk, inputs = Walk(), InputReader(assignment.inputs)
+    """Return the failing constraint that the solver names, None if all hold."""
+    counter, inputs = ConstraintCounter(), AssignmentReader(assignment.inputs)
     match circuit.kind:
         case CircuitKind.INCLUSION:
-            check_inclusion(walk, inputs, circuit)
+            check_inclusion(counter, inputs, circuit)
         case CircuitKind.NON_INCLUSION:
-            check_non_inclusion(walk, inputs, circuit)
+            check_non_inclusion(counter, inputs, circuit)
         case CircuitKind.COMBINED:
-            check_combined(walk, inputs, circuit)
+            check_combined(counter, inputs, circuit)
         case CircuitKind.BATCH_APPEND:
-            check_append(walk, inputs, circuit, release)
+            check_append(counter, inputs, circuit, release)
         case CircuitKind.BATCH_UPDATE:
-            check_update(walk, inputs, circuit)
+            check_update(counter, inputs, circuit)
         case CircuitKind.BATCH_ADDRESS_APPEND:
-            check_address_append(walk, inputs, circuit)
-    return min(walk.failures, default=None)
+            check_address_append(counter, inputs, circuit)
+    return min(counter.failures, default=None)
 
 
 def _release_of(circuit: CircuitId, find_key: Callable[[CircuitId], Path]) -> GnarkRelease:
@@ -62,7 +62,7 @@ def _release_of(circuit: CircuitId, find_key: Callable[[CircuitId], Path]) -> Gn
         return GNARK_014
     try:
         with find_key(circuit).open("rb") as file:
-            start = file.read(_TOLD_BY_BYTES)
+            start = file.read(_HEADER_BYTES)
     except (KeyUnavailable, OSError):
         return GNARK_014
     return GNARK_08 if is_earlier_proving_key(start[_BATCH_WRAPPER_BYTES:]) else GNARK_014

@@ -1,8 +1,9 @@
-"""Following a circuit gadget by gadget, without compiling it, to tell the number of a constraint that cannot hold.
+"""Numbers of constraints that cannot hold, counted gadget by gadget without compiling the circuit.
 
-A walk counts the constraints that the gadgets of ``prover.circuits.gadgets`` emit, and the levels by which the solver
-orders them: an instruction is one level above the highest wire that it reads, inputs are at level -1. When several
-constraints fail, the solver names the lowest level, and there the lowest number. Tests compare both with the compiler.
+A ``ConstraintCounter`` counts the constraints that the gadgets of ``prover.circuits.gadgets`` emit, and the levels by
+which the solver orders them: an instruction is one level above the highest wire that it reads, inputs are at level
+-1. When several constraints fail, the solver names the lowest level, and there the lowest number. Tests compare both
+with the compiler.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _FIFTH_POWER: Final = 3
 class Failure:
     """A constraint that does not hold, in the order in which the solver reports them.
 
-    ``path`` is the JSON path of the member of the request to blame, ``reason`` says why.
+    ``path`` is the JSON path of the invalid member of the request, ``reason`` the explanation.
     """
 
     level: int
@@ -29,8 +30,8 @@ class Failure:
     reason: str
 
 
-class Walk:
-    """A position in a circuit and the failures before it. Results are levels of the wires that a gadget makes."""
+class ConstraintCounter:
+    """A position in a circuit and the failures before it. Methods return the level of the result of a gadget."""
 
     def __init__(self) -> None:
         self.constraints = 0
@@ -65,7 +66,7 @@ class Walk:
         if size == 1:  # the input is its own bit
             self._require(INPUT_LEVEL + 1, holds, path, reason)
             return INPUT_LEVEL
-        self.constraints += size  # what a hint returns is boolean
+        self.constraints += size  # one boolean constraint per bit
         self._require(INPUT_LEVEL + 2, holds, path, reason)
         return INPUT_LEVEL + 1
 
@@ -84,10 +85,10 @@ class Walk:
 
 
 def hash_constraints(inputs: int) -> int:
-    """Constraints of a Poseidon hash; in the first round the capacity lane is constant."""
+    """Return the constraints of a Poseidon hash; in the first round the capacity element is constant."""
     return _FIFTH_POWER * (FULL_ROUNDS * (inputs + 1) + PARTIAL_ROUNDS[inputs - 1] - 1)
 
 
 def hash_depth(inputs: int) -> int:
-    """Levels from the inputs of a Poseidon hash to its result."""
+    """Return the levels from the inputs of a Poseidon hash to its result."""
     return _FIFTH_POWER * (FULL_ROUNDS + PARTIAL_ROUNDS[inputs - 1])
