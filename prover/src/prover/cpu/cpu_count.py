@@ -1,4 +1,4 @@
-"""How many processors this process may use: affinity, and control groups of either version."""
+"""CPUs that this process may use: affinity, and control groups of version 1 or 2."""
 
 import os
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ _ROOT = Path("/")
 
 
 def available_cpus(root: Path = _ROOT) -> int:
-    """Return the processors of this process's affinity mask, or fewer where a control group grants less time.
+    """Return the number of CPUs of this process's affinity mask, or of its control group if that is lower.
 
-    A part of a processor counts as one. At least 1.
+    A fraction of a CPU counts as one. At least 1.
     """
     quota = cpu_quota(root)
     affinity = len(os.sched_getaffinity(0))
@@ -21,21 +21,21 @@ def available_cpus(root: Path = _ROOT) -> int:
 
 
 def cpu_quota(root: Path = _ROOT) -> float | None:
-    """Return the processors that control groups of either version grant, None without a limit."""
+    """Return the CPUs that control groups of version 1 or 2 grant, None without a limit."""
     return min((quota for quota, _ in _quotas(root)), default=None)
 
 
 class CpuPool(NamedTuple):
-    """Processors that this process may use; those of another process are comparable where the names are equal."""
+    """CPUs that this process may use; those of another process are comparable if the names are equal."""
 
     name: str
     cpus: frozenset[int]
 
 
 def cpu_pool(root: Path = _ROOT) -> CpuPool:
-    """Return the processors of the affinity mask or, where a control group grants fewer, those of the group.
+    """Return the CPUs of the affinity mask or, if a control group grants fewer, those of the group.
 
-    The latter have made-up numbers, and the group is known by device and inode of its folder, which containers share.
+    The latter have arbitrary numbers. Device and inode of its folder, which containers share, identify the group.
     """
     affinity = frozenset(os.sched_getaffinity(0))
     quota, folder = min(_quotas(root), key=itemgetter(0), default=(None, root))

@@ -1,8 +1,8 @@
-"""Which provers prove on this host's processors now, told by locks on a file, and which part falls to one of them.
+"""Sharing of the host's CPUs between provers, by locks on a file.
 
-A prover that proves holds a row of the file: of its first bytes as many as it has threads at most, and further on a
-byte for each processor that it may use. Nothing is written: the system drops the locks of a process that ends, however
-it does. A lock belongs to an open file description (F_OFD_SETLK, Linux), so holders of one process count each other.
+An active prover locks a row of the file: at its start one byte per thread, and further on one byte for each CPU that it
+may use. Nothing is written: the system releases the locks of a process when it ends. A lock belongs to an open file
+description (F_OFD_SETLK, Linux), so holders in one process see each other.
 """
 
 import fcntl
@@ -27,19 +27,18 @@ _FILE_BYTES = _ROWS * _ROW_BYTES
 
 
 class Prover(NamedTuple):
-    """What a prover that proves has: threads at most, and the processors that they may run on."""
+    """An active prover: its maximum threads, and the CPUs that they may run on."""
 
     threads: int
     cpus: frozenset[int]
 
 
 def share_of(row: int, provers: Mapping[int, Prover]) -> int:
-    """Return the threads of the prover in a row while all these prove; at least 1.
+    """Return the threads of the prover of a row while all of ``provers`` are active; at least 1.
 
-    Provers that may use the same processors are dealt them in turns, lower rows first, each up to its threads; so a
-    processor falls to one of them, and all who see the same provers agree to whom. The shares of K provers that meet on
-    P processors sum to P + K - 1 at most and, where all may use the same ones, to max(P, K) at most. Alone on its
-    processors a prover has all its threads.
+    Provers that may use the same CPUs get them alternately, lower rows first, each up to its threads. So a CPU belongs
+    to one of them, and all that see the same provers agree. The shares of K provers on P common CPUs sum to at most
+    P + K - 1, and to at most max(P, K) if all may use the same ones. A prover without rivals has all its threads.
     """
     own = provers[row]
     rivals = sorted(number for number, prover in provers.items() if prover.cpus & own.cpus)
@@ -52,19 +51,19 @@ def share_of(row: int, provers: Mapping[int, Prover]) -> int:
     return max(1, min(share, own.threads))
 
 
-def _deal(count: int, most: list[int], place: int) -> int:
-    """Return what falls to one of several who take turns until ``count`` are gone or all have their ``most``."""
-    taken = [0] * len(most)
-    while count and taken != most:
-        for number, limit in enumerate(most):
+def _deal(count: int, maximums: list[int], index: int) -> int:
+    """Deal ``count`` CPUs alternately, up to the maximum of each prover; return the number for one of them."""
+    taken = [0] * len(maximums)
+    while count and taken != maximums:
+        for number, limit in enumerate(maximums):
             if count and taken[number] < limit:
                 taken[number] += 1
                 count -= 1
-    return taken[place]
+    return taken[index]
 
 
 class CpuLocks:
-    """The locks of one engine. Not for several threads at once; close it."""
+    """Locks of one engine, for one thread at a time. Close it."""
 
     def __init__(self, parent: Path) -> None:
         """Open the lock file of this user in a folder below ``parent``; raises OSError if it is unsafe."""
@@ -76,8 +75,8 @@ class CpuLocks:
         self._file = _open_file(parent, self._name)
 
     def take(self, threads: int) -> None:
-        """Hold a row, with so many threads at most; raises OSError when all are held or there are no such locks."""
-        if os.fstat(self._file).st_nlink == 0:  # somebody has cleaned up
+        """Lock a row with at most ``threads`` threads. Raises OSError when all are held or there are no such locks."""
+        if os.fstat(self._file).st_nlink == 0:  # the file was removed
             removed, self._file = self._file, _open_file(self._parent, self._name)
             os.close(removed)
         threads = min(threads, _THREADS_MAX)
@@ -92,18 +91,18 @@ class CpuLocks:
             self._lock(fcntl.F_WRLCK, row * _ROW_BYTES + _FIRST_CPU + first, count)
 
     def give_back(self) -> None:
-        """Let go of the row."""
+        """Unlock the row."""
         self._lock(fcntl.F_UNLCK, self._row * _ROW_BYTES, _ROW_BYTES)
 
     def share(self) -> int | None:
-        """Return the threads for the holder of the row, None while nobody else proves on its processors."""
+        """Return the threads for the holder of the row, None while no other process proves on its CPUs."""
         rivals = {row: prover for row, prover in self._others().items() if prover.cpus & self._cpus}
         if not rivals:
             return None
         return share_of(self._row, rivals | {self._row: Prover(self._threads, self._cpus)})
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release all locks. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -122,10 +121,10 @@ class CpuLocks:
         return {row: Prover(threads.get(row, 1), frozenset(numbers)) for row, numbers in cpus.items()}
 
     def _held(self) -> Iterator[tuple[int, int]]:
-        """Ranges that others hold: a query tells of one of them, so what is left and right of it is asked for next."""
-        asked = [(0, _FILE_BYTES)]
-        while asked:
-            start, end = asked.pop()
+        """Yield ranges that others hold. A query returns one; the ranges before and after it are queried next."""
+        pending = [(0, _FILE_BYTES)]
+        while pending:
+            start, end = pending.pop()
             query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, end - start, 0)
             kind, _, first, length, _ = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, query))
             if kind == fcntl.F_UNLCK:
@@ -133,14 +132,14 @@ class CpuLocks:
             last = min(first + length, end) if length else end
             first = max(first, start)
             yield first, last
-            asked += [(left, right) for left, right in ((start, first), (last, end)) if left < right]
+            pending += [(left, right) for left, right in ((start, first), (last, end)) if left < right]
 
     def _lock(self, kind: int, start: int, length: int) -> None:
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, start, length, 0))
 
 
 def _runs(numbers: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """First number and length of each run of numbers."""
+    """Yield first number and length of each run of numbers."""
     for number in sorted(numbers):
         if number - 1 not in numbers:
             length = 1
@@ -150,7 +149,7 @@ def _runs(numbers: frozenset[int]) -> Iterator[tuple[int, int]]:
 
 
 def _open_file(parent: Path, name: str) -> int:
-    """Open the lock file, in a folder that is nobody else's: others could hold locks for us for ever."""
+    """Open the lock file, in a folder of this user only: other users could hold locks forever."""
     path = parent / f"prover-processors-{os.geteuid()}"
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""The API application, and a server that runs it until asked to stop."""
+"""The API application, and the server that runs it until shutdown."""
 
 import asyncio
 import errno
@@ -30,7 +30,7 @@ _log = get_logger(__name__)
 
 _BACKLOG = 1024
 _SHUTDOWN_TIMEOUT_S = 5
-_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - what an address without a host means
+_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - an address without a host means all interfaces
 _API_OPTION = "--prover-address"
 _METRICS_OPTION = "--metrics-address"
 
@@ -49,7 +49,7 @@ def create_app(state: ServerState) -> web.Application:
 
 
 def create_runner(state: ServerState) -> web.AppRunner:
-    """Wrap the application so that a handler is cancelled when its client leaves."""
+    """Return a runner that cancels a handler when its client disconnects."""
     return web.AppRunner(
         create_app(state),
         handler_cancellation=True,
@@ -58,7 +58,7 @@ def create_runner(state: ServerState) -> web.AppRunner:
 
 
 class Listener:
-    """A server on an address. ``start`` it, then ``close`` it whether or not it was stopped before."""
+    """A server on an address. After ``start`` it must be closed."""
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class Listener:
         return str(host), int(port)
 
     async def start(self) -> None:
-        """Accept connections; raises SettingsInvalid for an address that is taken or does not exist."""
+        """Accept connections. Raises SettingsInvalid for an address that is in use or does not exist."""
         settings = self._state.settings.http
         host, port = split_address(settings.address, _API_OPTION)
         await self._runner.setup()
@@ -88,19 +88,19 @@ class Listener:
         self._state.listening = True
 
     def refuse(self) -> None:
-        """Accept no more connections; those that are open go on."""
+        """Accept no more connections; open ones continue."""
         if self._server is not None:
             self._server.close()
 
     async def close(self) -> None:
-        """Close everything, after a few seconds for last answers."""
+        """Close the server and its connections, after a few seconds for answers in progress."""
         self.refuse()
         self._state.listening = False
         await self._runner.cleanup()
 
 
 async def serve(state: ServerState, registry_server: MetricsServer | None, shutdown: Shutdown) -> None:
-    """Listen until ``shutdown`` is requested, then drain. Raises SettingsInvalid for a taken address."""
+    """Listen until ``shutdown`` is requested, then drain. Raises SettingsInvalid for an address in use."""
     listener = Listener(state)
     try:
         await listener.start()
@@ -135,8 +135,8 @@ def split_address(address: str, option: str) -> tuple[str, int]:
 def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> MetricsServer:
     """Serve metrics and probes on their own address.
 
-    Raises SettingsInvalid for a taken one, unless nobody chose it: launchers that start several provers on a host set
-    the API address alone, and each prover then takes a free port.
+    Raises SettingsInvalid for an address in use that was configured. The default address falls back to a free port:
+    launchers that start several provers on a host set the API address only.
     """
     http = state.settings.http
     host, port = split_address(http.metrics_address, _METRICS_OPTION)
@@ -149,14 +149,14 @@ def start_metrics_server(state: ServerState, registry: CollectorRegistry) -> Met
     _log.warning(
         "metrics_address_taken",
         address=http.metrics_address,
-        detail="metrics and probes take a free port",
+        detail="metrics and probes use a free port",
         remedy=f"choose an address with {_METRICS_OPTION}",
     )
     return MetricsServer(registry, host, 0, probes(state))
 
 
 def _cannot_listen(option: str, address: str, error: OSError) -> SettingsInvalid:
-    # The event loop puts words of its own before the system's; names that are not found have no errno of it.
+    # The event loop adds its own text to the system's message; a host that is not found has no such errno.
     reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
     return SettingsInvalid(f"{option}: cannot listen on {address}: {reason}; choose another address")
 

@@ -1,4 +1,4 @@
-"""What all handlers of one server share."""
+"""State that all handlers of one server share."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ class ServerState:
     log_throttle: LogThrottle
     heartbeat: LoopHeartbeat
     missing_required: Callable[[], list[str]]
-    """Says of every key that was asked to be preloaded and is not in memory what it waits for."""
+    """Returns a reason for each key that must be preloaded and is not in memory."""
     loop: asyncio.AbstractEventLoop
-    """The loop of the server; probes ask it from their own threads."""
+    """Event loop of the server, for probes, which run in other threads."""
     queue: JobStore | None = None
-    """Where jobs go; None in standalone mode, which has no routes for jobs."""
+    """Queue for jobs; None in standalone mode, which has no routes for jobs."""
     listening: bool = False
-    """Whether the API address accepts connections; startup is over then."""
+    """True once the API address accepts connections, which ends the startup."""
     leaving: bool = False
-    """Whether a stop was asked for: readiness fails, requests are still served."""
+    """True after a request to stop: readiness fails, requests are still served."""
     draining: bool = False
-    """Whether new requests are refused."""
+    """True while new requests are refused."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when draining begins: nobody waits for a job any longer."""
+    """Set when draining begins, which ends all waits for jobs."""
 
     @classmethod
     def build(
@@ -79,7 +79,7 @@ class ServerState:
         queue: JobStore | None = None,
         devices: Devices | None = None,
     ) -> ServerState:
-        """Build the state of a server around a key store, inside its event loop. The caller closes queue and devices.
+        """Return the state of a server, inside its event loop. The caller closes queue and devices.
 
         Raises SettingsInvalid for API keys that cannot be read.
         """
@@ -114,24 +114,24 @@ class ServerState:
         )
 
     async def leave(self) -> None:
-        """Let readiness fail for the configured delay, so that others stop sending requests here."""
+        """Fail readiness for the configured delay, so that load balancers stop sending requests."""
         self.leaving = True
         await asyncio.sleep(self.settings.http.drain_delay_s)
 
     async def drain(self) -> None:
-        """Refuse new requests, let running proofs finish until the deadline, then cancel the rest."""
+        """Refuse new requests, wait for running proofs until the deadline, then cancel the others."""
         self.leaving = self.draining = True
         self.stopping.set()
         await self.proofs_in_progress.drain(self.settings.http.drain_deadline_s)
 
     def close(self) -> None:
-        """Wait for the threads, which end soon after their flags are raised."""
+        """Wait for the threads to end."""
         self.heartbeat.close()
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
 def queue_of(request: web.Request) -> JobStore:
-    """Return the queue; for handlers of routes that exist only with one."""
+    """Return the queue, in handlers of routes that exist only with one."""
     queue = request.app[STATE].queue
     assert queue is not None  # noqa: S101 - the routes exist only with a queue
     return queue

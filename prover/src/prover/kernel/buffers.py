@@ -1,4 +1,4 @@
-"""Memory that the kernel works in: large, page-aligned, reused, never copied."""
+"""Working memory of the kernel: large, page-aligned, reused, never copied."""
 
 import mmap
 import threading
@@ -13,7 +13,7 @@ _KEPT_BYTES = 2**30
 
 
 class ScratchPool:
-    """Lends scratch memory and keeps up to ``keep`` returned buffers, 1 GiB in all, for the next proofs.
+    """A pool of scratch memory that keeps up to ``keep`` returned buffers, 1 GiB in total, for the next proofs.
 
     Pages come from the operating system on first touch, so a fresh buffer costs nothing until used.
     Safe for use by several threads.
@@ -26,7 +26,7 @@ class ScratchPool:
 
     @contextmanager
     def lend(self, size: int) -> Iterator[Any]:
-        """Lend a C buffer of at least ``size`` bytes; OutOfMemory when the system has none."""
+        """Yield a C buffer of at least ``size`` bytes. Raises OutOfMemory when the system has none."""
         memory = self._take(size)
         buffer = ffi.from_buffer("unsigned char[]", memory, require_writable=True)
         try:
@@ -36,7 +36,7 @@ class ScratchPool:
             self._give_back(memory)
 
     def close(self) -> None:
-        """Return all kept memory to the operating system; lent buffers follow when they come back."""
+        """Return all kept memory to the operating system, and buffers in use when they are returned."""
         with self._lock:
             self._keep = 0
             free, self._free = self._free, []

@@ -1,4 +1,4 @@
-"""A request to stop that reaches running C code and waiting Python threads alike."""
+"""Cancellation of running C code and waiting Python threads."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,21 +9,21 @@ from prover.kernel._native import ffi
 
 
 class CancelFlag:
-    """Raised once by any thread; the kernel reads it between the stages of a proof."""
+    """A flag that any thread raises once; the kernel reads it between the stages of a proof."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], None]] = []
         self.cell = ffi.new("g16_cancel *", 0)
-        """The flag as C sees it, valid as long as this object."""
+        """The C flag, valid as long as this object."""
 
     @property
     def is_raised(self) -> bool:
-        """Whether somebody asked to stop."""
+        """True once the flag was raised."""
         return bool(self.cell[0])
 
     def raise_flag(self) -> None:
-        """Ask to stop. Does not wait."""
+        """Request cancellation. Does not wait."""
         with self._lock:
             self.cell[0] = 1
             watchers = list(self._watchers)
@@ -31,7 +31,7 @@ class CancelFlag:
             watcher()
 
     def check(self) -> None:
-        """Raise Cancelled if somebody asked to stop."""
+        """Raise Cancelled if the flag was raised."""
         if self.is_raised:
             raise Cancelled
 

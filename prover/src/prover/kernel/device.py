@@ -1,7 +1,7 @@
-"""GPUs that make proofs, and points of keys: opened through a library of their own, which an installation may lack.
+"""GPUs that make proofs and points of keys, opened through a separate, optional library.
 
-A key is copied to a device once and proved with there as often as wanted, several proofs in one call or one at a time.
-Calls block, release the interpreter lock, and may run at once. Proofs are not verified here.
+A key is copied to a device once, for any number of proofs, several in one call or one at a time. Calls block, release
+the interpreter lock, and may run concurrently. Proofs are not verified here.
 """
 
 import os
@@ -31,7 +31,7 @@ from prover.kernel.status import check, failure_of, new_error
 LIBRARY_NAME = "libgroth16_cuda.so"
 _LIBRARY_REMEDY = (
     "build it with `make native-cuda`, name another with --cuda-library (PROVER_CUDA_LIBRARY), "
-    "or prove on the processor with --device cpu (PROVER_DEVICE)"
+    "or prove on the CPU with --device cpu (PROVER_DEVICE)"
 )
 _CALLS = ProofCalls(lib.g16_device_prove_scratch_bytes, lib.g16_device_prove, lib.g16_device_prove_with_blinding)
 
@@ -42,10 +42,10 @@ def _size_of(proofs: int) -> SizeCall:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What a GPU is and what of its memory is taken; sizes are bytes.
+    """Properties of a GPU and use of its memory; sizes are bytes.
 
-    ``capability`` is major and minor; versions are those of CUDA, 12040 for 12.4. ``budget_bytes`` bounds what this
-    process takes, of which ``used_bytes`` are taken.
+    ``capability`` is major and minor; versions are those of CUDA, 12040 for 12.4. ``budget_bytes`` bounds the memory
+    of this process, of which ``used_bytes`` are in use.
     """
 
     name: str
@@ -62,10 +62,10 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class DeviceWitness:
-    """Who solves the witnesses of a key on a GPU: the GPU in ``chains``, or the processor for a ``reason``.
+    """Solver of the witnesses of a key on a GPU: the GPU in ``chains``, or the CPU for a ``reason``.
 
-    Rows that solve a wire are the device's or the processor's, ``check_rows`` only check. ``bus_bytes`` go to the GPU
-    for each proof. Products are field multiplications, of all chains and of the longest.
+    Rows that solve a wire belong to the device or the CPU; ``check_rows`` only check. ``bus_bytes`` are copied to the
+    GPU for each proof. Products are field multiplications, of all chains and of the longest.
     """
 
     on_device: bool
@@ -81,29 +81,29 @@ class DeviceWitness:
 
 
 def installed_library() -> Path:
-    """Where the library lies if it was installed: beside the extension."""
+    """Return the path of an installed library, in the folder of the extension."""
     return Path(_native.__file__).with_name(LIBRARY_NAME)
 
 
 def find_library(named: Path | None = None) -> Path:
-    """Return the library that was named, else the installed one; raises DeviceUnavailable if it is not there."""
+    """Return the given library, by default the installed one. Raises DeviceUnavailable if it does not exist."""
     path = named or installed_library()
     if path.is_file():
         return path
     if named is not None:
         raise DeviceUnavailable(
-            f"there is no CUDA library {named} (--cuda-library, PROVER_CUDA_LIBRARY): name another, or none"
+            f"CUDA library {named} (--cuda-library, PROVER_CUDA_LIBRARY) does not exist: pass another path, or none"
         )
-    raise DeviceUnavailable(f"there is no CUDA library {path}: {_LIBRARY_REMEDY}")
+    raise DeviceUnavailable(f"CUDA library {path} does not exist: {_LIBRARY_REMEDY}")
 
 
 def cuda_version(number: int) -> str:
-    """Spell a version of CUDA: 12040 is 12.4."""
+    """Return a CUDA version as text: 12040 is 12.4."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def device_count(library: Path) -> int:
-    """Return how many GPUs there are; raises DeviceUnavailable without library or driver."""
+    """Return the number of GPUs. Raises DeviceUnavailable without library or driver."""
     count = ffi.new("uint32_t *")
     error = new_error()
     check(lib.g16_device_count(os.fsencode(library), count, error), error)
@@ -111,7 +111,7 @@ def device_count(library: Path) -> int:
 
 
 class Device(Owner):
-    """A GPU that keys are copied to. Close it, or use it as a context manager; it ends after its last key."""
+    """A GPU that keys are copied to. Close it, or use it as a context manager; it is released after its last key."""
 
     def __init__(self, library: Path, index: int = 0, budget_bytes: int = 0) -> None:
         """Open a GPU by index; of its memory ``budget_bytes`` may be used, 0 for nine tenths of what is free.
@@ -125,11 +125,11 @@ class Device(Owner):
 
     @property
     def handle(self) -> Handle:
-        """The C handle, for calls that have the device make points of a key."""
+        """The C handle, for calls that compute points of a key on the device."""
         return self._handle
 
     def describe(self) -> DeviceInfo:
-        """Tell what it is and what is taken now; raises DeviceLost."""
+        """Return its properties and its memory in use. Raises DeviceLost."""
         info = ffi.new("g16_device_info *")
         error = new_error()
         with self._handle.use() as device:
@@ -148,17 +148,17 @@ class Device(Owner):
         )
 
     def key_bytes(self, key: LoadedKey) -> int:
-        """Memory of the device that a key takes, proofs in progress apart."""
+        """Return the device memory of a key without proofs, in bytes."""
         with self._handle.use() as device, key.handle.use() as pointer:
             return int(lib.g16_device_key_bytes(device, pointer))
 
     def proof_bytes(self, key: LoadedKey) -> int:
-        """Memory of the device that one proof in progress takes beside its key."""
+        """Return the device memory of one proof in progress without its key, in bytes."""
         with self._handle.use() as device, key.handle.use() as pointer:
             return int(lib.g16_device_proof_bytes(device, pointer))
 
     def load_key(self, key: LoadedKey, cancel: CancelFlag | None = None) -> "DeviceKey":
-        """Copy a key to the device; device and key end after the copy.
+        """Copy a key to the device; device and key are released after the copy.
 
         Raises DeviceOutOfMemory, DeviceLost, UnsupportedKey or Cancelled.
         """
@@ -180,7 +180,7 @@ class DeviceKey(Owner):
     """The copy of a key on a device. Close it, or use it as a context manager."""
 
     def __init__(self, key: LoadedKey, pointer: Any, holds: ExitStack, batch_limit: int) -> None:
-        """Own a C key; ``holds`` keeps what it stands on until it is destroyed."""
+        """Own a C key; ``holds`` keeps device and host key until it is destroyed."""
 
         def destroy(ended: Any) -> None:
             lib.g16_device_key_destroy(ended)
@@ -189,7 +189,7 @@ class DeviceKey(Owner):
         self._key = key
         self._handle = Handle("key on the device", pointer, destroy)
         self.batch_limit = batch_limit
-        """How many proofs one call makes at most; 1 for keys of which one proof fills the device."""
+        """Maximum proofs of one call; 1 for keys of which one proof fills the device."""
 
     @property
     def scratch_bytes(self) -> int:
@@ -197,12 +197,12 @@ class DeviceKey(Owner):
         return self._key.scratch_by(_CALLS.scratch_bytes, self._handle)
 
     def scratch_bytes_of(self, proofs: int) -> int:
-        """Working memory on the host, in bytes, of a call that makes so many proofs."""
+        """Return the working memory on the host, in bytes, of a call that makes ``proofs`` proofs."""
         return self.scratch_bytes if proofs == 1 else self._key.scratch_by(_size_of(proofs), self._handle)
 
     @property
     def witness(self) -> DeviceWitness:
-        """Who solves witnesses, and why."""
+        """Solver of the witnesses, with the reason."""
         found = ffi.new("g16_device_witness *")
         with self._handle.use() as pointer:
             lib.g16_device_key_witness(pointer, found)
@@ -226,18 +226,18 @@ class DeviceKey(Owner):
         blinding: tuple[bytes, bytes] | None = None,
         form: BlindingForm = BlindingForm.CLASSICAL,
     ) -> KernelProof:
-        """Prove as LoadedKey.prove does, with the same bytes for the same blinding.
+        """Return a proof as LoadedKey.prove does, with the same bytes for the same blinding.
 
-        Raises what that raises, DeviceOutOfMemory and DeviceLost.
+        Raises what LoadedKey.prove raises, DeviceOutOfMemory and DeviceLost.
         """
         return self._key.prove_by(_CALLS, self._handle, inputs, cancel, blinding, form)
 
     def prove_many(self, inputs: Sequence[bytes], cancel: CancelFlag | None = None) -> list[KernelProof | ProverError]:
-        """Prove for each of 1 to ``batch_limit`` inputs of equal length in one call; one alone as ``prove`` does.
+        """Make 1 to ``batch_limit`` proofs in one call, for inputs of equal length; a single one as ``prove`` does.
 
-        Gives for each, in their order, its proof or what ``prove`` would have raised. Inputs that are not satisfied
-        fail alone; a fault of the device, or the flag, is what all others get. Raises OutOfMemory, or KernelMisused
-        when lengths differ, before any proof is begun.
+        Returns in order each proof, or the error that ``prove`` would raise. Unsatisfied inputs fail individually; a
+        fault of the device, or the flag, fails all others. Raises OutOfMemory, or KernelMisused when lengths differ,
+        before any proof is begun.
         """
         if len(inputs) == 1:
             try:
@@ -264,5 +264,5 @@ class DeviceKey(Owner):
         ]
 
     def close(self) -> None:
-        """Release the memory of the device once running calls have returned."""
+        """Release the device memory once running calls have returned."""
         self._handle.close()

@@ -1,4 +1,4 @@
-"""The proving kernel as Python objects. Calls block, release the interpreter lock, and may run at once.
+"""The proving kernel as Python objects. Calls block, release the interpreter lock, and may run concurrently.
 
 Scalars are 32 bytes, big-endian, below the modulus; several of them are one ``bytes`` object. Inputs are
 the public inputs of a circuit followed by its secret inputs.
@@ -31,7 +31,7 @@ Readable = bytes | bytearray | memoryview | mmap.mmap
 
 
 class Backend(enum.Enum):
-    """Which arithmetic the kernel uses."""
+    """Arithmetic that the kernel uses."""
 
     AUTO = lib.G16_BACKEND_AUTO
     PORTABLE = lib.G16_BACKEND_PORTABLE
@@ -42,14 +42,14 @@ class Backend(enum.Enum):
 
 
 class Encoding(enum.Enum):
-    """How points of a verifying key are written."""
+    """Encoding of the points of a verifying key."""
 
     COMPRESSED = lib.G16_COMPRESSED
     RAW = lib.G16_RAW
 
 
 class PointForm(enum.Enum):
-    """How points of proving keys are kept; prepared keys serve backends of one form."""
+    """Representation of the points of proving keys; a prepared key serves backends of one representation."""
 
     R256 = lib.G16_POINTS_R256
     R260_LOOSE = lib.G16_POINTS_R260_LOOSE
@@ -67,7 +67,7 @@ class BlindingForm(enum.Enum):
 
 @dataclass(frozen=True)
 class KeyInfo:
-    """What the kernel found in a key file; names and meanings are those of g16_key_info."""
+    """Description of a key file; names and meanings are those of g16_key_info."""
 
     kind: int
     version: int
@@ -99,7 +99,7 @@ class KeyInfo:
 
 @dataclass(frozen=True)
 class KernelProof:
-    """Proof points (PROOF_BYTES, layout in groth16.h) and processor seconds per stage."""
+    """Proof points (PROOF_BYTES, layout in groth16.h) and CPU seconds per stage."""
 
     points: bytes
     stage_seconds: Mapping[str, float]
@@ -116,7 +116,7 @@ class Witness:
 
 
 SizeCall = Callable[[Any, Any], int]
-"""Tells the working memory of a call for a C engine and a C key."""
+"""Returns the working memory of a call for a C engine and a C key."""
 
 
 class ProofCalls(NamedTuple):
@@ -131,11 +131,11 @@ _HOST_CALLS = ProofCalls(lib.g16_prove_scratch_bytes, lib.g16_prove, lib.g16_pro
 
 
 ProofContext = Callable[[], AbstractContextManager[None]]
-"""Makes what a proof on the processor runs in."""
+"""Returns the context in which a proof on the CPU runs."""
 
 
 def _ignore_threads(_: int) -> None:
-    """Tell nobody."""
+    """Ignore the number of active threads."""
 
 
 class Engine(Owner):
@@ -148,10 +148,10 @@ class Engine(Owner):
         locks: CpuLocks | None = None,
         on_active: Callable[[int], None] = _ignore_threads,
     ) -> None:
-        """Start ``threads`` workers, 0 for one per available processor.
+        """Start ``threads`` workers, 0 for one per available CPU.
 
-        By ``locks``, which the engine closes, proofs keep to their share of the processors while other processes prove;
-        ``on_active`` is told how many threads that is, at first all.
+        With ``locks``, which the engine closes, proofs use a share of the CPUs while other processes prove.
+        ``on_active`` is called with the number of active threads, at first all.
         """
         out = ffi.new("g16_engine **")
         error = new_error()
@@ -175,28 +175,28 @@ class Engine(Owner):
             return int(lib.g16_engine_threads(engine))
 
     def limit_threads(self, threads: int) -> None:
-        """Let all calls together run at most so many tasks at once, from the next task on; 0 lifts the limit."""
+        """Limit the concurrent tasks of all calls, from the next task on; 0 removes the limit."""
         with self._handle.use() as engine:
             lib.g16_engine_set_active_threads(engine, threads)
 
     @property
     def point_form(self) -> PointForm:
-        """How the arithmetic in use keeps the points of keys."""
+        """Representation of key points by the arithmetic in use."""
         with self._handle.use() as engine:
             return PointForm(lib.g16_engine_point_form(engine))
 
     @property
     def handle(self) -> Handle:
-        """The C engine, for the other modules of this package."""
+        """The C engine, for other modules of this package."""
         return self._handle
 
     def adopt_key(self, pointer: Any, destroy: Callable[[Any], None], file: mmap.mmap | None = None) -> "LoadedKey":
-        """Give a C key that another module of this package made an owner; ``destroy`` ends it and its mapped file."""
+        """Return the owner of a C key of another module of this package; ``destroy`` ends it and its mapped file."""
         proof_context = self._share.proving if self._share else nullcontext
         return LoadedKey(self._handle, self._scratch, Handle("key", pointer, destroy), proof_context, file)
 
     def load_key(self, data: Readable, cancel: CancelFlag | None = None) -> "LoadedKey":
-        """Read a whole key file; ``data`` may be released afterwards.
+        """Return the key of a whole key file; ``data`` may be released afterwards.
 
         Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
         """
@@ -207,7 +207,7 @@ class Engine(Owner):
         return self.adopt_key(out[0], lib.g16_key_destroy)
 
     def load_verifying_key(self, data: Readable) -> "VerifyingKey":
-        """Read a verifying key alone, compressed or raw, of either generation; raises MalformedKey."""
+        """Return a verifying key, compressed or raw, of gnark 0.8 or 0.14. Raises MalformedKey."""
         out = ffi.new("g16_vk **")
         error = new_error()
         with self._handle.use() as engine, ffi.from_buffer("uint8_t[]", data) as source:
@@ -227,7 +227,7 @@ class Engine(Owner):
 
 
 class VerifyingKey(Owner):
-    """A verifying key, alone or inside a loaded key (then it lives as long as that)."""
+    """A verifying key, standalone or part of a loaded key, with which it is then released."""
 
     def __init__(self, engine: Handle, owner: Handle, pointer: Any = None) -> None:
         self._engine = engine
@@ -241,7 +241,7 @@ class VerifyingKey(Owner):
             return int(lib.g16_vk_public_inputs(self._pointer(owned)))
 
     def verify(self, proof: bytes, public_inputs: bytes) -> None:
-        """Return if the proof holds; raises ProofRejected or MalformedProof otherwise."""
+        """Verify a proof. Raises ProofRejected or MalformedProof if it is invalid."""
         _require(len(proof) == PROOF_BYTES, f"a proof has {PROOF_BYTES} bytes")
         error = new_error()
         with self._engine.use() as engine, self._owner.use() as owned:
@@ -249,7 +249,7 @@ class VerifyingKey(Owner):
             check(lib.g16_verify(engine, pointer, proof, public_inputs, _count(public_inputs), error), error)
 
     def write(self, encoding: Encoding = Encoding.COMPRESSED) -> bytes:
-        """Return the key in gnark's binary form."""
+        """Return the key in gnark's binary format."""
         error = new_error()
         with self._owner.use() as owned:
             pointer = self._pointer(owned)
@@ -259,7 +259,7 @@ class VerifyingKey(Owner):
         return bytes(ffi.buffer(out))
 
     def close(self) -> None:
-        """Destroy a key that was loaded alone; one inside a loaded key ends with that."""
+        """Destroy a standalone key; one that is part of a loaded key is released with it."""
         if self._inside is None:
             self._owner.close()
 
@@ -291,12 +291,12 @@ class LoadedKey(Owner):
 
     @property
     def handle(self) -> Handle:
-        """The C key, for the other modules of this package."""
+        """The C key, for other modules of this package."""
         return self._handle
 
     @property
     def resident_bytes(self) -> int:
-        """Memory that belongs to this process alone, in bytes."""
+        """Private memory of the key in this process, in bytes."""
         return self.info.resident_bytes
 
     @property
@@ -306,7 +306,7 @@ class LoadedKey(Owner):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the key is a mapped prepared file."""
+        """True if the key is a mapped prepared file."""
         return self.mapped_bytes > 0
 
     @property
@@ -315,13 +315,13 @@ class LoadedKey(Owner):
         return self.scratch_by(_HOST_CALLS.scratch_bytes, self._handle)
 
     def scratch_by(self, scratch_bytes: SizeCall, handle: Handle) -> int:
-        """Working memory, in bytes, that ``scratch_bytes`` tells for ``handle``: this key or its copy on a device."""
+        """Return the working memory in bytes, by ``scratch_bytes``, for this key or its copy on a device."""
         with self._engine.use() as engine, handle.use() as key:
             return int(scratch_bytes(engine, key))
 
     @contextmanager
     def working(self, scratch_bytes: SizeCall, handle: Handle) -> Iterator[tuple[Any, Any, Any]]:
-        """Give the C engine, the C key of ``handle`` and that much working memory for a call; raises OutOfMemory."""
+        """Yield the C engine, the C key of ``handle`` and working memory for a call. Raises OutOfMemory."""
         with (
             self._engine.use() as engine,
             handle.use() as key,
@@ -336,7 +336,7 @@ class LoadedKey(Owner):
         blinding: tuple[bytes, bytes] | None = None,
         form: BlindingForm = BlindingForm.CLASSICAL,
     ) -> KernelProof:
-        """Prove for these inputs; the proof is not verified here.
+        """Return an unverified proof for these inputs.
 
         Given ``blinding`` values, (r, s) or (rho, sigma) by ``form``, make the proof reproducible and NOT
         zero-knowledge; they are for tests. Raises WitnessRejected, Cancelled, OutOfMemory or DeviceUnavailable.
@@ -353,7 +353,7 @@ class LoadedKey(Owner):
         blinding: tuple[bytes, bytes] | None = None,
         form: BlindingForm = BlindingForm.CLASSICAL,
     ) -> KernelProof:
-        """Do the same by ``calls`` upon ``handle``, this key or its copy on a device; raises what these report."""
+        """Return a proof by ``calls`` with ``handle``: this key or its copy on a device. Raises their errors."""
         error = new_error()
         proof = ffi.new("uint8_t[]", PROOF_BYTES)
         stage_ns = ffi.new("uint64_t[]", lib.G16_STAGE_COUNT)
@@ -369,7 +369,7 @@ class LoadedKey(Owner):
         return KernelProof(bytes(ffi.buffer(proof)), stage_seconds(stage_ns))
 
     def solve(self, inputs: bytes, cancel: CancelFlag | None = None) -> Witness:
-        """Compute every wire for these inputs; raises WitnessRejected or Cancelled."""
+        """Return all wires for these inputs. Raises WitnessRejected or Cancelled."""
         error = new_error()
         wires = ffi.new("uint8_t[]", self.info.wires * SCALAR_BYTES)
         a, b, c = (ffi.new("uint8_t[]", self.info.constraints * SCALAR_BYTES) for _ in range(3))
@@ -379,7 +379,7 @@ class LoadedKey(Owner):
         return Witness(*(bytes(ffi.buffer(column)) for column in (wires, a, b, c)))
 
     def quotient(self, inputs: bytes, cancel: CancelFlag | None = None) -> bytes:
-        """Compute the coefficients of the quotient polynomial, lowest first."""
+        """Return the coefficients of the quotient polynomial, lowest first."""
         error = new_error()
         out = ffi.new("uint8_t[]", self.info.domain_size * SCALAR_BYTES)
         with self._engine.use() as engine, self._handle.use() as key:
@@ -387,14 +387,14 @@ class LoadedKey(Owner):
         return bytes(ffi.buffer(out))
 
     def release_pages(self) -> None:
-        """Take the pages of a mapped file out of this process: they stay in the system's cache, where a use finds them.
+        """Unmap the pages of a mapped file from this process's memory; they stay in the page cache of the system.
 
         Does nothing for a key that is closed or not mapped.
         """
         if self._file is None:
             return
         with suppress(KernelMisused), self._handle.use():
-            # In steps, since each holds the interpreter lock: a millisecond.
+            # In steps of a millisecond, since each holds the interpreter lock.
             for start in range(0, len(self._file), _RELEASED_BYTES):
                 self._file.madvise(mmap.MADV_DONTNEED, start, _RELEASED_BYTES)
 

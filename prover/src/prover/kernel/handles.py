@@ -1,4 +1,4 @@
-"""Owners of C handles: a handle ends once, after its last running call, and never under one."""
+"""Owners of C handles: a handle is destroyed once, after its last running call."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -11,11 +11,11 @@ from prover.kernel._native import ffi
 
 
 class Owner(ABC):
-    """What holds handles until it is closed: by ``close``, or as a context manager."""
+    """Base of objects that hold handles until ``close``, or the end of a context."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held. Idempotent."""
+        """Release the handles. Idempotent."""
 
     def __enter__(self) -> Self:
         return self
@@ -27,7 +27,7 @@ class Owner(ABC):
 class Handle:
     """One C handle. Several threads may use it at once; a use after close raises KernelMisused.
 
-    A handle that is dropped without close is destroyed by the garbage collector.
+    The garbage collector destroys a handle that was not closed.
     """
 
     def __init__(self, noun: str, pointer: Any, destroy: Callable[[Any], None]) -> None:
@@ -40,7 +40,7 @@ class Handle:
 
     @contextmanager
     def use(self) -> Iterator[Any]:
-        """Give the C pointer for the duration of a call."""
+        """Yield the C pointer for the duration of a call."""
         with self._lock:
             if self._closed:
                 raise KernelMisused(f"the {self._noun} is closed")
@@ -51,7 +51,7 @@ class Handle:
             self._leave()
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Have ``callback`` called when close is, before the handle ends; at once if it was."""
+        """Call ``callback`` on close, before the handle is destroyed; at once if it is closed."""
         with self._lock:
             if not self._closed:
                 self._on_close.append(callback)
@@ -60,7 +60,7 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether close was called."""
+        """True once close was called."""
         return self._closed
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Prepared keys: bytes of a file that are a loaded key as they lie there, once they are mapped."""
+"""Prepared keys: files that are loaded keys once they are mapped, without a conversion."""
 
 import math
 import mmap
@@ -18,7 +18,7 @@ DIGEST_BYTES = 32
 class PreparedInfo:
     """Header of a prepared file: its size, and size and SHA-256 of the key file that it was made from.
 
-    ``point_form`` is the value of a PointForm, or of one that another version knows.
+    ``point_form`` is the value of a PointForm, or one of another version.
     """
 
     version: int
@@ -31,10 +31,10 @@ class PreparedInfo:
 
 @dataclass(frozen=True)
 class FoldCheckpoint:
-    """Where the kernel keeps how far folding came: a map that outlives the process.
+    """Storage of the progress of folding: a mapped file that outlives the process.
 
-    ``data`` is shared, writable, of ``fold_checkpoint_bytes`` bytes, and zeros at first. At least ``interval_s``
-    seconds lie between two states; with 0 there is one after every 256 points.
+    ``data`` is shared, writable, of ``fold_checkpoint_bytes`` bytes, and initially zeros. States are at least
+    ``interval_s`` seconds apart; with 0 a state is saved after every 256 points.
     """
 
     data: mmap.mmap
@@ -42,22 +42,22 @@ class FoldCheckpoint:
 
 
 class WriteProgress:
-    """How much of a prepared key is written; one thread reads what another one's write counts."""
+    """Progress of writing a prepared key, which any thread may read."""
 
     def __init__(self) -> None:
         self.cell = ffi.new("uint32_t *", 0)
-        """The count as C sees it, valid as long as this object."""
+        """The C counter, valid as long as this object."""
 
     @property
     def permille(self) -> int:
-        """Thousandths that are done."""
+        """Thousandths that are written."""
         return min(int(self.cell[0]), 1000)
 
 
 def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) -> int:
-    """Return the size of the prepared form of a key, with the best tables that ``table_bytes`` have room for.
+    """Return the size of the prepared form of a key, with the best tables that fit into ``table_bytes``.
 
-    With ``fold`` there are folded bases too.
+    With ``fold`` it includes folded bases.
     """
     with key.handle.use() as pointer:
         return int(lib.g16_prepared_bytes(pointer, table_bytes, fold))
@@ -70,7 +70,7 @@ def fold_checkpoint_bytes(key: LoadedKey) -> int:
 
 
 def fold_checkpoint_permille(key: LoadedKey, data: mmap.mmap, source_sha256: bytes) -> int | None:
-    """Return how many thousandths of folding a key a checkpoint has kept; None where it holds nothing whole of it."""
+    """Return the thousandths of folding a key that a checkpoint has saved; None if it has no valid state of the key."""
     with key.handle.use() as pointer, ffi.from_buffer("uint8_t[]", data) as source:
         permille = int(lib.g16_fold_checkpoint_permille(pointer, source, len(source), source_sha256))
     return None if permille < 0 else permille
@@ -91,8 +91,8 @@ def write_prepared(
     """Fill ``out`` with the prepared form; the same key, ``table_bytes`` and ``fold`` give the same bytes.
 
     ``out`` has the length that ``prepared_bytes`` gives, ``source_sha256`` is the digest of the file that the key was
-    loaded from. The engine's threads make tables and folded bases; folded bases that the key has are copied. Folding
-    continues from what ``checkpoint`` holds. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or
+    loaded from. The engine's threads compute tables and folded bases; folded bases of the key are copied. Folding
+    continues from the state of ``checkpoint``. Raises Cancelled, OutOfMemory, UnsupportedKey (cannot be folded) or
     KernelMisused.
     """
     error = new_error()
@@ -131,9 +131,9 @@ def describe_prepared(data: mmap.mmap) -> PreparedInfo:
 def open_prepared(
     engine: Engine, data: mmap.mmap, cancel: CancelFlag | None = None, *, check_points: bool = True
 ) -> LoadedKey:
-    """Make a key of a mapped prepared file; the key owns the map, and after a failure the caller still does.
+    """Return the key of a mapped prepared file; the key owns the map, and after an error the caller still does.
 
-    Without ``check_points`` the checksums of the point lists, most of the file, are left out.
+    Without ``check_points`` the checksums of the point lists, most of the file, are not checked.
 
     Raises MalformedKey, UnsupportedKey (another version or point form), OutOfMemory or Cancelled.
     """

@@ -1,4 +1,4 @@
-"""The trusted setup of the kernel: a constraint system in, a key file out."""
+"""The trusted setup of the kernel, from a constraint system to a key file."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ PERMILLE = 1000
 
 @dataclass(frozen=True)
 class SetupSecrets:
-    """Given secrets, numbers in 1 .. r-1. Whoever knows them can forge proofs: for tests only."""
+    """Given secrets, numbers in 1 .. r-1. Knowing them is enough to forge proofs: for tests only."""
 
     tau: int
     alpha: int
@@ -25,17 +25,17 @@ class SetupSecrets:
     delta: int
 
     def to_bytes(self) -> bytes:
-        """Serialise as the kernel takes them, 5 * 32 bytes big-endian."""
+        """Return them in the format of the kernel, 5 * 32 bytes big-endian."""
         values = (self.tau, self.alpha, self.beta, self.gamma, self.delta)
         return b"".join(value.to_bytes(SCALAR_BYTES, "big") for value in values)
 
 
 class SetupProgress:
-    """How far a running setup is; may be read by any thread."""
+    """Progress of a running setup, which any thread may read."""
 
     def __init__(self) -> None:
         self.cell = ffi.new("uint32_t *", 0)
-        """The counter as C sees it, valid as long as this object."""
+        """The C counter, valid as long as this object."""
 
     @property
     def permille(self) -> int:
@@ -49,7 +49,7 @@ class TrustedSetup(Owner):
     def __init__(
         self, engine: Engine, system: Readable, header: Sequence[int], cancel: CancelFlag | None = None
     ) -> None:
-        """Read ``system`` (gnark's bytes, generation 0.14) for a wrapper of 2 or 4 ``header`` words.
+        """Read ``system`` (in the format of gnark 0.14) for a wrapper of 2 or 4 ``header`` words.
 
         Raises MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
         """
@@ -75,7 +75,7 @@ class TrustedSetup(Owner):
 
     @property
     def verifying_key_offset(self) -> int:
-        """Where in the key file the verifying key begins."""
+        """Offset of the verifying key in the key file, in bytes."""
         with self._handle.use() as setup:
             return int(lib.g16_setup_verifying_key_offset(setup))
 
@@ -88,8 +88,8 @@ class TrustedSetup(Owner):
     ) -> None:
         """Write a whole key file into ``key_file``, a writable buffer of ``key_bytes`` bytes.
 
-        Secrets come from the operating system and are wiped, unless they are given. Raises OutOfMemory, Cancelled,
-        UnsupportedKey (some wire is unused) or KernelMisused.
+        Secrets come from the random generator of the operating system and are wiped, unless they are given. Raises
+        OutOfMemory, Cancelled, UnsupportedKey (some wire is unused) or KernelMisused.
         """
         error = new_error()
         given = ffi.NULL if secrets is None else secrets.to_bytes()

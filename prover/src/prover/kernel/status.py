@@ -1,4 +1,4 @@
-"""What a status of the kernel means in Python: one table."""
+"""Exceptions for each status of the kernel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,14 +57,14 @@ def new_error() -> Any:
 
 
 def check(status: int, error: Any) -> None:
-    """Return if a call succeeded, else raise what its status means."""
+    """Raise the exception of a status, unless the call succeeded."""
     failure = failure_of(status, error)
     if failure is not None:
         raise failure
 
 
 def failure_of(status: int, error: Any) -> ProverError | None:
-    """Return what a status means, None for success."""
+    """Return the exception of a status, None for success."""
     if status == lib.G16_OK:
         return None
     message = ffi.string(error.message).decode("ascii", "replace")

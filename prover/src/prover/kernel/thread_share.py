@@ -1,4 +1,4 @@
-"""An engine's share of the processors while other processes prove, kept up to date as long as it proves itself."""
+"""An engine's share of the CPUs while other processes prove, updated while it proves."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 PERIOD_S = 0.1
-"""How often the others are counted while proofs run; they are, too, when a proof begins."""
+"""Seconds between counts of other provers while proofs run; they are also counted when a proof begins."""
 
 
 class ThreadShare:
-    """Sets the threads of an engine: a share of the processors while others prove, else all. Close it."""
+    """Control of an engine's threads: a share of the CPUs while others prove, else all. Close it."""
 
     def __init__(self, locks: CpuLocks, threads: int, set_active: Callable[[int | None], None]) -> None:
-        """``set_active`` is given the share of an engine with so many ``threads``, or None for no limit."""
+        """Call ``set_active`` with the share of an engine of ``threads`` threads, or None for no limit."""
         self._locks: CpuLocks | None = locks
         self._threads = threads
         self._set_active = set_active
@@ -37,7 +37,7 @@ class ThreadShare:
             self._end()
 
     def close(self) -> None:
-        """Stop counting. Proofs that run go on."""
+        """Stop sharing. Running proofs continue."""
         with self._changed:
             self._stop_sharing()
             watcher, self._watcher = self._watcher, None
@@ -87,7 +87,7 @@ class ThreadShare:
             self._set_active(share)
 
     def _try_with_locks(self, act: Callable[[CpuLocks], None]) -> None:
-        """Do something with the locks; where the system cannot, go on without sharing."""
+        """Call ``act`` with the locks; if the system has no such locks, continue without sharing."""
         if self._locks is None:
             return
         try:

@@ -286,5 +286,5 @@ async def test_readiness__that_cannot_be_told__is_503_with_what_failed(
     with contextlib.closing(start_metrics_server(state, new_registry())) as server, capture_logs() as lines:
         status, text = fetch(server, "/readyz")
     assert status == 503
-    assert text == ("not ready: readiness cannot be told: PermissionError: [Errno 13] Permission denied; see the log\n")
+    assert text == ("not ready: readiness is unknown: PermissionError: [Errno 13] Permission denied; see the log\n")
     assert [line["event"] for line in lines] == ["readiness_unknown"]

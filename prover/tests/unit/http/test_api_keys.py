@@ -86,7 +86,7 @@ def test_names__given_twice__are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "# none\n"])
 def test_file__without_keys__is_refused_at_the_start(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsInvalid, match="holds no key"):
+    with pytest.raises(SettingsInvalid, match="contains no key"):
         ApiKeys(HttpSettings(api_keys_file=key_file(tmp_path, text)))
 
 

@@ -1,6 +1,6 @@
 """API keys: named, with a role, from settings and a file that may change while the server runs.
 
-Only digests are kept. A comparison takes the same time whichever key is given, and looks at all of them.
+Only digests are kept in memory. A comparison takes the same time for every key: it reads all of them.
 """
 
 import enum
@@ -21,7 +21,7 @@ _log = get_logger(__name__)
 _ENTRY = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,64})(?::(?P<role>[a-z]+))?\s*=\s*(?P<key>[!-~]+)", re.ASCII)
 _MINIMUM_KEY_CHARACTERS = 8
 _GUESSABLE_BELOW_CHARACTERS = 16
-"""Shorter keys are accepted with a warning: the reference takes any."""
+"""Shorter keys are accepted with a warning: the reference accepts any."""
 _CHECK_EVERY_S = 1.0
 _OTHERS_MAY_READ = 0o004
 SHORT_DETAIL = f"keys of fewer than {_GUESSABLE_BELOW_CHARACTERS} characters can be guessed"
@@ -31,7 +31,7 @@ REFERENCE_NAME = "default"
 
 
 class Role(enum.Enum):
-    """What a key allows."""
+    """Permissions of a key."""
 
     PROVE = "prove"
     ADMIN = "admin"
@@ -49,10 +49,10 @@ class ApiKey:
 
 
 class ApiKeys:
-    """The keys of a server. None configured means that everybody may do everything but administer."""
+    """The keys of a server. Without keys every client may do everything except administration."""
 
     def __init__(self, settings: HttpSettings) -> None:
-        """Read all keys; raises SettingsInvalid that names the source and line, never the key."""
+        """Read all keys. Raises SettingsInvalid with the source and line, never the key."""
         self._fixed = _fixed_keys(settings)
         self._file = settings.api_keys_file
         self._fingerprint: tuple[int, int, int] | None = None
@@ -65,7 +65,7 @@ class ApiKeys:
 
     @property
     def required(self) -> bool:
-        """Whether requests need a key."""
+        """True if requests need a key."""
         return bool(self._fixed) or self._file is not None
 
     def short_names(self) -> list[str]:
@@ -73,7 +73,7 @@ class ApiKeys:
         return [key.name for key in (*self._fixed, *self._from_file) if key.is_short]
 
     def find(self, given: str) -> ApiKey | None:
-        """Return the key with this text; the time does not depend on which keys are close to it."""
+        """Return the key with this text, in a time that does not depend on similar keys."""
         self._refresh()
         digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).digest()
         found = None
@@ -83,7 +83,7 @@ class ApiKeys:
         return found
 
     def reload(self) -> bool:
-        """Read the file again; a file that cannot be read changes nothing. Returns whether keys are current."""
+        """Read the file again; return False and keep the earlier keys if it cannot be read."""
         if self._file is None:
             return True
         try:
@@ -98,12 +98,12 @@ class ApiKeys:
         return True
 
     def warn_of_short_keys(self) -> None:
-        """Log the names of keys that can be guessed, if there are any."""
+        """Log the names of keys that can be guessed, if any."""
         if names := self.short_names():
             _log.warning("api_keys_guessable", names=names, detail=SHORT_DETAIL, remedy=SHORT_REMEDY)
 
     def _refresh(self) -> None:
-        """Read the file again if it changed; looks at most once a second."""
+        """Read the file again if it changed; checks at most once a second."""
         now = time.monotonic()
         if self._file is None or now - self._checked < _CHECK_EVERY_S:
             return
@@ -123,7 +123,7 @@ class ApiKeys:
             _log.warning("api_keys_world_readable", file=str(path), remedy="chmod o-r")
         keys = parse_keys(text, str(path))
         if not keys:
-            raise SettingsInvalid(f"API key file {path} holds no key")
+            raise SettingsInvalid(f"API key file {path} contains no key")
         return keys
 
     @staticmethod

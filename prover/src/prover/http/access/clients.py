@@ -34,10 +34,10 @@ def network_of(address: str) -> str:
 
 
 def holder_of(request: web.Request) -> str:
-    """Return the name that a request's memory is charged to: that of its API key, or the network of its client."""
+    """Return the name that a request's memory is charged to: its API key's, or its client's network."""
     return request.get(API_KEY_NAME) or network_of(request.remote or _UNKNOWN)
 
 
 def scope_of(request: web.Request) -> str:
-    """Return the name that an ``Idempotency-Key`` belongs to: that of the API key, or the address of the client."""
+    """Return the name that an ``Idempotency-Key`` belongs to: the API key's, or the client's address."""
     return request.get(API_KEY_NAME) or request.remote or _UNKNOWN

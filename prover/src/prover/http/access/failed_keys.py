@@ -1,4 +1,4 @@
-"""Wrong API keys: an address that sends many of them waits for each refusal."""
+"""Delay of refusals for addresses that send many wrong API keys."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,7 +14,7 @@ _MAXIMUM_DELAYED = 256
 
 
 class FailedKeys:
-    """Delays refusals of wrong keys by address, for the last 4096 addresses. Right keys are never delayed."""
+    """Delays of refusals by network, for the last 4096 networks. Valid keys are never delayed."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()

@@ -26,7 +26,7 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """Lets every name send ``rate`` requests per second, and ``burst`` at once after a pause; rate 0 lets all pass.
+    """Limits per name: ``rate`` requests per second, and ``burst`` at once after a pause; rate 0 is unlimited.
 
     Names come from the configured keys, so their number is bounded.
     """
@@ -37,7 +37,7 @@ class RateLimiter:
         self._buckets: dict[str, TokenBucket] = {}
 
     def take(self, name: str) -> None:
-        """Count one request of a key; raises RateLimited with the time after which the next one passes."""
+        """Count a request of a key. Raises RateLimited with the time after which the next one is allowed."""
         if not self._rate:
             return
         bucket = self._buckets.get(name)

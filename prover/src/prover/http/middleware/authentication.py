@@ -1,4 +1,4 @@
-"""Who may call what: the API key of a request, its rate, and the role that a path needs."""
+"""Authentication: the API key of a request, its rate limit, and the role that a path requires."""
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -11,25 +11,25 @@ from prover.http.state import STATE
 from shared.logs import bind
 
 OPEN_PATHS = frozenset({"/", "/health"})
-"""Paths that need no key: launchers and orchestrators poll them without one."""
+"""Paths without a key, which launchers and orchestrators poll."""
 
 ADMIN_PREFIX = "/admin/"
-"""Paths for administrators alone; without any key nobody is one."""
+"""Prefix of paths for administrators only; without configured keys they do not exist."""
 
 ADMIN_QUEUE_PATHS = frozenset({"/queue/add", "/queue/cleanup"})
-"""Paths for administrators where keys are configured, and for everybody otherwise, as the reference has them."""
+"""Paths for administrators if keys are configured, and for all clients otherwise, as in the reference."""
 
 _BEARER = "Bearer "
 
 
 @web.middleware
 async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let a request pass if no key is configured, or if it carries one that may do what it asks."""
+    """Handle a request if no key is configured, or if its key has the required role."""
     state = request.app[STATE]
     is_admin_path = request.path.startswith(ADMIN_PREFIX)
     if not state.api_keys.required:
         if is_admin_path:
-            raise web.HTTPNotFound  # without keys nobody is an administrator
+            raise web.HTTPNotFound  # without keys no client is an administrator
         return await handler(request)
     if request.path in OPEN_PATHS:
         return await handler(request)
@@ -44,7 +44,7 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
 
 
 async def _key_of(request: web.Request) -> ApiKey:
-    """Find the key that a request carries; the bearer is looked at only without the other header, as the reference."""
+    """Return the key of a request. As in the reference, the bearer token counts only without X-API-Key."""
     given = request.headers.get("X-API-Key", "")
     if not given:
         authorization = request.headers.get("Authorization", "")

@@ -1,4 +1,4 @@
-"""Cross-origin requests, off unless origins are configured; answers are those of the reference when on."""
+"""Cross-origin requests, disabled unless origins are configured; answers are those of the reference."""
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -18,7 +18,7 @@ _HEADERS = frozenset(
 
 @web.middleware
 async def cross_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer preflights before anything else looks at them, and mark answers to allowed origins."""
+    """Answer preflights before other middlewares see them, and add headers to answers for allowed origins."""
     allowed = request.app[STATE].settings.http.cors_origins
     if not allowed:
         return await handler(request)
@@ -53,8 +53,8 @@ def _preflight(request: web.Request, allow_origin: str) -> web.Response:
         return web.Response(status=400)
     if method not in _METHODS:
         return web.Response(status=405)
-    asked = [word.strip().title() for word in request.headers.get("Access-Control-Request-Headers", "").split(",")]
-    unsafe = [name for name in asked if name and name not in _SAFE_HEADERS]
+    requested = [word.strip().title() for word in request.headers.get("Access-Control-Request-Headers", "").split(",")]
+    unsafe = [name for name in requested if name and name not in _SAFE_HEADERS]
     if not set(unsafe) <= _HEADERS:
         return web.Response(status=403)
     response = web.Response(status=200)

@@ -27,7 +27,7 @@ _KEY_RETRY_S = 60
 
 @web.middleware
 async def error_answers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every failure into the answer that clients expect."""
+    """Turn every failure into an answer."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -36,7 +36,7 @@ async def error_answers(request: web.Request, handler: Handler) -> web.StreamRes
         return method_not_allowed()
     except ProverError as raised:
         error = raised
-    except Exception:  # noqa: BLE001 - the outermost edge: counted, logged with its traceback, answered
+    except Exception:  # noqa: BLE001 - counted, logged with its traceback, answered
         _log.exception("unexpected_error")
         request.app[STATE].metrics.panics.labels(request.get(CIRCUIT_TYPE, UNKNOWN_CIRCUIT)).inc()
         error = ProverError()

@@ -18,7 +18,7 @@ _QUIET_PATHS = frozenset({"/", "/health"})
 
 @web.middleware
 async def canonical_line(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give the request its ids and write one line about it when it is over."""
+    """Set the ids of a request, and log one line about it when it ends."""
     identity = request[REQUEST_ID] = request_id(request.headers.get(REQUEST_ID_HEADER, ""))
     started = time.perf_counter()
     with bind(request_id=identity, **trace_fields(request.headers.get(TRACE_HEADER, ""))):
@@ -34,7 +34,7 @@ async def canonical_line(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def _write_line(request: web.Request, status: int, duration_s: float) -> None:
-    """Write the line of a request; status 0 means that the client left before there was an answer."""
+    """Log the line of a request; status 0 means that the client disconnected before the answer."""
     facts = request.get(FACTS, {})
     is_quiet = request.path in _QUIET_PATHS and status < HTTPStatus.INTERNAL_SERVER_ERROR
     suppressed: dict[str, int] | None = {}
@@ -56,5 +56,5 @@ def _write_line(request: web.Request, status: int, duration_s: float) -> None:
 
 
 def _is_refusal(status: int) -> bool:
-    """Return True for a status that any client can cause as often as it likes."""
+    """Return True for a status that any client can cause without limit."""
     return not status or status == HTTPStatus.SERVICE_UNAVAILABLE or 400 <= status < 500

@@ -1,4 +1,4 @@
-"""Request bodies: bounded one by one and all together, in bytes and in time, also in the time that others wait."""
+"""Request bodies, bounded each and in total, in bytes and in time."""
 
 import asyncio
 import hashlib
@@ -15,15 +15,15 @@ from prover.settings import HttpSettings
 from shared.proof_wire import Envelope
 
 _IN_LOOP_BYTES = 1 << 16
-"""Bodies up to this are read by the event loop, in less time than a thread needs to begin."""
+"""Bodies up to this size are processed in the event loop, in less time than a thread needs to start."""
 
 
 _RATE_PERIOD_S = 10.0
-"""Period in which a body must arrive at the minimum rate, again and again: an average would allow long pauses."""
+"""Each period of this length must reach the minimum rate: an average over the whole body would allow long pauses."""
 
 
 class BodyBudget:
-    """Memory for the bodies of all requests together, of which one holder gets no more than its share."""
+    """Memory for the bodies of all requests, of which one holder gets at most a share."""
 
     def __init__(self, limit_bytes: int, share_bytes: int) -> None:
         self._limit = limit_bytes
@@ -33,12 +33,12 @@ class BodyBudget:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that are lent now."""
+        """Bytes that are leased now."""
         return self._used
 
     @contextmanager
     def lease(self, holder: str) -> Iterator["BodyLease"]:
-        """Give a holder a lease that ends with the block."""
+        """Yield a lease of a holder, which ends with the block."""
         lease = BodyLease(self, holder)
         try:
             yield lease
@@ -49,7 +49,7 @@ class BodyBudget:
                 del self._used_by[holder]
 
     def take(self, size: int, holder: str) -> None:
-        """Lend bytes to a holder; raises TryAgainLater when there are not enough, or when its share is used up."""
+        """Reserve bytes for a holder. Raises TryAgainLater when the memory or its share is used up."""
         if self._used + size > self._limit:
             raise TryAgainLater("too many large requests are in progress; try again later")
         if self._used_by[holder] + size > self._share:
@@ -62,7 +62,7 @@ class BodyBudget:
 
 
 class BodyLease:
-    """What one request has of the budget."""
+    """Part of the budget that one request holds."""
 
     def __init__(self, budget: BodyBudget, holder: str) -> None:
         self._budget = budget
@@ -70,14 +70,14 @@ class BodyLease:
         self.size = 0
 
     def cover(self, size: int) -> None:
-        """Have at least ``size`` bytes."""
+        """Extend the lease to at least ``size`` bytes."""
         if size > self.size:
             self._budget.take(size - self.size, self._holder)
             self.size = size
 
 
 async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease) -> bytes:
-    """Read a body as far as the limits allow; bytes are charged when they have arrived, not when they are announced.
+    """Return a body within the limits; bytes are charged when they arrive, not when they are announced.
 
     Raises BodyTooLarge, BodyTooSlow, TryAgainLater when memory for bodies is used up, MalformedRequest when the
     framing or the compression is broken.
@@ -110,16 +110,16 @@ async def read_body(request: web.Request, limits: HttpSettings, lease: BodyLease
 
 @dataclass(frozen=True)
 class ExaminedBody:
-    """A body that was looked at: its SHA-256, its first members, and what is left to decode."""
+    """A body with its SHA-256 and its envelope, not decoded otherwise."""
 
     digest: bytes
     envelope: Envelope
     text: bytes
-    """The body itself, or a large one without blanks and unknown members."""
+    """The body; a large one without whitespace and unknown members."""
 
 
 async def examine(body: bytes) -> ExaminedBody:
-    """Hash a body and read its envelope; large ones in a thread and mostly without the interpreter lock.
+    """Hash a body and read its envelope, for large ones in a thread, mostly without the interpreter lock.
 
     Raises MalformedRequest, BodyTooLarge.
     """

@@ -1,6 +1,6 @@
-"""Answers that are kept for repeated requests: the Idempotency-Key header.
+"""Answers to repeated requests: the Idempotency-Key header.
 
-Only proofs are kept; a request that failed may be sent again under its key.
+Only proofs are stored; a request that failed may be repeated under its key.
 """
 
 import re
@@ -30,7 +30,7 @@ class _Entry:
 
 
 class IdempotentAnswers:
-    """The latest 4096 keys, each for ``retention_s`` seconds."""
+    """Answers of the latest 4096 keys, each for ``retention_s`` seconds."""
 
     def __init__(self, retention_s: float) -> None:
         self._retention_s = retention_s
@@ -38,9 +38,9 @@ class IdempotentAnswers:
 
     @contextmanager
     def claim(self, name: Name | None, digest: bytes) -> Iterator["Claim"]:
-        """Reserve a key for a body during the block; a key that never got an answer is free again afterwards.
+        """Reserve a key for a body during the block; afterwards a key without an answer is free again.
 
-        Raises IdempotencyKeyReused when the key belongs to another body. No name, no reservation.
+        Raises IdempotencyKeyReused when the key belongs to another body. Without a name nothing is reserved.
         """
         if name is None:
             yield Claim(None)
@@ -76,17 +76,17 @@ class Claim:
 
     @property
     def answer(self) -> bytes | None:
-        """The answer that was kept, if any."""
+        """Stored answer, None without one."""
         return self._entry.answer if self._entry else None
 
     def keep(self, answer: bytes) -> None:
-        """Keep an answer."""
+        """Store an answer."""
         if self._entry:
             self._entry.answer = answer
 
 
 def read_key(value: str | None) -> str | None:
-    """Check the header of a request; raises MalformedRequest."""
+    """Return the header of a request. Raises MalformedRequest for an invalid one."""
     if value is not None and not _VALUE.fullmatch(value):
         raise MalformedRequest(f"{HEADER} must have 1 to 255 visible ASCII characters")
     return value

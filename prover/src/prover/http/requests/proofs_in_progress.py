@@ -1,6 +1,6 @@
-"""Proofs in progress: one per different request body, shared by all clients that want it.
+"""Proofs in progress: one per distinct request body, shared by all clients that sent it.
 
-A flight runs in a thread. It is told to stop when the last client has left or run out of time.
+A proof runs in a thread. It is cancelled when its last client has disconnected or reached its deadline.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from prover.proving.proof_making import Proof
 from prover.proving.service import OnPhase, Phase
 
 Work = Callable[[CancelFlag, OnPhase], Proof]
-"""What a flight does, in a thread."""
+"""Function that makes a proof, in a thread."""
 
 _BUSY_PHASES = (Phase.WAITING, Phase.PROVING)
 
 
 class ProofInProgress:
-    """One proof in progress. Belongs to the event loop but for its thread, which reports through it."""
+    """A proof in progress. Used in the event loop only; its thread reports phases through the loop."""
 
     def __init__(self, forget: Callable[["ProofInProgress"], None]) -> None:
         self.cancel = CancelFlag()
@@ -35,13 +35,13 @@ class ProofInProgress:
         self.future: asyncio.Future[Proof] = self._loop.create_future()
 
     def start(self, executor: ThreadPoolExecutor, work: Work) -> None:
-        """Run the work in a thread, with the log fields of the request that began it."""
+        """Run the work in a thread, with the log fields of the first request."""
         context = contextvars.copy_context()
         self.future = self._loop.run_in_executor(executor, partial(context.run, work, self.cancel, self._report))
 
     @contextmanager
     def attached_client(self) -> Iterator[None]:
-        """Keep the flight going for the block; it stops when nobody is interested any more."""
+        """Count a client for the block; without clients the proof is cancelled."""
         self._clients += 1
         try:
             yield
@@ -64,15 +64,15 @@ class ProofInProgress:
         await asyncio.wait({self.future}, timeout=deadline_s)
         if not self.future.done():
             if self._phase is Phase.WAITING:
-                raise TryAgainLater(f"other proofs left no place for this one within {deadline_s:g} seconds")
+                raise TryAgainLater(f"other proofs left no permit for this one within {deadline_s:g} seconds")
             raise ProofTimedOut(f"Proof generation timed out after {deadline_s:g} seconds.")
         try:
             return self.future.result()
         except Cancelled as error:
-            raise ShuttingDown from error  # nobody else raises the flag while a client waits
+            raise ShuttingDown from error  # only a shutdown raises the flag while a client waits
 
     def _report(self, phase: Phase) -> None:
-        """Note a phase; called by the thread."""
+        """Report a phase, from the thread."""
         self._loop.call_soon_threadsafe(self._enter, phase)
 
     def _enter(self, phase: Phase) -> None:
@@ -90,26 +90,26 @@ class ProofsInProgress:
         self._by_digest: dict[bytes, ProofInProgress] = {}
         self._idle = asyncio.Event()
         self.running: set[ProofInProgress] = set()
-        """Flights whose thread has not returned, cancelled ones included."""
+        """Proofs whose thread has not returned, including cancelled ones."""
 
     def find(self, digest: bytes) -> ProofInProgress | None:
-        """Return the flight for a body that is being proved already."""
+        """Return the proof in progress of a body, None without one."""
         return self._by_digest.get(digest)
 
     def begin(self, digest: bytes, work: Work) -> ProofInProgress:
-        """Start a flight for a body; raises TryAgainLater when too many are in progress."""
+        """Begin the proof of a body. Raises TryAgainLater when too many are in progress."""
         if len(self.running) >= self._limit:
             raise TryAgainLater(f"{len(self.running)} requests are in progress already; try again later")
-        flight = ProofInProgress(partial(self._forget, digest))
-        flight.start(self._executor, work)
-        self.running.add(flight)
-        self._by_digest[digest] = flight
-        # The thread may outlive its clients; its place is free only when it returns.
-        flight.future.add_done_callback(lambda done: self._finish(digest, flight, done))
-        return flight
+        proof = ProofInProgress(partial(self._forget, digest))
+        proof.start(self._executor, work)
+        self.running.add(proof)
+        self._by_digest[digest] = proof
+        # The thread may outlive its clients, and counts until it returns.
+        proof.future.add_done_callback(lambda done: self._finish(digest, proof, done))
+        return proof
 
     async def drain(self, deadline_s: float) -> None:
-        """Let flights end until the deadline, then cancel the rest."""
+        """Wait for proofs until the deadline, then cancel the others."""
         if self.running:
             self._idle.clear()
             with suppress(TimeoutError):
@@ -117,18 +117,18 @@ class ProofsInProgress:
         self.cancel_all()
 
     def cancel_all(self) -> None:
-        """Tell every flight to stop."""
-        for flight in list(self.running):
-            flight.cancel.raise_flag()
+        """Cancel all proofs."""
+        for proof in list(self.running):
+            proof.cancel.raise_flag()
 
-    def _forget(self, digest: bytes, flight: ProofInProgress) -> None:
-        if self._by_digest.get(digest) is flight:
+    def _forget(self, digest: bytes, proof: ProofInProgress) -> None:
+        if self._by_digest.get(digest) is proof:
             del self._by_digest[digest]
 
-    def _finish(self, digest: bytes, flight: ProofInProgress, future: asyncio.Future[Proof]) -> None:
-        self._forget(digest, flight)
-        self.running.discard(flight)
+    def _finish(self, digest: bytes, proof: ProofInProgress, future: asyncio.Future[Proof]) -> None:
+        self._forget(digest, proof)
+        self.running.discard(proof)
         if not self.running:
             self._idle.set()
         if not future.cancelled():
-            future.exception()  # seen, even when every client has left
+            future.exception()  # retrieved, so that asyncio logs no warning

@@ -71,14 +71,14 @@ class Reloaded(msgspec.Struct, frozen=True):
 
 
 async def version(request: web.Request) -> web.Response:
-    """Tell the versions, and what makes proofs."""
+    """Answer with versions and devices."""
     python = ".".join(map(str, sys.version_info[:3]))
     device = device_state(request.app[STATE].devices)
     return _json(Version(INTERFACE_VERSION, own_version(), kernel_version(), python, device))
 
 
 def device_state(devices: Devices) -> DeviceState:
-    """Describe what makes proofs now."""
+    """Return the description of the devices that make proofs now."""
     choice = devices.choice
     return DeviceState(choice.requested, choice.selected, choice.reason, [_gpu_state(gpu) for gpu in devices.gpus])
 
@@ -98,12 +98,12 @@ def _gpu_state(gpu: Gpu) -> GpuState:
 
 
 async def openapi(request: web.Request) -> web.Response:
-    """Describe the interface."""
+    """Answer with the OpenAPI document."""
     return web.Response(body=request.app[OPENAPI_DOCUMENT](), content_type="application/json")
 
 
 async def keys(request: web.Request) -> web.Response:
-    """List the installed keys."""
+    """Answer with the installed keys."""
     state = request.app[STATE]
     return _json(
         KeyStates(

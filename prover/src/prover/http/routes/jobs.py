@@ -1,4 +1,4 @@
-"""``/prove/status``: the state of a job, waiting for a change of it, and its cancelling."""
+"""``/prove/status``: the state of a job, the wait for its change, and its cancellation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
 LONGEST_WAIT_S = 60.0
-"""A longer ``wait`` is cut to this; the client asks again."""
+"""Maximum of ``wait``; a longer one is cut to it, and the client repeats the request."""
 
 _log = get_logger(__name__)
 
@@ -31,7 +31,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 
 
 async def status(request: web.Request) -> web.Response:
-    """Tell the state of a job, with ``wait`` when it changes or after so many seconds."""
+    """Answer with the state of a job; with ``wait``, when it changes or after that many seconds."""
     queue, job_id, seconds = queue_of(request), _job_id(request), _wait_s(request)
     if not seconds:
         return await _answer(request, job_id, await queue.status(job_id))
@@ -39,13 +39,13 @@ async def status(request: web.Request) -> web.Response:
 
 
 async def cancel(request: web.Request) -> web.Response:
-    """Cancel a job and tell its state; one that has ended stays as it is."""
+    """Cancel a job and answer with its state; a job that has ended does not change."""
     queue, job_id = queue_of(request), _job_id(request)
     return await _answer(request, job_id, await queue.cancel(job_id))
 
 
 async def _changed(queue: JobStore, job_id: str, seconds: float, end: asyncio.Event) -> JobStatus | None:
-    """Wait for a change of the job, but not longer than this server goes on."""
+    """Wait for a change of the job, or for the shutdown of this server."""
     waiting = asyncio.ensure_future(queue.wait(job_id, seconds))
     stopping = asyncio.ensure_future(end.wait())
     try:
@@ -59,7 +59,7 @@ async def _changed(queue: JobStore, job_id: str, seconds: float, end: asyncio.Ev
 
 
 def _job_id(request: web.Request) -> str:
-    """Read the id; forms of a UUID that no job has are accepted here, and not found, as in the reference."""
+    """Return the id. Other spellings of a UUID are valid but never found, as in the reference."""
     given = request.query.get("job_id", "")
     if not given:
         raise MalformedRequest("job_id parameter required")
@@ -78,7 +78,7 @@ def _wait_s(request: web.Request) -> float:
 
 
 async def _answer(request: web.Request, job_id: str, job: JobStatus | None) -> web.Response:
-    """Answer with a job; raises JobNotFound, also for one whose result does not hold: the client sends it again."""
+    """Answer with a job. Raises JobNotFound, also for an invalid result, so that the client sends the request again."""
     if job is None or not await _result_holds(request, job):
         raise _missing(job_id)
     facts: dict[str, object] = {"circuit_type": job.circuit_type, "job_id": job_id, "state": job.state.value}
@@ -87,9 +87,9 @@ async def _answer(request: web.Request, job_id: str, job: JobStatus | None) -> w
 
 
 async def _result_holds(request: web.Request, job: JobStatus) -> bool:
-    """Verify the proof of a finished job, and remove a job with a false one.
+    """Verify the proof of a finished job, and remove a job with an invalid one.
 
-    Without a verifying key here the proof is passed on as its worker verified it, which is logged and counted.
+    Without a verifying key the proof is answered as its worker verified it, which is logged and counted.
     """
     if job.proof is None:
         return True

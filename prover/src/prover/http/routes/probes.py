@@ -23,7 +23,7 @@ _QUEUE_TIMEOUT_S = 2.0
 
 
 async def health(_: web.Request) -> web.Response:
-    """Answer that the process is alive, whatever its keys or load; byte for byte the reference's answer."""
+    """Answer that the process is alive, for any keys and load, in the bytes of the reference."""
     return web.Response(body=b'{"status":"ok"}', headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
@@ -36,10 +36,10 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
             if missing:
                 return False, f"not ready: {'; '.join(missing)}"
             return True, f"ready: {len(state.keys.installed())} proving keys installed"
-        except Exception as error:  # noqa: BLE001 - whoever asks must hear that this instance is not fit, and why
+        except Exception as error:  # noqa: BLE001 - the probe must answer that the instance is not ready, with the reason
             _log.exception("readiness_unknown")
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            return False, f"not ready: readiness cannot be told: {reason}; see the log"
+            return False, f"not ready: readiness is unknown: {reason}; see the log"
 
     def started() -> tuple[bool, str]:
         return (True, "started") if state.listening else (False, "not listening yet")
@@ -55,9 +55,9 @@ def probes(state: ServerState) -> Mapping[str, Probe]:
 
 
 def unmet_conditions(state: ServerState) -> list[str]:
-    """Say in words why this instance should get no requests now; empty if it should.
+    """Return the reasons for which this instance must get no requests now; empty if it is ready.
 
-    With a queue it waits for Redis, so it may not be called on the event loop of the server.
+    With a queue the call waits for Redis, so it must not run on the event loop of the server.
     """
     if state.leaving or state.draining:
         return ["shutting down"]
@@ -81,12 +81,12 @@ def _silent(silence_s: float) -> str:
 
 
 def _is_reachable(queue: JobStore, loop: asyncio.AbstractEventLoop) -> bool:
-    asked = asyncio.run_coroutine_threadsafe(queue.ping(), loop)
+    ping = asyncio.run_coroutine_threadsafe(queue.ping(), loop)
     try:
-        asked.result(_QUEUE_TIMEOUT_S)
+        ping.result(_QUEUE_TIMEOUT_S)
     except QueueUnavailable:
         return False
     except TimeoutError:
-        asked.cancel()
+        ping.cancel()
         return False
     return True

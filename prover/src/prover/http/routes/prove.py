@@ -1,4 +1,4 @@
-"""``POST /prove``: one request, one proof; with a queue a job for batches and for who asks for one."""
+"""``POST /prove``: a proof; with a queue, a job for batches and for requests with X-Async."""
 
 from aiohttp import web
 
@@ -62,35 +62,35 @@ async def _answer(request: web.Request, state: ServerState, examined: ExaminedBo
 
 
 async def _proof(state: ServerState, examined: ExaminedBody) -> tuple[Proof, bool]:
-    """Join the flight for this body or begin it; returns the proof and whether another request began it."""
+    """Join the proof in progress of this body or begin it; return it, and True if another request began it."""
     if state.draining:
         raise ShuttingDown
-    flight: ProofInProgress | None = state.proofs_in_progress.find(examined.digest)
-    joined = flight is not None
-    if flight is None:
-        flight = state.proofs_in_progress.begin(examined.digest, _work(state, examined.text, examined.envelope))
+    in_progress: ProofInProgress | None = state.proofs_in_progress.find(examined.digest)
+    joined = in_progress is not None
+    if in_progress is None:
+        in_progress = state.proofs_in_progress.begin(examined.digest, _work(state, examined.text, examined.envelope))
     else:
         state.metrics.shared_proofs.labels("joined").inc()
     proving = state.settings.proving
     is_batch = examined.envelope.kind.is_batch
-    with flight.attached_client():
+    with in_progress.attached_client():
         try:
             deadline_s = proving.batch_deadline_s if is_batch else proving.merkle_deadline_s
-            return await flight.proof(deadline_s, proving.key_wait_s), joined
+            return await in_progress.proof(deadline_s, proving.key_wait_s), joined
         except ProofTimedOut as error:
-            error.remedy = f"raise PROVER_PROVING__{'BATCH' if is_batch else 'MERKLE'}_DEADLINE_S, or add processors"
+            error.remedy = f"raise PROVER_PROVING__{'BATCH' if is_batch else 'MERKLE'}_DEADLINE_S, or add CPUs"
             raise
 
 
 def _work(state: ServerState, body: bytes, envelope: Envelope) -> Work:
-    """Compose what the thread of a request does. The body, which may be large, is let go once it is read."""
+    """Return the work of the thread of a request. It releases the body, which may be large, once it is read."""
     bodies = [body]
 
     def work(cancel: CancelFlag, on_phase: OnPhase) -> Proof:
         task = read_task(bodies.pop(), envelope, PUBLISHED_CIRCUITS)
         if not state.selection.includes(task.circuit):
             raise CircuitDisabled(
-                f"{task.circuit.name} is switched off on this instance; it proves what --run-mode and --circuit select"
+                f"{task.circuit.name} is disabled on this instance; enable it with --run-mode or --circuit"
             )
         cancel.check()
         return state.service.prove(task, cancel, on_phase)

@@ -1,4 +1,4 @@
-"""The queue as a whole: counts, a verdict, and its sweeps on demand."""
+"""``/queue/``: counts, health and clean-up of the queue."""
 
 import time
 from typing import Literal
@@ -11,11 +11,11 @@ from prover.http.state import STATE, queue_of
 from prover.queue.jobs import QueueStats, SweepKind
 
 _MANY_FAILURES = 50
-"""More failed jobs than this are unhealthy, as in the reference."""
+"""Maximum failed jobs of a healthy queue, as in the reference."""
 
 
 async def stats(request: web.Request) -> web.Response:
-    """Count the jobs."""
+    """Answer with the number of jobs."""
     counts = await queue_of(request).stats()
     answer = QueueCounts(
         queues=_lengths(counts),
@@ -28,7 +28,7 @@ async def stats(request: web.Request) -> web.Response:
 
 
 async def health(request: web.Request) -> web.Response:
-    """Count the jobs and judge."""
+    """Answer with the number of jobs and a verdict."""
     counts = await queue_of(request).stats()
     answer = QueueHealth(
         queue_lengths=_lengths(counts),
@@ -44,7 +44,7 @@ async def health(request: web.Request) -> web.Response:
 
 
 async def cleanup(request: web.Request) -> web.Response:
-    """Make all sweeps now; 200 whatever becomes of them."""
+    """Run all sweeps now; answer 200 even if some fail."""
     answer = CleanupOutcome(
         old_failed_cleanup=await _sweep(request, SweepKind.FAILED),
         old_requests_cleanup=await _sweep(request, SweepKind.OLD_REQUESTS),
@@ -56,7 +56,7 @@ async def cleanup(request: web.Request) -> web.Response:
 
 
 def verdict(counts: QueueStats) -> Literal["healthy", "degraded", "unhealthy"]:
-    """Judge as the reference does: many failures weigh more than jobs that take long."""
+    """Return the verdict of the reference: many failures outweigh slow jobs."""
     if counts.failed > _MANY_FAILURES:
         return "unhealthy"
     return "degraded" if counts.stuck else "healthy"

@@ -1,4 +1,4 @@
-"""Answers about jobs and the queue as the reference spells them: members in alphabetical order, a line break."""
+"""Answers about jobs and the queue in the reference's format: members in alphabetical order, a final line break."""
 
 from datetime import UTC, datetime
 from typing import Literal
@@ -16,7 +16,7 @@ _MESSAGES = {
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Base of all. Members with defaults are left out where they say nothing."""
+    """Base class. Members that equal their default are omitted."""
 
 
 class QueuedJob(Answer, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,13 +93,13 @@ class CleanupOutcome(Answer, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def respond(answer: Answer, status: int = web.HTTPOk.status_code) -> web.Response:
-    """Write an answer."""
+    """Return the response with an answer."""
     body = msgspec.json.encode(answer, order="sorted") + b"\n"
     return web.Response(status=status, body=body, content_type="application/json")
 
 
 def job_response(job: JobStatus) -> web.Response:
-    """Tell the state of a job: 200 once it is completed, 202 before and when it failed, as existing clients expect."""
+    """Return the state of a job: 200 if it is completed, else 202, even if it failed, as existing clients expect."""
     answer = Job(
         circuit_type=job.circuit_type,
         created_at=_rfc3339(_created_at(job)),

@@ -1,4 +1,4 @@
-"""What is counted of every proof request, whether it is proved at once or queued."""
+"""Metrics of proof requests, proved directly or queued."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from shared.circuit_id import CircuitKind
 
 @dataclass
 class RequestCount:
-    """One request; its handler sets the outcome when it has an answer."""
+    """Outcome of one request, which its handler sets when it has an answer."""
 
     outcome: str = "error"
 
@@ -42,14 +42,14 @@ def counted_request(request: web.Request) -> Iterator[RequestCount]:
 
 
 def note_input(request: web.Request, kind: CircuitKind | None, body: bytes) -> None:
-    """Remember the circuit family of a request, if there is one, and observe the size of its body."""
+    """Record the circuit family of a request, None if unknown, and the size of its body."""
     if kind is not None:
         request[CIRCUIT_TYPE] = kind.value
     request.app[STATE].metrics.input_bytes.labels(circuit_type(request)).observe(len(body))
 
 
 def circuit_type(request: web.Request) -> str:
-    """Return the circuit family of a request as labels have it."""
+    """Return the circuit family of a request as a metric label."""
     kind: str = request.get(CIRCUIT_TYPE, UNKNOWN_CIRCUIT)
     return kind
 

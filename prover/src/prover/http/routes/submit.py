@@ -1,4 +1,4 @@
-"""Requests that become jobs: which ones, what the queue is told about them, and the answer that names the job."""
+"""Requests that become jobs: their selection, their submission to the queue, and the answer with the job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BATCHES = frozenset(kind.value for kind in CircuitKind if kind.is_batch)
 _BATCH_TIME, _QUICK_TIME = "10-30 seconds", "1-3 seconds"
 _LARGEST_UNKNOWN_BYTES = 1 << 16
 _LARGEST_INDEX = 2**53 - 1
-"""Redis orders by floating-point numbers; no tree has so many batches."""
+"""Maximum that a Redis score, a floating-point number, represents exactly; no tree has so many batches."""
 
 
 async def add(request: web.Request) -> web.Response:
@@ -52,10 +52,10 @@ async def add(request: web.Request) -> web.Response:
 
 
 async def submit_as_job(request: web.Request, count: RequestCount, submission: Submission) -> web.Response | None:
-    """Queue a request of ``/prove`` and answer 202 with its job; None if it is to be answered at once.
+    """Queue a request of ``/prove`` and answer 202 with its job; None if it must be proved directly.
 
-    Batches are always queued, others when they ask for it; no request is without a queue. When Redis is away
-    others are answered at once and batches raise QueueUnavailable. Raises QueueFull and ShuttingDown for all.
+    With a queue, batches are always queued, and others on request. When Redis is unavailable, batches raise
+    QueueUnavailable and others are proved directly. Raises QueueFull and ShuttingDown.
     """
     queue, is_batch = request.app[STATE].queue, submission.circuit_type in _BATCHES
     if queue is None or not (is_batch or _requests_job(request)):
@@ -71,7 +71,7 @@ async def submit_as_job(request: web.Request, count: RequestCount, submission: S
 
 
 def submission_of(examined: ExaminedBody) -> Submission:
-    """Compose what goes into the queue of a request; of a large body that is what a circuit needs of it."""
+    """Return the submission of a request; of a large body, only the members that its circuit needs."""
     envelope, circuit = examined.envelope, examined.envelope.circuit
     return Submission(
         circuit_type=envelope.kind.value,
@@ -84,9 +84,9 @@ def submission_of(examined: ExaminedBody) -> Submission:
 
 
 def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
-    """Compose what goes into the queue of a request for a circuit that does not exist: its job will fail.
+    """Return the submission of a request for an unknown circuit, whose job will fail.
 
-    Raises CircuitUnknown for a large body, which is not worth a place there.
+    Raises CircuitUnknown for a large body, to save memory of the queue.
     """
     if len(body) > _LARGEST_UNKNOWN_BYTES:
         raise unknown
@@ -94,7 +94,7 @@ def unknown_submission(unknown: CircuitUnknown, body: bytes) -> Submission:
 
 
 def _requests_job(request: web.Request) -> bool:
-    """Only ``true`` counts, exactly; asking for a job prevails over X-Sync."""
+    """Return True for a request with X-Async or ``async`` exactly ``true``, which overrides X-Sync."""
     return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
 
 

@@ -1,6 +1,6 @@
-"""Every route of the API address. Paths match exactly; other methods answer 405, other paths 404.
+"""Routes of the API address. Paths match exactly; other methods answer 405, other paths 404.
 
-Without a queue its routes are not there: 404, as for any other path.
+The routes of the queue exist only with one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from prover.http.routes.prove import prove
 
 @dataclass(frozen=True)
 class Route:
-    """One row of the table."""
+    """A route and its handler."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Guards of connections below HTTP: their number, and the time that a first header or an unread answer may take."""
+"""Limits on connections below HTTP: their number, and the time for the first header and for an unread answer."""
 
 import asyncio
 import resource
@@ -27,11 +27,11 @@ _ADDRESS_FULL = raw_answer(
 )
 _TOO_SLOW = raw_answer(HeaderTooSlow())
 _REFUSAL_TIMEOUT_S = 2
-"""How long a client may take to receive them."""
+"""Seconds for a client to receive a refusal."""
 
 
 class ConnectionGuards:
-    """Makes the guards of one listener, and counts their connections, all together and by address."""
+    """Factory of the guards of one listener; counts their connections in total and by network."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class ConnectionGuards:
         self._log_throttle = log_throttle
 
     def __call__(self) -> "ConnectionGuard":
-        """Make the protocol of a new connection."""
+        """Return the protocol of a new connection."""
         return ConnectionGuard(self, self._make_handler())
 
     def enter(self, network: str) -> bytes | None:
-        """Count a connection of a network; returns the answer to one that is too many."""
+        """Count a connection of a network; return the refusal if it exceeds a limit."""
         if self.open >= self.limit:
             self._metrics.rejected.labels("connections").inc()
             self.note_closed("connection_limit", network)
@@ -91,10 +91,10 @@ class ConnectionGuards:
 
 
 class ConnectionGuard(asyncio.Protocol):
-    """Passes everything on to aiohttp's protocol.
+    """A protocol that enforces the limits and forwards to aiohttp's protocol.
 
-    A connection without any byte is closed by aiohttp after the idle timeout, and so is one whose later headers do not
-    end; the first header has its own, shorter limit.
+    aiohttp closes a connection without data, or with an incomplete later header, after the idle timeout. The first
+    header has its own, shorter limit.
     """
 
     def __init__(self, guards: ConnectionGuards, handler: asyncio.Protocol) -> None:
@@ -125,7 +125,7 @@ class ConnectionGuard(asyncio.Protocol):
         self._handler.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Watch the first header, pass the bytes on."""
+        """Check for the end of the first header and forward the bytes."""
         if not self._admitted:
             return
         if self._tail is not None:
@@ -133,11 +133,11 @@ class ConnectionGuard(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """Pass the end of input on."""
+        """Forward the end of input."""
         return self._handler.eof_received() if self._admitted else None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass the end on and stop counting."""
+        """Forward the end of the connection and stop counting it."""
         self._stop_timer()
         self._stop_write_timer()
         if self._admitted:
@@ -146,14 +146,14 @@ class ConnectionGuard(asyncio.Protocol):
             self._handler.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass backpressure on; a client has the write timeout to read the answer that waits."""
+        """Forward backpressure; a client has the write timeout to read the pending answer."""
         if self._admitted:
             loop = asyncio.get_running_loop()
             self._write_timer = loop.call_later(self._guards.write_timeout_s, self._abandon)
             self._handler.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass the end of backpressure on."""
+        """Forward the end of backpressure."""
         self._stop_write_timer()
         if self._admitted:
             self._handler.resume_writing()
@@ -178,7 +178,7 @@ class ConnectionGuard(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(_REFUSAL_TIMEOUT_S, self._transport.abort)
 
     def _abandon(self) -> None:
-        """End a connection whose client does not read; closing it would wait for the client."""
+        """Abort a connection whose client does not read; closing it would wait for the client."""
         assert self._transport is not None  # noqa: S101 - it was written to
         self._guards.note_closed("write_timeout", self._network)
         self._transport.abort()
@@ -195,12 +195,12 @@ class ConnectionGuard(asyncio.Protocol):
 
 
 def allowed_connections(wanted: int) -> int:
-    """Raise the limit of open files as far as ``wanted`` connections need; returns how many the system allows."""
+    """Raise the limit of open files for ``wanted`` connections; return the number that the system allows."""
     needed = wanted + _RESERVED_DESCRIPTORS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < needed:
         target = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        with suppress(OSError, ValueError):  # the system has a limit of its own
+        with suppress(OSError, ValueError):  # the system limit may be lower
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:

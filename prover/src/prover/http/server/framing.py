@@ -1,4 +1,4 @@
-"""Bytes that break HTTP itself are refused as everything else is: a problem with a code, without the client's bytes."""
+"""Refusals of invalid HTTP: a problem with a code, as for other errors, without the client's bytes."""
 
 import asyncio
 import re
@@ -21,16 +21,16 @@ _log = get_logger(__name__)
 _LINGER_S = 2
 _TARGET_BYTES = 8190
 _FIELD_BYTES = 8192
-"""Limits of a request target and of a header field. They differ, so that an error tells which was exceeded."""
+"""Limits of a request target and of a header field. They differ so that an error identifies the exceeded one."""
 _MAXIMUM_FIELDS = 128
 _MAXIMUM_PIPELINED = 2
 _TOO_MANY_FIELDS = "Too many headers"
-_EXPECTATION = "the Expect header of the request asks for something else than 100-continue"
+_EXPECTATION = "the Expect header of the request has a value other than 100-continue"
 _HARMLESS = re.compile(r"[A-Za-z0-9' -]{1,80}", re.ASCII)
 
 
 class ProblemProtocol(web.RequestHandler):
-    """aiohttp's side of one connection, with problems as answers to what it cannot read."""
+    """aiohttp's protocol of one connection, with problems as answers to invalid HTTP."""
 
     __slots__ = ("_log_throttle", "_metrics")
 
@@ -44,7 +44,7 @@ class ProblemProtocol(web.RequestHandler):
             max_line_size=_TARGET_BYTES,
             max_field_size=_FIELD_BYTES,
             max_headers=_MAXIMUM_FIELDS,
-            auto_decompress=False,  # as the reference, which reads a body as it is, whatever Content-Encoding says
+            auto_decompress=False,  # as the reference, which ignores Content-Encoding
         )
         # Reading pauses while this many requests wait behind the current one. aiohttp lets 32 wait, with bodies that
         # no budget counts.
@@ -55,7 +55,7 @@ class ProblemProtocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Refuse a foreign ``Expect`` in our words: aiohttp's quote the client, and come before any middleware."""
+        """Replace aiohttp's refusal of an ``Expect`` header, which quotes the client and passes no middleware."""
         if isinstance(resp, web.HTTPExpectationFailed):
             self._log_refusal(resp.status, MalformedRequest(_EXPECTATION))
             identity = request_id(request.headers.get(REQUEST_ID_HEADER, ""))
@@ -69,7 +69,7 @@ class ProblemProtocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - what the client sent is in it
     ) -> web.StreamResponse:
-        """Answer what no handler has seen. Raises ConnectionError when an answer has begun already."""
+        """Answer a request that reached no handler. Raises ConnectionError when an answer has begun already."""
         error = framing_error(exc) if isinstance(exc, HttpProcessingError) else ProverError()
         if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._log_refusal(error.status, error)
@@ -86,7 +86,7 @@ class ProblemProtocol(web.RequestHandler):
             _log.info("framing_refused", status=status, code=error.code, error=error.detail, **fields)
 
     def _closing(self, response: web.Response, identity: str) -> web.Response:
-        """Count an answer that no middleware sees, and give it what they would."""
+        """Count an answer that passes no middleware, and add the headers that they add."""
         self._metrics.responses.labels(str(response.status)).inc()
         response.headers[REQUEST_ID_HEADER] = identity
         response.headers["Server"] = SERVER_NAME
@@ -96,12 +96,12 @@ class ProblemProtocol(web.RequestHandler):
 
 
 def framing_error(broken: HttpProcessingError) -> ProverError:
-    """Say what is wrong with bytes that aiohttp's parser refuses, in words that are not the client's."""
+    """Return the error for bytes that aiohttp's parser refuses, without text of the client."""
     if isinstance(broken, LineTooLong):
         if broken.args[1] == _TARGET_BYTES:
             return TargetTooLong()
         return HeaderTooLarge()
-    # Behind the first colon, messages of the parser quote what was received.
+    # After the first colon, messages of the parser quote the received bytes.
     reason = broken.message.split(":", 1)[0].strip().rstrip(".")
     if reason.startswith(_TOO_MANY_FIELDS):
         return HeaderTooLarge()
@@ -111,7 +111,7 @@ def framing_error(broken: HttpProcessingError) -> ProverError:
 
 
 def _expectation_refused(identity: str) -> web.Response:
-    """Answer 417: malformed_body as other broken HTTP, with the status that the standard has for this."""
+    """Return 417 with the code malformed_body of other invalid HTTP, and the status of the standard."""
     status = web.HTTPExpectationFailed.status_code
     body = problem(
         code=MalformedRequest.code,
@@ -124,7 +124,7 @@ def _expectation_refused(identity: str) -> web.Response:
 
 
 def raw_answer(error: ProverError, *headers: str) -> bytes:
-    """Write an answer for a connection that has no request, closing it."""
+    """Return the bytes of an answer that closes a connection without a request."""
     body = encode_problem(problem(code=error.code, status=error.status, detail=error.detail, retryable=error.retryable))
     lines = (
         f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}",

@@ -13,7 +13,7 @@ LIVE_SILENCE_S = 30.0
 
 
 class LoopHeartbeat:
-    """Stamps the time every second on the event loop that makes it, until closed."""
+    """Time stamp that the event loop renews every second until ``close``."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

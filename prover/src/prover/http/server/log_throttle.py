@@ -1,4 +1,4 @@
-"""Limit on log lines that any client can cause: a bounded number per reason, and a count of the others."""
+"""Limit on log lines that any client can cause: a maximum per reason, and a count of the suppressed ones."""
 
 from prometheus_client import Counter
 
@@ -9,7 +9,7 @@ _LINES_PER_S = 1
 
 
 class LogThrottle:
-    """Lets 20 log lines of a reason pass at once, and one per second after them.
+    """Limits per reason: 20 log lines at once, then one per second.
 
     Reasons come from closed sets, such as error codes, so their number is bounded.
     """

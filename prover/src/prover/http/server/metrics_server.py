@@ -1,6 +1,6 @@
-"""The server of the metrics address: Prometheus metrics and probes, in a thread and an event loop of its own.
+"""Server of the metrics address: Prometheus metrics and probes, in a separate thread and event loop.
 
-It answers when the loop of the API is busy or dead. A connection is for one request and has a total deadline. When
+It answers when the loop of the API is busy or blocked. A connection is for one request and has a total deadline. When
 there are too many, a new one replaces the oldest that has sent no request: idle clients cannot keep probes out.
 """
 
@@ -23,18 +23,18 @@ _log = get_logger(__name__)
 _MAXIMUM_CONNECTIONS = 128
 _BACKLOG = 1024
 _DEADLINE_S = 10.0
-"""How long a connection may last, from its first byte to the last of its answer."""
+"""Maximum duration of a connection in seconds."""
 _PLAIN_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 _METRICS_PATHS = frozenset({"/metrics", "/"})
 
 Probe = Callable[[], tuple[bool, str]]
-"""Answers whether the process is fit, and one line that says what is missing."""
+"""Returns True if the probe succeeds, and one line of explanation."""
 
 
 class MetricsServer:
     """Serves ``/metrics`` and the given probes from a background thread until closed.
 
-    ``port`` 0 takes a free one; ``address`` tells which. OSError when the address is taken.
+    ``port`` 0 selects a free one, which ``address`` contains. Raises OSError when the address is in use.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class MetricsServer:
 
 
 class _OpenConnections:
-    """The open connections, at most 128, the oldest first."""
+    """Open connections, at most 128, the oldest first."""
 
     def __init__(self) -> None:
         self._waiting: dict[_MetricsProtocol, None] = {}
-        """Connections that have sent no whole request yet."""
+        """Connections that have not sent a whole request yet."""
         self._answered: dict[_MetricsProtocol, None] = {}
 
     def enter(self, connection: "_MetricsProtocol") -> None:
-        """Count a new connection; when there are too many, ends the oldest, first of those without a request."""
+        """Add a connection; above the maximum, abort the oldest, preferably one without a request."""
         if len(self._waiting) + len(self._answered) >= _MAXIMUM_CONNECTIONS:
             oldest = next(iter(self._waiting or self._answered))
             self.leave(oldest)
@@ -113,7 +113,7 @@ class _OpenConnections:
 
 
 class _MetricsProtocol(web.RequestHandler):
-    """aiohttp's side of one connection."""
+    """aiohttp's protocol of one connection."""
 
     __slots__ = ("_connections", "_deadline", "_own_transport")
 
@@ -156,9 +156,9 @@ class _MetricsProtocol(web.RequestHandler):
         request: web.BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - what the client sent is in it
+        message: str | None = None,  # noqa: ARG002 - quotes the client
     ) -> web.StreamResponse:
-        """Answer what no handler has seen; bytes that are not HTTP fill no log."""
+        """Answer a request that reached no handler; invalid HTTP is not logged."""
         if not isinstance(exc, HttpProcessingError):
             _log.error("metrics_request_failed", path=request.path, exc_info=exc)
         if request.writer.output_size > 0:
@@ -167,7 +167,7 @@ class _MetricsProtocol(web.RequestHandler):
 
 
 class _MetricsHandler:
-    """Answers requests for metrics and probes. Each probe, and the scrape, runs in a thread, once at a time."""
+    """Handler of metrics and probes. Each probe, and the scrape, runs in a thread, one at a time."""
 
     def __init__(self, registry: CollectorRegistry, probes: dict[str, Probe]) -> None:
         self._registry = registry
@@ -188,7 +188,7 @@ class _MetricsHandler:
         return _closing(_text(404, "404 page not found"))
 
     def close(self) -> None:
-        """Begin no more probes and scrapes."""
+        """Start no more probes and scrapes."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _probe(self, path: str) -> tuple[bool, str]:

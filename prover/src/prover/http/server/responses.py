@@ -1,4 +1,4 @@
-"""Answers that are not proofs: problems, and the few plain texts existing clients know."""
+"""Answers other than proofs: problems, and the plain texts that existing clients know."""
 
 from aiohttp import web
 
@@ -13,8 +13,8 @@ _RETRY_STATUSES = (web.HTTPServiceUnavailable.status_code, web.HTTPTooManyReques
 def problem_response(error: ProverError, request_id: str, retry_after_s: int | None = None) -> web.Response:
     """Answer an error as RFC 9457 body with the reference's ``code`` and ``message``.
 
-    Answers of status 503 that another try may change carry Retry-After, and the word that makes the reference's
-    client try again. So does 429, without the word: that client must slow down, not insist.
+    Retryable answers of status 503 have Retry-After, and the text "503", which makes the reference's client retry.
+    Those of 429 have Retry-After only: that client must slow down.
     """
     detail = error.detail
     headers: dict[str, str] = {}
