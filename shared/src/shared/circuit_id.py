@@ -14,7 +14,7 @@ KEY_SUFFIX = ".key"
 
 
 class CircuitKind(enum.StrEnum):
-    """Circuit families; the value is what ``circuitType`` says on the wire."""
+    """Circuit families, by their ``circuitType`` on the wire."""
 
     INCLUSION = "inclusion"
     NON_INCLUSION = "non-inclusion"
@@ -25,13 +25,13 @@ class CircuitKind(enum.StrEnum):
 
     @property
     def is_batch(self) -> bool:
-        """Whether one proof covers a whole batch of tree updates (slow, queued when possible)."""
+        """True if one proof covers a whole batch of tree updates (slow, queued when possible)."""
         return self in (self.BATCH_APPEND, self.BATCH_UPDATE, self.BATCH_ADDRESS_APPEND)
 
 
 @dataclass(frozen=True, order=True)
 class CircuitId:
-    """Which circuit, exactly.
+    """Identity of a circuit.
 
     ``heights`` and ``sizes`` have one entry each, or two for combined circuits (state tree first).
     A size is the number of accounts, of addresses, or of elements in a batch. ``version`` is 1 for
@@ -50,7 +50,7 @@ class CircuitId:
 
     @property
     def name(self) -> str:
-        """The stem of the current key-file name, also used in logs and messages."""
+        """Stem of the current key-file name, also used in logs and messages."""
         numbers = "_".join(map(str, self.heights + self.sizes))
         prefix = "batch" if self.kind.is_batch else f"v{self.version}"
         return f"{prefix}_{self.kind}_{numbers}"
@@ -62,17 +62,17 @@ class CircuitId:
 
     @property
     def earlier_key_file(self) -> str:
-        """Name of the key file in sets of the generation before."""
+        """Name of the key file in earlier key sets."""
         return _EARLIER_STEM[self.kind](self) + KEY_SUFFIX
 
     @property
     def key_files(self) -> tuple[str, str]:
-        """All file names under which a key of this circuit is looked up, preferred first."""
+        """All accepted file names of a key of this circuit, preferred first."""
         return self.key_file, self.earlier_key_file
 
     @classmethod
     def from_key_file(cls, file_name: str) -> Self | None:
-        """Return the identity that a file name (without folders) claims, None if it follows no grammar."""
+        """Return the identity that a file name (without folders) names, None for another name."""
         stem = file_name.removesuffix(KEY_SUFFIX)
         if stem == file_name:
             return None
@@ -81,7 +81,7 @@ class CircuitId:
             if match is not None:
                 numbers = tuple(map(int, match.groups()))
                 if kind is CircuitKind.COMBINED:
-                    # combined_26_A_B of earlier sets leaves out the second, equal height
+                    # combined_26_A_B of earlier sets omits the second, equal height
                     numbers = (26, 26, *numbers) if len(numbers) == 2 else numbers
                     return cls(kind, version, numbers[:2], numbers[2:])
                 return cls(kind, version, numbers[:1], numbers[1:])
@@ -127,7 +127,7 @@ _STEMS: tuple[tuple[re.Pattern[str], CircuitKind, int], ...] = tuple(
         (rf"batch_append_{_N}_{_N}", CircuitKind.BATCH_APPEND, 2),
         (rf"batch_update_{_N}_{_N}", CircuitKind.BATCH_UPDATE, 2),
         (rf"batch_address-append_{_N}_{_N}", CircuitKind.BATCH_ADDRESS_APPEND, 2),
-        # sets of the generation before
+        # earlier key sets
         (r"(?:mainnet_)?inclusion_(26)_" + _N, CircuitKind.INCLUSION, 1),
         (rf"inclusion_{_N}_{_N}", CircuitKind.INCLUSION, 2),
         (r"non-inclusion_(26)_" + _N, CircuitKind.NON_INCLUSION, 1),

@@ -1,4 +1,4 @@
-"""Numbers of the BN254 fields as the wire spells them.
+"""Numbers of the BN254 fields in their format on the wire.
 
 A field element travels in JSON as a hexadecimal string and inside the services as 32 bytes,
 big-endian, below the modulus. The spelling rules are those of the reference prover: one optional
@@ -8,7 +8,7 @@ lower-case ``0x``, an optional sign directly before the digits, any number of di
 import re
 
 SCALAR_MODULUS = 21888242871839275222246405745257275088548364400416034343698204186575808495617
-"""r, the order of the groups; requests, witnesses and public inputs live modulo r."""
+"""r, the order of the groups; requests, witnesses and public inputs are numbers modulo r."""
 
 BASE_MODULUS = 21888242871839275222246405745257275088696311157297823662689037894645226208583
 """p, the modulus of point coordinates; proofs are written modulo p."""
@@ -21,13 +21,13 @@ _SCALAR_MODULUS_BYTES = SCALAR_MODULUS.to_bytes(FIELD_BYTES, "big")
 _NUMBER = re.compile(r"(?:0x)?([+-]?)([0-9A-Fa-f]+)", re.ASCII)
 _DIGITS = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
 _PIECE_DIGITS = 4096
-"""Digits that are read at once, so that a number of millions of them does not keep other threads waiting."""
+"""Digits that are parsed at once, so that a number of millions of them does not block other threads."""
 _PADDED_LENGTH = 2 + 2 * FIELD_BYTES
 _SHOWN_CHARACTERS = 80
 
 
 class InvalidNumber(ValueError):
-    """A string is not a hexadecimal number of the wire."""
+    """A string is not a hexadecimal number in the format of the wire."""
 
     def __init__(self, text: str) -> None:
         shown = text.removeprefix("0x")
@@ -37,7 +37,7 @@ class InvalidNumber(ValueError):
 
 
 def parse_number(text: str) -> int:
-    """Return the integer that a wire string spells, of any size and sign; InvalidNumber otherwise."""
+    """Return the integer of a wire string, of any size and sign. Raises InvalidNumber."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise InvalidNumber(text)
@@ -47,12 +47,12 @@ def parse_number(text: str) -> int:
 
 
 def parse_scalar(text: str) -> tuple[bytes, bool]:
-    """Return a wire string as 32 big-endian bytes below r, and whether it was canonical.
+    """Return a wire string as 32 big-endian bytes below r, and True if it was canonical.
 
     Values outside [0, r) are reduced, as the reference does, and reported as not canonical.
     """
     if len(text) == _PADDED_LENGTH and text.startswith("0x"):
-        # The common spelling; fromhex skips blanks, so a full 32 bytes means 64 digits.
+        # The common format; fromhex skips blanks, so a full 32 bytes means 64 digits.
         try:
             data = bytes.fromhex(text[2:])
         except ValueError:
@@ -83,14 +83,14 @@ def _reduced(text: str) -> tuple[int, bool]:
 
 
 def scalar_bytes(value: int) -> bytes:
-    """Return an integer in [0, r) as 32 big-endian bytes; ValueError outside the field."""
+    """Return an integer in [0, r) as 32 big-endian bytes. Raises ValueError outside the field."""
     if not 0 <= value < SCALAR_MODULUS:
         raise ValueError("a scalar must lie in [0, r)")
     return value.to_bytes(FIELD_BYTES, "big")
 
 
 def parse_coordinate(text: str) -> bytes:
-    """Return a point coordinate as 32 big-endian bytes; InvalidNumber unless it is in [0, p)."""
+    """Return a point coordinate as 32 big-endian bytes. Raises InvalidNumber unless it is in [0, p)."""
     value = parse_number(text)
     if not 0 <= value < BASE_MODULUS:
         raise InvalidNumber(text)
@@ -98,5 +98,5 @@ def parse_coordinate(text: str) -> bytes:
 
 
 def format_number(data: bytes) -> str:
-    """Return bytes as ``0x`` and two lower-case digits per byte, leading zeros kept."""
+    """Return bytes as ``0x`` and two lower-case digits per byte, including leading zeros."""
     return "0x" + data.hex()

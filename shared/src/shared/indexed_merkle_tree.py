@@ -29,16 +29,16 @@ class ValueInvalid(ValueError):
 
 
 class ValuePresent(ValueError):
-    """A value is an element already: its absence cannot be proved and it cannot be inserted."""
+    """A value that is an element already can neither be proved absent nor inserted."""
 
 
 class LowElementUnknown(LookupError):
-    """The element below a value belongs to a part of the tree that is not known here."""
+    """The element below a value is in a part of the tree that is not known here."""
 
 
 @dataclass(frozen=True)
 class Element:
-    """An element: its place, its value, and place and value of the next larger one."""
+    """An element: its index, its value, and index and value of the next larger one."""
 
     index: int
     value: bytes
@@ -46,7 +46,7 @@ class Element:
     next_value: bytes
 
     def leaf(self, version: int) -> bytes:
-        """The leaf that holds the element."""
+        """Return the leaf of the element."""
         if version == 1:
             return hash3(self.value, self.next_index.to_bytes(FIELD_BYTES, "big"), self.next_value)
         return hash2(self.value, self.next_value)
@@ -54,7 +54,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Absence:
-    """A value is not in the tree of this root: the element ``low`` passes over it; ``path`` is that element's."""
+    """A proof that a value is not in the tree of this root: ``low`` and its successor enclose it; ``path`` is low's."""
 
     version: int
     root: bytes
@@ -65,7 +65,7 @@ class Absence:
 
 @dataclass(frozen=True)
 class Insertion:
-    """A value inserted behind ``low`` (as it was before), and the two writes this took."""
+    """An insertion of a value after ``low`` (as before the insertion), and its two writes."""
 
     value: bytes
     low: Element
@@ -75,14 +75,14 @@ class Insertion:
 
 @dataclass
 class _Step:
-    """What takes an insertion back."""
+    """State that reverts an insertion."""
 
     low: Element
     value: bytes
 
 
 class IndexedMerkleTree:
-    """An address tree of version 1 or 2; holds its initial elements at first.
+    """An address tree of version 1 or 2; initially with its first elements.
 
     Stages work as in MerkleTree. A call that raises has changed nothing.
     """
@@ -104,7 +104,7 @@ class IndexedMerkleTree:
 
     @classmethod
     def from_frontier(cls, version: int, height: int, next_index: int, subtrees: Sequence[bytes]) -> Self:
-        """The tree whose elements so far are known by a frontier only; ``learn`` tells it some of them."""
+        """Return a tree of which only the frontier is known; ``learn`` adds known elements."""
         tree = cls(version, height)
         tree._tree = MerkleTree.from_frontier(height, next_index, subtrees)
         tree._values.clear()
@@ -118,39 +118,39 @@ class IndexedMerkleTree:
 
     @property
     def root(self) -> bytes:
-        """The root."""
+        """Root of the tree."""
         return self._tree.root
 
     @property
     def next_index(self) -> int:
-        """Place of the next element."""
+        """Index of the next element."""
         return self._tree.next_index
 
     @property
     def elements(self) -> list[Element]:
-        """The known elements in the order of their values."""
+        """Return the known elements in the order of their values."""
         return [self._elements[value] for value in self._values]
 
     def leaf(self, index: int) -> bytes:
-        """The leaf at a place."""
+        """Return the leaf at an index."""
         return self._tree.leaf(index)
 
     def frontier(self) -> tuple[bytes, ...]:
-        """As MerkleTree.frontier."""
+        """Return the frontier, as MerkleTree.frontier."""
         return self._tree.frontier()
 
     def proof(self, index: int) -> tuple[bytes, ...]:
-        """As MerkleTree.proof."""
+        """Return a path, as MerkleTree.proof."""
         return self._tree.proof(index)
 
     def learn(self, element: Element, path: Sequence[bytes]) -> None:
-        """Take in an element with its path, both as before the open stages; ProofWrong unless they lead to the root."""
+        """Add an element with its path, as before the open stages. Raises ProofWrong unless they lead to the root."""
         self._tree.learn(element.index, element.leaf(self.version), path)
         if element.value not in self._elements:
             self._remember(element)
 
     def learn_many(self, elements: Iterable[Element], sibling: Callable[[int, int], bytes]) -> None:
-        """Take in elements as ``learn`` does; ``sibling`` as in MerkleTree.learn_many."""
+        """Add elements as ``learn`` does; ``sibling`` as in MerkleTree.learn_many."""
         fresh = list(elements)
         self._tree.learn_many({element.index: element.leaf(self.version) for element in fresh}, sibling)
         for element in fresh:
@@ -158,7 +158,7 @@ class IndexedMerkleTree:
                 self._remember(element)
 
     def low_element(self, value: bytes) -> Element:
-        """The element that passes over an absent value: ``low.value < value < low.next_value``.
+        """Return the element before an absent value: ``low.value < value < low.next_value``.
 
         Raises ValueInvalid, ValuePresent or LowElementUnknown.
         """
@@ -222,13 +222,13 @@ class IndexedMerkleTree:
         return number
 
     def roll_back(self, stage: int) -> None:
-        """Take back the insertions of ``stage`` and of all later ones; StageUnknown if it is not open."""
+        """Revert the insertions of ``stage`` and all later ones. Raises StageUnknown if it is not open."""
         self._tree.roll_back(stage)
         while self._stages and self._stages[-1][0] >= stage:
             self._undo(self._stages.pop()[1])
 
     def confirm(self, stage: int) -> None:
-        """Make the insertions of ``stage`` and of all earlier ones final; StageUnknown if it is not open."""
+        """Make the insertions of ``stage`` and all earlier ones final. Raises StageUnknown if it is not open."""
         self._tree.confirm(stage)
         self._stages = [entry for entry in self._stages if entry[0] > stage]
 

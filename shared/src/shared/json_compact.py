@@ -1,4 +1,4 @@
-"""JSON without blanks and without the members that nobody asks for, so that what is decoded then has a bounded length.
+"""JSON without whitespace and unknown members, so that the length of the text to decode is bounded.
 
 The work is C (shared/native/json_compact.h) and runs without the interpreter lock; decoders hold it.
 """
@@ -22,17 +22,17 @@ class MalformedJson(ValueError):
 
 
 class JsonTooLong(ValueError):
-    """What was asked for is longer than allowed."""
+    """The result is longer than allowed."""
 
 
 class JsonCompaction:
-    """Keeps the members with some names, at most 64 of at most 63 characters, in every object."""
+    """Filter that keeps members with the given names, at most 64 of at most 63 characters, in every object."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = "".join(f"{name}\n" for name in sorted(set(names))).encode()
 
     def compact(self, text: bytes, limit: int) -> bytes:
-        """Return what is left of a text, at most ``limit`` bytes.
+        """Return the filtered text, at most ``limit`` bytes.
 
         Members written twice stay, and so do names written with escapes. Strings are not checked for valid UTF-8.
         Raises MalformedJson that names the place, and JsonTooLong.

@@ -21,7 +21,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 LEVEL_NAMES: Sequence[str] = tuple(_LEVELS)
 
 _pending: Callable[[], None] | None = None
-"""What structlog is still to be told: it takes a quarter of a second to import, and many commands log nothing."""
+"""Configuration that structlog gets on its import, which takes a quarter of a second; many commands log nothing."""
 
 
 def configure_logs(*, stream: TextIO | None = None, as_json: bool | None = None, level: str = "info") -> None:
@@ -50,13 +50,13 @@ def get_logger(name: str) -> "Logger":
 
 @contextmanager
 def bind(**fields: object) -> Iterator[None]:
-    """Put fields on every log line inside the block."""
+    """Add fields to every log line inside the block."""
     with _import_structlog().contextvars.bound_contextvars(**fields):
         yield
 
 
 def _import_structlog() -> Any:
-    """Return structlog, imported without rich, which it would take for tracebacks that ours are not.
+    """Return structlog, imported without rich, which it would use to format tracebacks differently.
 
     Rich costs a server a tenth of its start and some megabytes. Who imported it before keeps it.
     """
@@ -72,7 +72,7 @@ def _import_structlog() -> Any:
 
 
 def _configured() -> None:
-    """Tell structlog what it was not told yet."""
+    """Apply the pending configuration to structlog."""
     global _pending
     configure, _pending = _pending, None
     if configure is not None:
@@ -80,7 +80,7 @@ def _configured() -> None:
 
 
 class _DeferredLogger:
-    """A logger that imports structlog when it is used."""
+    """A logger that imports structlog on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -95,7 +95,7 @@ class _DeferredLogger:
 
 
 class _Form(logging.Formatter):
-    """The form of lines, JSON or columns; structlog renders both."""
+    """Format of log lines, JSON or columns; structlog renders both."""
 
     def __init__(self, as_json: bool, *, colors: bool) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _Form(logging.Formatter):
         self._formatter: logging.Formatter | None = None
 
     def configure_structlog(self) -> None:
-        """Send events of structlog's loggers through the standard library's, in this form."""
+        """Send events of structlog's loggers through the standard library's, in this format."""
         structlog = _import_structlog()
         structlog.configure(
             processors=[*self._first_processors(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -1,4 +1,4 @@
-"""Binary Poseidon trees of any height, sparse, with changes that can be taken back.
+"""Binary Poseidon trees of any height, sparse, with changes that can be reverted.
 
 Leaves and nodes are field elements of 32 bytes, big-endian; an empty leaf is zero and a node is the hash of its
 children. Source: shared/docs/hashing.md, "Merkle trees". Nodes are kept in one table by heap number: the root is 1, the
@@ -24,11 +24,11 @@ _ORDER = SCALAR_MODULUS.to_bytes(FIELD_BYTES, "big")
 
 
 class TreeFull(ValueError):
-    """More leaves than free slots."""
+    """There are more leaves than free slots."""
 
 
 class NodeUnknown(LookupError):
-    """A node belongs to a part of the tree that is not known here."""
+    """A node is in a part of the tree that is not known here."""
 
 
 class ProofWrong(ValueError):
@@ -36,12 +36,12 @@ class ProofWrong(ValueError):
 
 
 class StageUnknown(LookupError):
-    """A stage was confirmed or rolled back before, or never begun."""
+    """A stage is not open: confirmed, rolled back, or never begun."""
 
 
 @cache
 def zero_hash(level: int) -> bytes:
-    """The root of an empty tree of ``level`` levels."""
+    """Return the root of an empty tree of ``level`` levels."""
     if level == 0:
         return ZERO
     below = zero_hash(level - 1)
@@ -49,7 +49,7 @@ def zero_hash(level: int) -> bytes:
 
 
 def require_element(data: bytes) -> bytes:
-    """Return ``data`` if it is a field element; ValueError otherwise."""
+    """Return ``data`` if it is a field element. Raises ValueError otherwise."""
     if len(data) != FIELD_BYTES or data >= _ORDER:
         message = f"{len(data)} bytes 0x{data[:FIELD_BYTES].hex()} are not a field element"
         raise ValueError(message)
@@ -57,7 +57,7 @@ def require_element(data: bytes) -> bytes:
 
 
 def root_of(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
-    """The root that a leaf, its index and its siblings from the leaves upwards lead to."""
+    """Return the root of a leaf, its index and its siblings from the leaves upwards."""
     node = leaf
     for level, sibling in enumerate(path):
         node = hash2(sibling, node) if (index >> level) & 1 else hash2(node, sibling)
@@ -66,7 +66,7 @@ def root_of(leaf: bytes, index: int, path: Sequence[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class Write:
-    """One leaf replaced by another; ``path`` (siblings, leaf level first) is that of the moment of the write."""
+    """A replacement of one leaf; ``path`` (siblings, leaf level first) is that at the time of the write."""
 
     index: int
     old: bytes
@@ -82,7 +82,7 @@ class _Stage:
 
 
 class MerkleTree:
-    """A tree of ``height`` levels above its leaves; empty at first.
+    """A tree of ``height`` levels above its leaves, initially empty.
 
     ``next_index`` is the first slot that no append has used. Changes made after ``stage`` can be taken back with
     ``roll_back`` or made final with ``confirm``. A call that raises has changed nothing.
@@ -102,7 +102,7 @@ class MerkleTree:
 
     @classmethod
     def from_frontier(cls, height: int, next_index: int, subtrees: Sequence[bytes]) -> Self:
-        """The tree whose first ``next_index`` leaves are known by their largest full subtrees only.
+        """Return a tree of which only the largest full subtrees of the first ``next_index`` leaves are known.
 
         ``subtrees`` has one entry per level; the entry of level l counts where bit l of ``next_index`` is 1, and is
         the node just before the next free one of that level. All later leaves are empty.
@@ -129,7 +129,7 @@ class MerkleTree:
 
     @classmethod
     def from_root(cls, height: int, next_index: int, root: bytes) -> Self:
-        """The tree of which nothing but its root is known; ``learn`` tells it leaves.
+        """Return a tree of which only the root is known; ``learn`` adds known leaves.
 
         What a client has of a state tree, where leaves behind ``next_index`` may be nullifiers already.
         """
@@ -148,16 +148,16 @@ class MerkleTree:
         return self._node(1)
 
     def leaf(self, index: int) -> bytes:
-        """The leaf at ``index``, zero if it is empty; NodeUnknown where the tree is not known."""
+        """Return the leaf at ``index``, zero if it is empty. Raises NodeUnknown where the tree is not known."""
         return self._node(self._number(index))
 
     def proof(self, index: int) -> tuple[bytes, ...]:
-        """The siblings on the way from leaf ``index`` to the root, ``height`` of them, leaf level first."""
+        """Return the ``height`` siblings on the path from leaf ``index`` to the root, leaf level first."""
         number = self._number(index)
         return tuple(self._node((number >> level) ^ 1) for level in range(self.height))
 
     def frontier(self) -> tuple[bytes, ...]:
-        """The full subtrees before ``next_index``, one per level; the hash of an empty subtree where there is none."""
+        """Return the full subtrees before ``next_index``, one per level; the hash of an empty one if there is none."""
         edge = self.capacity + self.next_index
         return tuple(
             self._node((edge >> level) - 1) if (self.next_index >> level) & 1 else zero_hash(level)
@@ -165,7 +165,7 @@ class MerkleTree:
         )
 
     def learn(self, index: int, leaf: bytes, path: Sequence[bytes]) -> None:
-        """Take in a leaf and its siblings as they were before the open stages; no root changes.
+        """Add a leaf and its siblings as they were before the open stages; no root changes.
 
         Raises ProofWrong unless they lead to the root of that moment. What open stages have written stays.
         """
@@ -182,7 +182,7 @@ class MerkleTree:
         self._take_in(learned)
 
     def learn_many(self, leaves: Mapping[int, bytes], sibling: Callable[[int, int], bytes]) -> None:
-        """Take in leaves as ``learn`` does, hashing every node above them once.
+        """Add leaves as ``learn`` does, hashing every node above them once.
 
         ``sibling(level, position)`` gives the nodes beside their ways up that no leaf here is below.
         """
@@ -202,11 +202,11 @@ class MerkleTree:
         self._take_in(learned)
 
     def set(self, index: int, leaf: bytes) -> None:
-        """Write one leaf anywhere."""
+        """Write one leaf at any index."""
         self.set_many({index: leaf})
 
     def set_many(self, leaves: Mapping[int, bytes]) -> None:
-        """Write leaves anywhere, hashing every node above them once."""
+        """Write leaves at any indices, hashing every node above them once."""
         fresh = {self._number(index): require_element(leaf) for index, leaf in leaves.items()}
         row = fresh
         for _ in range(self.height):
@@ -230,7 +230,7 @@ class MerkleTree:
         self.next_index += len(leaves)
 
     def append_proved(self, leaves: Sequence[bytes]) -> list[Write]:
-        """As ``append``, and return what was written with the path at the moment of each write."""
+        """Append as ``append`` does; return the writes with the path at the time of each."""
         slots = self._next_slots(leaves)
         held = [self.leaf(slot) for slot in slots]
         chosen = [new if old == ZERO else old for old, new in zip(held, leaves, strict=True)]
@@ -239,7 +239,7 @@ class MerkleTree:
         return written
 
     def set_proved(self, writes: Iterable[tuple[int, bytes]]) -> list[Write]:
-        """Write leaves one after the other, and return them with the path at the moment of each write.
+        """Write leaves one after the other; return the writes with the path at the time of each.
 
         An index may occur more than once. The work goes level by level, each level in one batch of hashes. Nodes that
         no later write has beside its way up and that do not stay are never hashed: of 500 consecutive leaves 1000
@@ -269,7 +269,7 @@ class MerkleTree:
         ]
 
     def _replaced(self, orders: Sequence[tuple[int, bytes]]) -> list[bytes]:
-        """The leaf that each of some writes replaces."""
+        """Return the leaf that each write replaces."""
         held: dict[int, bytes] = {}
         olds = []
         for index, leaf in orders:
@@ -283,13 +283,13 @@ class MerkleTree:
         self.next_index += count
 
     def stage(self) -> int:
-        """Begin a stage: the changes from here to the next one can be taken back. Return its number."""
+        """Begin a stage: the changes from here to the next one can be reverted. Return its number."""
         self._stages_begun += 1
         self._stages.append(_Stage(self._stages_begun, self.next_index, {}))
         return self._stages_begun
 
     def roll_back(self, stage: int) -> None:
-        """Take back the changes of ``stage`` and of all later ones; StageUnknown if it is not open."""
+        """Revert the changes of ``stage`` and all later ones. Raises StageUnknown if it is not open."""
         place = self._stage_place(stage)
         for undone in reversed(self._stages[place:]):
             for number, node in undone.replaced.items():
@@ -301,7 +301,7 @@ class MerkleTree:
         del self._stages[place:]
 
     def confirm(self, stage: int) -> None:
-        """Make the changes of ``stage`` and of all earlier ones final; StageUnknown if it is not open."""
+        """Make the changes of ``stage`` and all earlier ones final. Raises StageUnknown if it is not open."""
         del self._stages[: self._stage_place(stage) + 1]
 
     @property
@@ -331,14 +331,14 @@ class MerkleTree:
         return zero_hash(level)
 
     def _settled_root(self) -> bytes:
-        """The root as it was before the open stages."""
+        """Return the root as it was before the open stages."""
         for stage in self._stages:
             if 1 in stage.replaced:
                 return stage.replaced[1] or zero_hash(self.height)
         return self.root
 
     def _take_in(self, learned: Mapping[int, bytes]) -> None:
-        """Note nodes as they were before the open stages."""
+        """Record nodes as they were before the open stages."""
         for number, known in learned.items():
             first = next((stage.replaced for stage in self._stages if number in stage.replaced), None)
             (self._nodes if first is None else first)[number] = known

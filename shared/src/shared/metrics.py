@@ -10,7 +10,7 @@ from prometheus_client import (
 
 
 def new_registry() -> CollectorRegistry:
-    """Return a registry that already reports the process, the interpreter and its garbage collector."""
+    """Return a registry with metrics of the process, the interpreter and its garbage collector."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # creation times double the series and nobody plots them
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)

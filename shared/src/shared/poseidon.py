@@ -62,7 +62,7 @@ def backend_name() -> str:
 
 
 def _refuse(place: int) -> None:
-    """Turn the C answer, 1 plus the number of a bad element, into an error."""
+    """Raise an error for the result of C: 0, or 1 plus the index of an invalid element."""
     if place:
         message = f"element {place - 1} is not below the scalar field order"
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""Error bodies of both services: RFC 9457 members beside the reference's ``code`` and ``message``.
+"""Error bodies of both services: RFC 9457 members in addition to the reference's ``code`` and ``message``.
 
 Clients of the reference read ``code`` and ``message``; everybody else reads the standard members.
 ``code`` values are stable; ``message`` equals ``detail``.
@@ -71,7 +71,7 @@ def problem(
     path: str | None = None,
     constraint: int | None = None,
 ) -> Problem:
-    """Compose a problem; ``code`` must be registered in TITLES, ``instance`` is the request id as a URN."""
+    """Return a problem; ``code`` must be registered in TITLES, ``instance`` is the request id as a URN."""
     return Problem(
         type=f"urn:zkc:problem:{code}",
         title=TITLES[code],
@@ -87,5 +87,5 @@ def problem(
 
 
 def encode_problem(body: Problem) -> bytes:
-    """Write a problem as JSON."""
+    """Return a problem as JSON."""
     return msgspec.json.encode(body)

@@ -1,4 +1,4 @@
-"""Proof requests and proofs as JSON spells them, and the decoder that both services use.
+"""Proof requests and proofs in JSON, and the decoder that both services use.
 
 A request is read in two passes, as the reference does. The envelope pass looks at a few members,
 exactly and without types, and decides which circuit is meant. The strict pass then decodes the
@@ -24,7 +24,7 @@ _LARGEST_U64 = 2**64 - 1
 _SHOWN_CHARACTERS = 80
 _TRUNCATED = "Input data was truncated"
 _SOMEWHERE = "$[...]"
-"""What msgspec calls every member of an object whose members it does not know."""
+"""Path element of msgspec for members of an object with unknown names."""
 _MSGSPEC_PLACE = re.compile(r" - at `(?P<path>\$[^`]*)`\Z")
 
 
@@ -38,7 +38,7 @@ class WireError(ValueError):
 
 
 class UnknownCircuitType(WireError):
-    """``circuitType`` names none of the circuit families; ``circuit_type`` is what it says, cut short."""
+    """``circuitType`` names none of the circuit families; ``circuit_type`` is its value, shortened."""
 
     def __init__(self, circuit_type: str) -> None:
         super().__init__(f"unknown circuit type: {circuit_type}", "$.circuitType")
@@ -188,7 +188,7 @@ _ABSENT = msgspec.Raw(b"null")
 
 
 class _EnvelopeMembers(_Wire, frozen=True):
-    """Raw, so that an array in place of a number costs nothing."""
+    """First pass of a request: raw members, so that an array in place of a number costs nothing."""
 
     circuit_type: msgspec.Raw = _ABSENT
     state_tree_height: msgspec.Raw = _ABSENT
@@ -215,7 +215,7 @@ _PROOF_ENCODER = msgspec.json.Encoder()
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first pass learns. Heights, counts and sizes are 0 when absent or unusable."""
+    """Result of the first pass. Heights, counts and sizes are 0 when absent or unusable."""
 
     kind: CircuitKind
     state_tree_height: int
@@ -231,7 +231,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, body: bytes) -> Self:
-        """Make the first pass over a body; WireError when no circuit can be told from it."""
+        """Return the result of the first pass over a body. Raises WireError if it determines no circuit."""
         members = _read_members(body)
         circuit_type = _text(members.circuit_type)
         if not circuit_type:
@@ -260,7 +260,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> int:
-        """Generation of the circuit. The hash decides for inclusion, the address height otherwise."""
+        """Version of the circuit. The hash determines it for inclusion, the address height otherwise."""
         if self.kind is CircuitKind.INCLUSION:
             return 2 if self.has_public_input_hash else 1
         if self.kind in (CircuitKind.NON_INCLUSION, CircuitKind.COMBINED):
@@ -288,7 +288,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compact_body(body: bytes, limit: int) -> bytes:
-    """Leave out blanks and members that no request has, without holding the interpreter lock.
+    """Return a body without whitespace and unknown members, without holding the interpreter lock.
 
     Raises WireError for what is not JSON, JsonTooLong when more than ``limit`` bytes are left.
     """
@@ -305,7 +305,7 @@ def batch_circuit(request: BatchRequest) -> CircuitId:
 
 
 def decode_request(body: bytes, kind: CircuitKind, version: int = 2) -> ProofRequest:
-    """Make the second pass: strict types of a circuit family; WireError otherwise.
+    """Return the request of the second pass, with strict types of a circuit family. Raises WireError.
 
     As in the reference a number that is null counts as absent, and version 1 does not look at the public input hash.
     """
@@ -320,7 +320,7 @@ def decode_request(body: bytes, kind: CircuitKind, version: int = 2) -> ProofReq
 
 
 def encode_request(request: ProofRequest) -> bytes:
-    """Write a request as compact JSON, without a public input hash where there is none."""
+    """Return a request as compact JSON, without a public input hash if it has none."""
     if request.public_input_hash is not None:
         return msgspec.json.encode(request)
     members: dict[str, object] = msgspec.to_builtins(request)
@@ -329,7 +329,7 @@ def encode_request(request: ProofRequest) -> bytes:
 
 
 def decode_proof(body: bytes) -> ProofJson:
-    """Read a proof from JSON; WireError when members are missing or of a wrong type."""
+    """Return a proof from JSON. Raises WireError when members are missing or of a wrong type."""
     try:
         return _PROOF_DECODER.decode(body)
     except (ValueError, RecursionError) as error:
@@ -337,7 +337,7 @@ def decode_proof(body: bytes) -> ProofJson:
 
 
 def encode_proof(proof: ProofJson) -> bytes:
-    """Write a proof as compact JSON, 579 bytes when coordinates are padded."""
+    """Return a proof as compact JSON, 579 bytes when coordinates are padded."""
     return _PROOF_ENCODER.encode(proof)
 
 
@@ -382,7 +382,7 @@ def _wire_error(error: ValueError | RecursionError, body: bytes = b"") -> WireEr
 
 
 def _fault_of(body: bytes) -> str:
-    """Say why a text is no JSON: to msgspec one that ends after a broken escape is truncated, too."""
+    """Return why a text is no JSON. For msgspec, one that ends after an invalid escape is truncated, too."""
     try:
         _COMPACTION.compact(body, len(body))
     except MalformedJson as fault:
@@ -391,7 +391,7 @@ def _fault_of(body: bytes) -> str:
 
 
 def _plain(raw: msgspec.Raw) -> object:
-    """Read a string, number or word; None for an array or object, which is not built."""
+    """Return a string, number or word; None for an array or object, which is not decoded."""
     if memoryview(raw)[0] in b"[{":
         return None
     try:
@@ -411,7 +411,7 @@ def _number(raw: msgspec.Raw) -> int | float | None:
 
 
 def _height(raw: msgspec.Raw) -> int | float:
-    # Fractions and numbers beyond 32 bits pass here, the latter cut short, and are refused later.
+    # Fractions and numbers beyond 32 bits pass here, the latter truncated, and are refused later.
     value = _number(raw)
     return min(value, 2**32) if value is not None and value > 0 else 0
 

@@ -1,4 +1,4 @@
-"""What the reference's decoder takes and a strict one refuses; whatever is taken at once has no cost from it.
+"""Texts that the reference's decoder accepts and a strict one refuses; texts that both accept cost nothing extra.
 
 Go leaves a number that is ``null`` at zero, and reads half of a surrogate pair as U+FFFD.
 """
@@ -13,13 +13,13 @@ Decoded = TypeVar("Decoded")
 
 _HIGH: Final = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW: Final = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-# Escaped backslashes are matched for themselves: what follows them is no escape.
+# Escaped backslashes are matched separately: the character after them is no escape.
 _SURROGATES: Final = re.compile(rb"(?:\\\\)+|" + _HIGH + _LOW + rb"|(?P<lone>" + _HIGH + rb"|" + _LOW + rb")")
 _REPLACEMENT: Final = rb"\ufffd"
 
 
 def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
-    """Decode; if the text is refused, once more without lone surrogates. Raises as the decoder does."""
+    """Decode a text; if it is refused, decode it again without lone surrogates. Raises as the decoder does."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError:
@@ -32,12 +32,12 @@ def decode_text(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
 
 
 def without_lone_surrogates(text: bytes) -> bytes:
-    """Replace escapes of lone surrogates by that of U+FFFD, which has the same length: places stay where they are."""
+    """Replace escapes of lone surrogates by that of U+FFFD, which has the same length, so positions do not change."""
     return _SURROGATES.sub(lambda found: _REPLACEMENT if found["lone"] else found[0], text)
 
 
 def forget_nulls(members: dict[str, Any], names: Set[str]) -> None:
-    """Remove members with some names that are null from an object and from the objects of its arrays."""
+    """Remove null members with the given names from an object and from the objects of its arrays."""
     arrays = (value for value in members.values() if isinstance(value, list))
     for record in (members, *(item for array in arrays for item in array if isinstance(item, dict))):
         for name in names & record.keys():

@@ -1,4 +1,4 @@
-"""Stopping as a state: the first signal asks to drain, the second ends the process at once."""
+"""Shutdown of a process: the first signal requests draining, the second ends the process at once."""
 
 import asyncio
 import enum
@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def end_by_sigterm() -> None:
-    """Let SIGTERM end this process with 143 until something better is installed.
+    """Let SIGTERM end this process with 143 until another handler is installed.
 
     That is its default effect, but the kernel spares the first process of a container all default effects: it would go
     on until somebody kills it.
@@ -22,7 +22,7 @@ def end_by_sigterm() -> None:
 
 
 class StopReason(enum.Flag):
-    """Why a process stops; several may hold."""
+    """Reasons to stop, which combine."""
 
     NONE = 0
     SIGNAL = enum.auto()
@@ -31,7 +31,7 @@ class StopReason(enum.Flag):
 
 
 class Shutdown:
-    """The stop state of one process; belongs to one event loop."""
+    """Shutdown state of one process, used in one event loop."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
@@ -39,29 +39,29 @@ class Shutdown:
         self.signal_number = 0
 
     def install(self) -> None:
-        """Listen to SIGTERM and SIGINT on the running loop."""
+        """Handle SIGTERM and SIGINT in the running loop."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
 
     def uninstall(self) -> None:
-        """Stop listening; the default effect of the signals returns."""
+        """Remove the handlers; the signals have their default effect again."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
 
     @property
     def requested(self) -> bool:
-        """Whether somebody asked to stop."""
+        """True once a stop was requested."""
         return self._requested.is_set()
 
     def request(self, reason: StopReason) -> None:
-        """Ask to stop; may be called again with further reasons."""
+        """Request a stop; may be called again with further reasons."""
         self.reason |= reason
         self._requested.set()
 
     async def wait(self) -> StopReason:
-        """Wait until somebody asks to stop; returns why."""
+        """Wait for a request to stop; return its reasons."""
         await self._requested.wait()
         return self.reason
 

@@ -1,4 +1,4 @@
-"""What the circuits hash, and valid proof requests made from trees.
+"""Hashes that circuits compute, and valid proof requests made from trees.
 
 Source: shared/docs/hashing.md, "Hash chains", "Public inputs" and "Batches". All elements are 32 bytes,
 big-endian. The builders of batch requests write to the tree they are given: begin a stage first to take it back.
@@ -28,7 +28,7 @@ _MOST_PATH_INDEX = 2**32 - 1
 
 
 def chain(elements: Sequence[bytes]) -> bytes:
-    """Fold elements with the two-input hash; zero for none."""
+    """Return the chain of elements by the two-input hash; zero for none."""
     return hash_chain(b"".join(elements))
 
 
@@ -47,39 +47,39 @@ def chain2(first: Sequence[bytes], second: Sequence[bytes]) -> bytes:
 
 
 def index_element(index: int) -> bytes:
-    """A leaf index or slot as a field element."""
+    """Return a leaf index or slot as a field element."""
     return index.to_bytes(FIELD_BYTES, "big")
 
 
 def nullifier(account: bytes, leaf_index: int, tx_hash: bytes) -> bytes:
-    """What replaces an account in its tree when a transaction spends it."""
+    """Return the nullifier, which replaces an account in its tree when a transaction spends it."""
     return hash3(account, index_element(leaf_index), tx_hash)
 
 
 def tx_hash(inputs: Sequence[bytes], outputs: Sequence[bytes], slot: int) -> bytes:
-    """Hash of a transaction over the accounts that it spends and makes."""
+    """Return the hash of a transaction over the accounts that it spends and creates."""
     return chain([ZERO, chain(inputs), chain(outputs), index_element(slot)])
 
 
 def combined_input_hash(
     roots: Sequence[bytes], leaves: Sequence[bytes], address_roots: Sequence[bytes], values: Sequence[bytes]
 ) -> bytes:
-    """Public input of the combined circuit of version 2."""
+    """Return the public input of the combined circuit of version 2."""
     return hash2(chain2(roots, leaves), chain2(address_roots, values))
 
 
 def append_input_hash(old_root: bytes, new_root: bytes, contents: bytes, start_index: int) -> bytes:
-    """Public input of batch append and batch address-append; ``contents`` is the chain of leaves or values."""
+    """Return the public input of batch (address) append; ``contents`` is the chain of leaves or values."""
     return chain([old_root, new_root, contents, index_element(start_index)])
 
 
 def update_input_hash(old_root: bytes, new_root: bytes, nullifiers: bytes) -> bytes:
-    """Public input of batch update; ``nullifiers`` is their chain."""
+    """Return the public input of batch update; ``nullifiers`` is their chain."""
     return chain([old_root, new_root, nullifiers])
 
 
 def public_inputs(request: ProofRequest) -> list[bytes]:
-    """The public inputs that belong to a request, computed from its other members; ValueError for an empty one.
+    """Return the public inputs of a request, computed from its other members. Raises ValueError for an empty one.
 
     Chains are computed anew; roots are taken as the request states them.
     """
@@ -98,7 +98,7 @@ def public_inputs(request: ProofRequest) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Membership:
-    """A leaf is in the tree of this root; ``path`` has the siblings from the leaf level upwards."""
+    """A proof that a leaf is in the tree of this root; ``path`` has the siblings from the leaf level upwards."""
 
     root: bytes
     index: int
@@ -108,7 +108,7 @@ class Membership:
 
 @dataclass(frozen=True)
 class SpentAccount:
-    """An account to be nullified: its hash, its place, and the transaction that spends it."""
+    """An account to be nullified: its hash, its index, and the transaction that spends it."""
 
     account: bytes
     leaf_index: int
@@ -116,17 +116,17 @@ class SpentAccount:
 
     @property
     def nullifier(self) -> bytes:
-        """What takes its place."""
+        """Return its nullifier."""
         return nullifier(self.account, self.leaf_index, self.tx_hash)
 
 
 def membership(tree: MerkleTree, index: int) -> Membership:
-    """Prove that a leaf is where it is, now."""
+    """Return the membership of a leaf in the current tree."""
     return Membership(tree.root, index, tree.leaf(index), tree.proof(index))
 
 
 def inclusion_request(members: Sequence[Membership], version: int) -> InclusionRequest:
-    """Ask for a proof of memberships, of trees of one height."""
+    """Return a request for memberships in trees of one height."""
     return InclusionRequest(
         state_tree_height=_height(members),
         public_input_hash=format_number(_chain_of_members(members)) if version == 2 else None,
@@ -135,7 +135,7 @@ def inclusion_request(members: Sequence[Membership], version: int) -> InclusionR
 
 
 def non_inclusion_request(absences: Sequence[Absence]) -> NonInclusionRequest:
-    """Ask for a proof of absences, of address trees of one version and height."""
+    """Return a request for absences from address trees of one version and height."""
     return NonInclusionRequest(
         address_tree_height=_height(absences),
         public_input_hash=format_number(_chain_of_absences(absences)) if _version(absences) == 2 else None,
@@ -144,7 +144,7 @@ def non_inclusion_request(absences: Sequence[Absence]) -> NonInclusionRequest:
 
 
 def combined_request(members: Sequence[Membership], absences: Sequence[Absence]) -> CombinedRequest:
-    """Ask for one proof of memberships and absences; the address trees say the version."""
+    """Return a request for memberships and absences; the address trees determine the version."""
     both = hash2(_chain_of_members(members), _chain_of_absences(absences))
     return CombinedRequest(
         state_tree_height=_height(members),
@@ -156,7 +156,7 @@ def combined_request(members: Sequence[Membership], absences: Sequence[Absence])
 
 
 def batch_append_request(tree: MerkleTree, leaves: Sequence[bytes]) -> BatchAppendRequest:
-    """Append a batch to a state tree and ask for a proof of it; slots that hold a nullifier keep it.
+    """Append a batch to a state tree; return the request for its proof. Slots with a nullifier keep it.
 
     Raises ValueError for an empty batch and TreeFull.
     """
@@ -179,7 +179,7 @@ def batch_append_request(tree: MerkleTree, leaves: Sequence[bytes]) -> BatchAppe
 
 
 def batch_update_request(tree: MerkleTree, spent: Sequence[SpentAccount]) -> BatchUpdateRequest:
-    """Nullify a batch of accounts in a state tree and ask for a proof of it.
+    """Nullify a batch of accounts in a state tree; return the request for its proof.
 
     An account need not have been appended yet. Raises ValueError for an empty batch and an index beyond 32 bits.
     """
@@ -207,7 +207,7 @@ def batch_update_request(tree: MerkleTree, spent: Sequence[SpentAccount]) -> Bat
 
 
 def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes]) -> BatchAddressAppendRequest:
-    """Insert a batch of values into an address tree of version 2 and ask for a proof of it.
+    """Insert a batch of values into an address tree of version 2; return the request for its proof.
 
     Raises ValueError for an empty batch or a tree of version 1, and what ``IndexedMerkleTree.insert_many`` raises.
     """

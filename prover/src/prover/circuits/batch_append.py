@@ -1,4 +1,4 @@
-"""New leaves are appended to a state tree, except where the slot already holds something."""
+"""New leaves are appended to a state tree, except in slots that are not empty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def batch_append(system: ConstraintSystem, size: int, height: int) -> None:
     paths = system.secret.matrix("MerkleProofs", size, height)
 
     system.assert_equal(hash_chain([old_root, new_root, leaves_hash_chain, start_index]), public_input_hash)
-    # A slot that is not empty holds the nullifier of an account that was spent before it was appended; it stays.
+    # A slot that is not empty has the nullifier of an account that was spent before it was appended; it stays.
     new_leaves = [select(is_zero(old), leaf, old) for old, leaf in zip(old_leaves, leaves, strict=True)]
     system.assert_equal(hash_chain(leaves), leaves_hash_chain)
 

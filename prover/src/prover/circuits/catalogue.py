@@ -18,13 +18,13 @@ from prover.circuits.non_inclusion import non_inclusion
 from shared.circuit_id import CircuitId, CircuitKind
 
 MAXIMUM_HEIGHT: Final = 253
-"""An index must be a number below r in one way only."""
+"""Maximum tree height: an index must have exactly one representation below r."""
 
 MAXIMUM_CONSTRAINTS: Final = 1 << 26
-"""Beyond this a system outgrows every machine that could prove it."""
+"""Maximum constraints of a circuit; larger systems exceed the memory of known machines."""
 
 _CONSTRAINTS_PER_LEVEL: Final = 243
-"""A hash, two choices and a bit."""
+"""Constraints of a hash, two choices and a bit."""
 
 
 class CircuitTooLarge(ValueError):
@@ -54,7 +54,7 @@ def compile_circuit(
 
 
 def check_size(circuit: CircuitId) -> None:
-    """Raises CircuitSizeInvalid or CircuitTooLarge unless the circuit can be compiled."""
+    """Raise CircuitSizeInvalid or CircuitTooLarge unless the circuit can be compiled."""
     for height in circuit.heights:
         if not 1 <= height <= MAXIMUM_HEIGHT:
             raise CircuitSizeInvalid(f"{circuit}: a tree has 1 to {MAXIMUM_HEIGHT} levels, not {height}")
@@ -70,7 +70,7 @@ def check_size(circuit: CircuitId) -> None:
 
 
 def define(circuit: CircuitId, system: ConstraintSystem) -> None:
-    """Writes a circuit into an empty system."""
+    """Define a circuit in an empty system."""
     is_legacy = circuit.version == 1
     match circuit.kind:
         case CircuitKind.INCLUSION:

@@ -12,7 +12,7 @@ from prover.circuits.gadgets.merkle import merkle_root
 
 @dataclass(frozen=True)
 class Accounts:
-    """Leaves, and where they are said to lie in the trees with these roots."""
+    """Leaves and their claimed positions in the trees with these roots."""
 
     roots: list[Expression]
     leaves: list[Expression]
@@ -21,7 +21,7 @@ class Accounts:
 
     @classmethod
     def declare(cls, secret: Inputs, count: int, height: int) -> Accounts:
-        """The inputs for `count` accounts."""
+        """Declare the inputs for ``count`` accounts."""
         return cls(
             secret.vector("Roots", count),
             secret.vector("Leaves", count),
@@ -30,11 +30,11 @@ class Accounts:
         )
 
     def claim(self) -> Expression:
-        """The hash of roots and leaves."""
+        """Return the hash of roots and leaves."""
         return hash_chain_of_pairs(self.roots, self.leaves)
 
     def assert_included(self, system: ConstraintSystem) -> None:
-        """Every leaf lies under its root."""
+        """Assert that every leaf is under its root."""
         for root, leaf, index, path in zip(self.roots, self.leaves, self.indices, self.paths, strict=True):
             system.assert_equal(merkle_root(leaf, to_bits(index, len(path)), path), root)
 

@@ -1,4 +1,4 @@
-"""Addresses are not in address trees: each lies strictly between an element and the next one."""
+"""Addresses are not in address trees: each is strictly between an element and the next one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 @dataclass(frozen=True)
 class Addresses:
-    """New values, the elements below and above them, and where the lower one lies in the tree with this root."""
+    """New values, the elements below and above them, and the position of the lower one in the tree with this root."""
 
     roots: list[Expression]
     values: list[Expression]
@@ -24,7 +24,7 @@ class Addresses:
 
     @classmethod
     def declare(cls, secret: Inputs, count: int, height: int) -> Addresses:
-        """The inputs for `count` addresses."""
+        """Declare the inputs for ``count`` addresses."""
         return cls(
             secret.vector("Roots", count),
             secret.vector("Values", count),
@@ -35,11 +35,11 @@ class Addresses:
         )
 
     def claim(self) -> Expression:
-        """The hash of roots and values."""
+        """Return the hash of roots and values."""
         return hash_chain_of_pairs(self.roots, self.values)
 
     def assert_absent(self, system: ConstraintSystem) -> None:
-        """No tree has its value."""
+        """Assert that no tree has its value."""
         for root, value, low, high, index, path in zip(
             self.roots, self.values, self.lows, self.highs, self.indices, self.paths, strict=True
         ):

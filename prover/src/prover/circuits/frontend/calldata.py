@@ -1,4 +1,4 @@
-"""Where the wires are in the words of instructions."""
+"""Positions of wires in the words of instructions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Indices = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Span:
-    """Some consecutive instructions, positions counted in words from the first.
+    """Consecutive instructions; positions are in words from the first.
 
     ``reads`` are the positions of the wires in expressions, ascending; ``ranges`` those of both ends of each hint's
     range of outputs; ``hint_outputs`` that range by instruction.
@@ -25,16 +25,16 @@ class Span:
     hint_outputs: dict[int, range]
 
     def instruction_of(self, positions: Indices) -> Indices:
-        """The instruction that each position belongs to."""
+        """Return the instruction of each position."""
         return np.searchsorted(self.starts, positions, side="right") - 1
 
     def split_reads(self) -> list[Indices]:
-        """The positions of the wires that each instruction reads."""
+        """Return the positions of the wires that each instruction reads."""
         return np.split(self.reads, np.searchsorted(self.reads, self.starts[1:]))
 
 
 def read_span(words: U32, starts: Indices, is_hint: npt.NDArray[np.uint8]) -> Span:
-    """Finds the wires of consecutive instructions; `words` holds exactly theirs."""
+    """Return the wires of consecutive instructions; ``words`` contains only theirs."""
     holds_wire = np.zeros(len(words), bool)
     lengths = np.diff(starts, append=len(words))
     offsets = np.arange(len(words)) - np.repeat(starts, lengths)
@@ -51,7 +51,7 @@ def read_span(words: U32, starts: Indices, is_hint: npt.NDArray[np.uint8]) -> Sp
 
 
 def hint_read_positions(words: U32, start: int) -> list[int]:
-    """Positions of the wires in the inputs of the hint that begins at `start`."""
+    """Return the positions of the wires in the inputs of the hint that begins at ``start``."""
     positions: list[int] = []
     at = start + 3  # after word count, hint id and number of inputs
     for _ in range(int(words[start + 2])):

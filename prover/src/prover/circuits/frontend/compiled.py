@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class HintCall:
-    """Wires whose values a hint computes from expressions."""
+    """A call of a hint, which computes the values of wires from expressions."""
 
     hint_id: int
     inputs: list[Expression]
@@ -60,7 +60,7 @@ class CompiledCircuit:
 
     @classmethod
     def of(cls, system: ConstraintSystem) -> CompiledCircuit:
-        """The arrays of a constraint system, to which nothing may be added afterwards."""
+        """Return the arrays of a constraint system, which must not change afterwards."""
         tape = system.tape
         return cls(
             release=system.release,
@@ -102,7 +102,7 @@ class CompiledCircuit:
         return order, bounds
 
     def instruction(self, number: int) -> Row | HintCall:
-        """One instruction, for tests and tools: reading all in this way is slow."""
+        """Return one instruction, for tests and tools: reading all of them is slow."""
         start = int(self.starts[number])
         words: list[int] = self.words[start : start + int(self.words[start])].tolist()
         if self.is_hint[number]:
@@ -115,7 +115,7 @@ class CompiledCircuit:
         return Row(_pairs(words[4:first]), _pairs(words[first:second]), _pairs(words[second:]))
 
     def program(self) -> Iterator[Row | HintCall]:
-        """All instructions in the order in which they can be solved."""
+        """Yield all instructions in the order in which they can be solved."""
         return map(self.instruction, range(self.instructions))
 
 

@@ -1,4 +1,4 @@
-"""Binary decomposition and the comparison that rests on it."""
+"""Binary decomposition, and comparison by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAXIMUM_SIZE = 253
 
 @gadget
 def to_bits(value: Expression, size: int) -> list[Expression]:
-    """The bits of a number below 2^size, lowest first; size + 1 constraints."""
+    """Return the bits of a number below 2^size, lowest first; size + 1 constraints."""
     if not 1 <= size <= _MAXIMUM_SIZE:
         raise ValueError(f"a decomposition has 1 to {_MAXIMUM_SIZE} bits, not {size}")
     system = value.system
@@ -32,5 +32,5 @@ def to_bits(value: Expression, size: int) -> list[Expression]:
 
 @gadget
 def assert_less(low: Expression, high: Expression) -> None:
-    """Low < high for numbers below 2^248; exactly: (high - low) mod r is in [1, 2^248]."""
+    """Assert low < high for numbers below 2^248; exactly: (high - low) mod r is in [1, 2^248]."""
     to_bits(low + (2**ADDRESS_BITS - high), ADDRESS_BITS)

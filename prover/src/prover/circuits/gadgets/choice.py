@@ -1,4 +1,4 @@
-"""Choosing by a bit, and testing for zero."""
+"""Selection by a bit, and test for zero."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prover.circuits.frontend.system import Expression
 
 
 def select(bit: Expression, one: Expression, zero: Expression) -> Expression:
-    """`one` where bit is 1, `zero` where it is 0; one constraint, and one more unless bit is known to be boolean."""
+    """Return ``one`` if bit is 1, ``zero`` if it is 0; one constraint, two unless bit is known to be boolean."""
     bit.system.assert_boolean(bit)
     if bit.constant is not None:
         return one if bit.constant else zero
@@ -18,7 +18,7 @@ def select(bit: Expression, one: Expression, zero: Expression) -> Expression:
 
 
 def is_zero(value: Expression) -> Expression:
-    """1 where value is 0, else 0: two constraints over an inverse that the solver supplies."""
+    """Return 1 if value is 0, else 0: two constraints over an inverse that the solver supplies."""
     system = value.system
     if value.constant is not None:
         return system.constant(int(value.constant == 0))

@@ -1,4 +1,4 @@
-"""Hash chains: many values bound into one."""
+"""Hash chains: one hash of many values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 
 def hash_chain(values: list[Expression]) -> Expression:
-    """H(H(a, b), c) and so on for at least one value; a value alone stands for itself."""
+    """Return H(H(a, b), c) and so on for at least one value; a single value is its own chain."""
     chain = values[0]
     for value in values[1:]:
         chain = poseidon(chain, value)
@@ -15,7 +15,7 @@ def hash_chain(values: list[Expression]) -> Expression:
 
 
 def hash_chain_of_pairs(firsts: list[Expression], seconds: list[Expression]) -> Expression:
-    """H(H(a₀, b₀), a₁, b₁) and so on for at least one pair."""
+    """Return H(H(a₀, b₀), a₁, b₁) and so on for at least one pair."""
     chain = poseidon(firsts[0], seconds[0])
     for first, second in zip(firsts[1:], seconds[1:], strict=True):
         chain = poseidon(chain, first, second)

@@ -1,4 +1,4 @@
-"""Binary Merkle trees: the root over a leaf, and replacing a leaf."""
+"""Binary Merkle trees: the root over a leaf, and replacement of a leaf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 
 def merkle_root(leaf: Expression, bits: list[Expression], siblings: list[Expression]) -> Expression:
-    """The root over `leaf` at the index with these bits, both lists from the leaves upwards."""
+    """Return the root over ``leaf`` at the index with these bits, both lists from the leaves upwards."""
     node = leaf
     for bit, sibling in zip(bits, siblings, strict=True):
         node = parent(node, bit, sibling)
@@ -18,7 +18,7 @@ def merkle_root(leaf: Expression, bits: list[Expression], siblings: list[Express
 
 @gadget
 def parent(node: Expression, bit: Expression, sibling: Expression) -> Expression:
-    """H(node, sibling), or H(sibling, node) if bit says that the node is on the right."""
+    """Return H(node, sibling), or H(sibling, node) if the bit is 1: the node is on the right."""
     return poseidon(select(bit, sibling, node), select(bit, node, sibling))
 
 
@@ -29,6 +29,6 @@ def merkle_update(
     bits: list[Expression],
     siblings: list[Expression],
 ) -> Expression:
-    """Asserts that `old_leaf` is under `old_root` and returns the root with `new_leaf` in its place."""
+    """Assert that ``old_leaf`` is under ``old_root``; return the root with ``new_leaf`` instead."""
     old_root.system.assert_equal(merkle_root(old_leaf, bits, siblings), old_root)
     return merkle_root(new_leaf, bits, siblings)
