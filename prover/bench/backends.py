@@ -23,7 +23,7 @@ from rich.table import Table
 
 from prover.errors import ProverError
 from prover.kernel.engine import STAGES, Backend, Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.proving.request import read_envelope, read_task
 
 HISTORY = Path(__file__).with_name("backends_history.jsonl")
@@ -55,7 +55,10 @@ def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: in
     shortest: dict[str, Times] = {}
     with contextlib.ExitStack() as stack:
         engines = [stack.enter_context(Engine(1, backend)) for backend in chosen]
-        keys = [stack.enter_context(contextlib.closing(prepared.load_source(engine, key_path))) for engine in engines]
+        loads = (contextlib.closing(prepared_keys.load_source(engine, key_path)) for engine in engines)
+        keys = [stack.enter_context(load) for load in loads]
+            stack.enter_context(contextlib.closing(prepared_keys.load_source(engine, key_path))) for engine in engines
+        ]
         for _ in track(range(rounds), request.stem):
             for engine, key in zip(engines, keys, strict=True):
                 times = prove(key, inputs)

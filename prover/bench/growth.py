@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prover.kernel.engine import Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 SIZES = (2, 10, 50, 100)
 CORES = (1, 2)
@@ -81,7 +81,7 @@ def make_key(folder: Path, size: int) -> tuple[Path, Path]:
     made_up = [OURS, "gen-test-params", "--circuit", "append", "--batch-size", str(size), "--seed", "growth"]
     request.write_bytes(subprocess.run(made_up, check=True, stdout=subprocess.PIPE).stdout)
     with Engine() as engine:
-        prepared.prepare(engine, key, folder)
+        prepared_keys.prepare(engine, key, folder)
     return key, request
 
 

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 REQUIRED_RATIO = 50.0
 PREPARED_LOADS = 5
@@ -103,20 +103,20 @@ def compare(keys_dir: Path, mode: tuple[str, ...], rounds: int, folder: Path) ->
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
             for name, seconds in reference_loads(keys_dir, mode).items():
                 source = keys_dir / name
-                prepared.prepare(engine, source, folder)
+                prepared_keys.prepare(engine, source, folder)
                 times[name]["reference"].append(seconds)
-                times[name]["gnark"].append(timed(partial(prepared.load_source, engine, source)))
+                times[name]["gnark"].append(timed(partial(prepared_keys.load_source, engine, source)))
                 for _ in range(PREPARED_LOADS):
                     times[name]["prepared"].append(timed(partial(mapped, engine, source, folder)))
         return [
-            comparison(keys_dir / name, prepared.path_of(engine, keys_dir / name, folder), rounds, measured)
+            comparison(keys_dir / name, prepared_keys.path_of(engine, keys_dir / name, folder), rounds, measured)
             for name, measured in times.items()
         ]
 
 
 def mapped(engine: Engine, source: Path, folder: Path) -> LoadedKey:
     """Load a prepared file. Exits if the source was loaded instead."""
-    key = prepared.load(engine, source, folder)
+    key = prepared_keys.load(engine, source, folder)
     if not key.is_prepared:
         sys.exit(f"{source.name} was not loaded from its prepared form")
     return key

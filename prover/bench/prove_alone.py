@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from prover.kernel.engine import STAGES, Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.proving.request import read_envelope, read_task
 
 WARM_UPS = 3
@@ -71,9 +71,9 @@ def _loads(engine: Engine, key: Path, folder: Path) -> tuple[float, float]:
     """Return the seconds of a load with the file dropped from the page cache, and the median of warm loads."""
 
     def load() -> None:
-        prepared.load(engine, key, folder).close()
+        prepared_keys.load(engine, key, folder).close()
 
-    with prepared.path_of(engine, key, folder).open("rb") as file:
+    with prepared_keys.path_of(engine, key, folder).open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return _timed(load), statistics.median(_timed(load) for _ in range(LOADS))
 
@@ -100,7 +100,7 @@ def prove_here(key_path: Path, folder: Path, request: Path, cores: int, rounds: 
     before = _status_bytes("VmRSS")
     with Engine(cores) as engine:
         cold, warm = _loads(engine, key_path, folder)
-        key = prepared.load(engine, key_path, folder)
+        key = prepared_keys.load(engine, key_path, folder)
         loaded = _status_bytes("VmRSS") - before
         for _ in range(min(WARM_UPS, rounds)):
             key.prove(inputs)

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
 from prover.keys.store.key_store import KeyStore
@@ -71,7 +71,7 @@ class SharedForms(PreparedKeys):
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey | None:
         """Map the prepared form, made before if there is none."""
-        prepared.prepare(engine, source, self.folder, cancel=cancel)
+        prepared_keys.prepare(engine, source, self.folder, cancel=cancel)
         return super().map(engine, source, cancel, accepted)
 
 

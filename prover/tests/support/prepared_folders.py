@@ -12,7 +12,7 @@ from pathlib import Path
 from golden_vectors import load as vectors
 
 from prover.kernel.engine import Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 
 KEY = bytes.fromhex(vectors("gnark/tiny.json")["key_v0_14_hex"])
@@ -24,7 +24,7 @@ IN_ANOTHER_PROCESS = """
 import os, signal, sys
 from pathlib import Path
 from prover.kernel.engine import Backend, Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 def say_and_wait(_):
     print("in", flush=True)
@@ -61,12 +61,12 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def header_word(engine: Engine, source: Path, folder: Path) -> tuple[bool, int]:
     """Whether the key came from its prepared form, and the word in which KEY and OTHER differ."""
-    with prepared.load(engine, source, folder) as key:
+    with prepared_keys.load(engine, source, folder) as key:
         return key.is_prepared, key.info.header[0]
 
 
 def has(engine: Engine, source: Path, folder: Path) -> bool:
-    return prepared.path_of(engine, source, folder).exists()
+    return prepared_keys.path_of(engine, source, folder).exists()
 
 
 def replace(path: Path, data: bytes, mtime_ns: int | None = None) -> None:
@@ -97,14 +97,14 @@ def prepare_after_load(keys: PreparedKeys, engine: Engine, source: Path) -> None
 
 def prepared_form(engine: Engine, source: Path, folder: Path) -> Path:
     """Prepare a key; its prepared form."""
-    prepared.prepare(engine, source, folder)
-    return prepared.path_of(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
+    return prepared_keys.path_of(engine, source, folder)
 
 
 def left_of_killed(engine: Engine, source: Path, folder: Path) -> Path:
     """What a process that was killed while it prepared the key left in the folder."""
     folder.mkdir()
-    left = folder / f".{prepared.path_of(engine, source, folder).name}.0123.partial"
+    left = folder / f".{prepared_keys.path_of(engine, source, folder).name}.0123.partial"
     left.write_bytes(b"x")
     return left
 

@@ -13,7 +13,7 @@ from kernel_library import Kernel, runs
 from pytest_socket import disable_socket
 
 from prover.kernel.engine import Backend, Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -48,7 +48,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where its prepared forms go."""
-    return tmp_path / prepared.FOLDER
+    return tmp_path / prepared_keys.FOLDER
 
 
 @pytest.fixture(scope="module")

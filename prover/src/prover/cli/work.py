@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 Result = TypeVar("Result")
 
@@ -77,5 +77,5 @@ def load_key(engine: Engine, path: Path, cancel: CancelFlag, *, prepared_folder:
     size_mib = path.stat().st_size / _MIB
     with progress(f"loading {path.name} ({size_mib:.1f} MiB)"):
         if prepared_folder is None:
-            return prepared.load_source(engine, path, cancel)
-        return prepared.load(engine, path, prepared_folder, cancel)
+            return prepared_keys.load_source(engine, path, cancel)
+        return prepared_keys.load(engine, path, prepared_folder, cancel)

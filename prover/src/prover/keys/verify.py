@@ -19,7 +19,7 @@ from prover.keys.catalogue.published_digests import (
 )
 from prover.keys.files.key_folder import check_name
 from prover.keys.files.provenance import read_manifest, recorded_digest, sha256_of_file
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
@@ -73,14 +73,14 @@ def known_files(folder: Path, manifest: Path | None) -> Expectations:
     return {**published_keys(), **_checksum_list(folder), **made_here}
 
 
-def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared.Digests]:
+def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared_keys.Digests]:
     """Tell what a key file of a folder may be when it is loaded; nothing is refused that no list names.
 
     With a pinned manifest that alone counts, else the lists that ``known_files`` looks into, whichever names the file:
     they may be older than it. Lists that cannot be read are left out, with a warning.
     """
 
-    def look_up(path: Path) -> prepared.Digests:
+    def look_up(path: Path) -> prepared_keys.Digests:
         try:
             lists = [known_files(folder, manifest)]
             if manifest is None:
@@ -116,12 +116,12 @@ def verify_key(
     try:
         if expected is not None and (fault := _compare(path, expected, cancel)) is not None:
             return report(*fault)
-        key, origin = prepared.load_with_origin(engine, path, cancel)
+        key, origin = prepared_keys.load_with_origin(engine, path, cancel)
         with key:
             check_name(key, circuit, path)
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
-        forms = prepared.forms_of(path, prepared_folder) if prepared_folder is not None else []
+        forms = prepared_keys.forms_of(path, prepared_folder) if prepared_folder is not None else []
         problem, notes = _verify_forms(forms, path, origin.sha256, cancel)
         if problem is not None:
             return report(Verdict.PREPARED_DAMAGED, problem)
@@ -148,7 +148,7 @@ def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: Cancel
     notes: list[str] = []
     for form in forms:
         try:
-            prepared.verify(form, source, sha256, cancel)
+            prepared_keys.verify(form, source, sha256, cancel)
         except UnsupportedKey:
             notes.append(f"{form.name} is of another version, and not checked")
         except KeyUnavailable as error:

@@ -12,7 +12,7 @@ from prover.kernel.engine import Engine
 from prover.keys.catalogue.key_estimates import constraints_of, file_bytes, resident_bytes, scratch_bytes
 from prover.keys.files.key_folder import find_key
 from prover.keys.files.memory_budget import folding_bytes
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 SOME = (
     "v1_inclusion_26_2",
@@ -30,7 +30,7 @@ def test_estimates__of_published_keys__are_exact_in_constraints_and_no_less_than
     for wanted in map(circuit, SOME):
         source = find_key(reference_keys_dir, wanted)
         for threads in (1, 2, 5, 16, 48):
-            with Engine(threads) as engine, prepared.load_source(engine, source) as key:
+            with Engine(threads) as engine, prepared_keys.load_source(engine, source) as key:
                 assert constraints_of(wanted) == key.info.constraints
                 size = source.stat().st_size
                 assert size <= file_bytes(wanted) <= 1.3 * size
@@ -62,14 +62,14 @@ def test_prepare__folding_needs_more_memory_than_there_is__says_so_and_leaves_th
 ) -> None:
     source = reference_keys_dir / "mainnet_inclusion_26_1.key"
     with Engine() as engine:
-        assert prepared.prepare(engine, source, tmp_path)
-        with prepared.load_source(engine, source) as key:
+        assert prepared_keys.prepare(engine, source, tmp_path)
+        with prepared_keys.load_source(engine, source) as key:
             need = key.info.resident_bytes + folding_bytes(key.info)
-        monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: need - 1)
+        monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: need - 1)
         with pytest.raises(MemoryBudgetExceeded, match="prepare the key with --no-fold"):
-            prepared.prepare(engine, source, tmp_path, fold=True)
-        with prepared.load(engine, source, tmp_path) as key:
+            prepared_keys.prepare(engine, source, tmp_path, fold=True)
+        with prepared_keys.load(engine, source, tmp_path) as key:
             assert key.is_prepared
             assert key.info.fold_bytes == 0
-        monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: need)
-        assert prepared.prepare(engine, source, tmp_path, fold=True)
+        monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: need)
+        assert prepared_keys.prepare(engine, source, tmp_path, fold=True)

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from prover.errors import DeviceBudgetExceeded, KernelMisused, KeyDownloadFailed, KeyMissing, MemoryBudgetExceeded
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import Fetch, KeyStore
 from prover.keys.store.preload import Preloader
@@ -223,8 +223,8 @@ def test_preloader__with_a_prepared_key__leaves_its_pages_to_the_system_until_it
     open_store: Open, folder: Path, engine: Engine
 ) -> None:
     source, forms = folder / SECOND.earlier_key_file, folder / "prepared"
-    assert prepared.prepare(engine, source, forms)
-    file = prepared.path_of(engine, source, forms)
+    assert prepared_keys.prepare(engine, source, forms)
+    file = prepared_keys.path_of(engine, source, forms)
     store = open_store(prepared_keys=PreparedKeys(forms))
     preloader = Preloader(store, [SECOND])
     preloader.start()
@@ -245,12 +245,12 @@ def test_key__whose_prepared_form_does_not_hold__needs_room_as_if_there_were_non
     open_store: Open, folder: Path, engine: Engine, content: bytes
 ) -> None:
     source, forms = folder / SECOND.earlier_key_file, folder / "prepared"
-    assert prepared.prepare(engine, source, forms)
+    assert prepared_keys.prepare(engine, source, forms)
     store = open_store(2**20, prepared_keys=PreparedKeys(forms))
     use(store, SECOND)
     store.close()
-    prepared.path_of(engine, source, forms).unlink()
-    prepared.path_of(engine, source, forms).write_bytes(content)
+    prepared_keys.path_of(engine, source, forms).unlink()
+    prepared_keys.path_of(engine, source, forms).write_bytes(content)
     store = open_store(2**20, prepared_keys=PreparedKeys(forms))
     with pytest.raises(MemoryBudgetExceeded):
         use(store, SECOND)

@@ -31,7 +31,7 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.keys.files.provenance import KeyRecord, record_path
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store import key_store as store_module
 from prover.keys.store.key_store import KeyStore, load_key_file
@@ -228,7 +228,7 @@ def test_key__prepared_before_a_manifest_forbids_it__is_refused(
     guarded: Callable[..., KeyStore], folder: Path, tmp_path: Path, engine: Engine
 ) -> None:
     path = folder / SMALL.earlier_key_file
-    assert prepared.prepare(engine, path, tmp_path / "prepared")
+    assert prepared_keys.prepare(engine, path, tmp_path / "prepared")
     manifest = tmp_path / "pins.json"
     entry = {"name": path.name, "size": path.stat().st_size, "sha256": "0" * 64}
     manifest.write_text(json.dumps({"keys": [entry]}))

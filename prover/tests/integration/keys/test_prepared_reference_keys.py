@@ -20,8 +20,7 @@ from prover.cli.main import cli
 from prover.errors import KernelMisused
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, BlindingForm, Engine
-from prover.keys.prepared import folding
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import folding, prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
@@ -61,8 +60,8 @@ def test_prove__prepared_published_key__gives_the_golden_proof(
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with engine_of(backend) as engine:
-        assert prepared.prepare(engine, source, tmp_path)
-        with prepared.load(engine, source, tmp_path) as key:
+        assert prepared_keys.prepare(engine, source, tmp_path)
+        with prepared_keys.load(engine, source, tmp_path) as key:
             assert key.is_prepared
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
@@ -83,12 +82,12 @@ def test_prove__published_key_with_tables__gives_the_golden_proof(
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with engine_of(backend) as engine:
-        assert prepared.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20)
-        with prepared.load(engine, source, tmp_path) as key:
+        assert prepared_keys.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20)
+        with prepared_keys.load(engine, source, tmp_path) as key:
             assert 0 < key.info.table_bytes <= mebibytes << 20
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
-    with engine_of(backend, 16) as many, prepared.load(many, source, tmp_path) as key:
+    with engine_of(backend, 16) as many, prepared_keys.load(many, source, tmp_path) as key:
         assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
@@ -107,23 +106,23 @@ def test_prove__published_key_folded__gives_the_golden_proof(
     inputs = scalars(circuit_inputs(vector["request"]))
     source = reference_keys_dir / f"{name}.key"
     with Engine() as engine:
-        assert prepared.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20, fold=True)
-        with prepared.load(engine, source, tmp_path) as key:
+        assert prepared_keys.prepare(engine, source, tmp_path, table_bytes=mebibytes << 20, fold=True)
+        with prepared_keys.load(engine, source, tmp_path) as key:
             assert key.info.fold_bytes > 0
             assert (key.info.table_bytes > 0) == (mebibytes > 0)
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
             key.verifying_key.verify(key.prove(inputs).points, inputs[: 32 * key.info.public_inputs])
     for threads in (3, 48):
-        with Engine(threads) as many, prepared.load(many, source, tmp_path) as key:
+        with Engine(threads) as many, prepared_keys.load(many, source, tmp_path) as key:
             assert key.prove(inputs, blinding=blinding).points == scalars([int(text, 16) for text in golden])
 
 
 def assert_same_proofs(source: Path, inputs: bytes, folder: Path) -> None:
     with Engine() as engine:
-        plain, origin = prepared.load_with_origin(engine, source)
+        plain, origin = prepared_keys.load_with_origin(engine, source)
         with plain:
-            assert prepared.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
-            with prepared.load(engine, source, folder) as mapped:
+            assert prepared_keys.prepare_loaded(plain, origin, engine, source, folder, CancelFlag())
+            with prepared_keys.load(engine, source, folder) as mapped:
                 assert mapped.is_prepared
                 for form in BlindingForm:
                     first, second = (key.prove(inputs, blinding=BLINDING, form=form).points for key in (plain, mapped))
@@ -152,13 +151,13 @@ def test_store__opened_again__maps_what_it_prepared(reference_keys_dir: Path, tm
     found = []
     with Engine() as engine:
         for _ in range(2):
-            folder = PreparedKeys(tmp_path / prepared.FOLDER)
+            folder = PreparedKeys(tmp_path / prepared_keys.FOLDER)
             metrics = Metrics(CollectorRegistry())
             store = KeyStore(tmp_path, engine, metrics, prepared_keys=folder)
             key = store.get(small, CancelFlag())
             found.append((key.is_prepared, metrics.key_bytes._value.get() < 400_000))
             deadline = time.monotonic() + DEADLINE_S
-            while not prepared.path_of(engine, source, folder.folder).exists():
+            while not prepared_keys.path_of(engine, source, folder.folder).exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             store.close()
@@ -180,7 +179,7 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
     elsewhere = ("--no-fold", "--prepared-dir", tmp_path / "elsewhere")
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere)
     assert (answer.returncode, answer.stdout) == (0, "1 keys prepared, 0 already present\n"), answer.stderr
-    assert len(all_but_notes(tmp_path / prepared.FOLDER)) == 2
+    assert len(all_but_notes(tmp_path / prepared_keys.FOLDER)) == 2
     (plain,) = all_but_notes(tmp_path / "elsewhere")
     size = plain.stat().st_size
     answer = run("keys", "prepare", tmp_path / second.earlier_key_file, *elsewhere, "--table-memory", "64")
@@ -190,7 +189,7 @@ def test_keys_prepare__folder_file_and_selection__prepares_each_once(reference_k
 
 def is_folded(key: Path) -> bool:
     """Whether the prepared form of a key is, as a prover would map it."""
-    with Engine() as engine, prepared.load(engine, key, key.parent / prepared.FOLDER) as found:
+    with Engine() as engine, prepared_keys.load(engine, key, key.parent / prepared_keys.FOLDER) as found:
         assert found.is_prepared
         return found.info.fold_bytes > 0
 
@@ -248,7 +247,7 @@ def test_keys_prepare__misnamed_or_broken_key__fails_and_writes_nothing(
     answer = run("keys", "prepare", path)
     assert answer.returncode == 65
     assert path.name in answer.stderr
-    assert all_but_notes(tmp_path / prepared.FOLDER) == []
+    assert all_but_notes(tmp_path / prepared_keys.FOLDER) == []
 
 
 def test_keys_prepare__files_and_a_selection__is_a_usage_error(tmp_path: Path) -> None:
@@ -273,7 +272,7 @@ def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
     shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path)
     assert run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold").returncode == 0
     assert "its prepared form" in run("keys", "verify", "--keys-dir", tmp_path).stdout
-    (form,) = all_but_notes(tmp_path / prepared.FOLDER)
+    (form,) = all_but_notes(tmp_path / prepared_keys.FOLDER)
     data = bytearray(form.read_bytes())
     data[len(data) // 2] ^= 1
     form.unlink()

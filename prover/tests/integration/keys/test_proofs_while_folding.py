@@ -17,7 +17,7 @@ from in_process_service import Client, Serve, circuit, open_store, scalars
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.proving.proof_encoding import read_proof
@@ -62,9 +62,9 @@ async def test_server__whose_key_is_folded_meanwhile__proves_and_the_next_one_ta
     serve: Serve, engine: Engine, reference_keys_dir: Path, tmp_path: Path, prepared_before: bool
 ) -> None:
     source = Path(shutil.copy(reference_keys_dir / CIRCUIT.earlier_key_file, tmp_path))
-    folder = tmp_path / prepared.FOLDER
+    folder = tmp_path / prepared_keys.FOLDER
     if prepared_before:
-        prepared.prepare(engine, source, folder)
+        prepared_keys.prepare(engine, source, folder)
     folder.mkdir(exist_ok=True)
     store = open_store(tmp_path, engine, PreparedKeys(folder))
     client = await serve(store)

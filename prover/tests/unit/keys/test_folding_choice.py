@@ -16,8 +16,7 @@ from prover.errors import Cancelled, DiskFull, MemoryBudgetExceeded, Unsupported
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
-from prover.keys.prepared import folding
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import folding, prepared_keys
 from prover.keys.prepared.folding import Outcome
 
 WRITE: Any = write_prepared
@@ -58,7 +57,7 @@ def test_multiplications__of_any_shape__are_the_kernel_s(tmp_path: Path) -> None
 
 def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:
     """Whether the prepared form is folded, and whether it has tables."""
-    key = prepared.open_existing(engine, source, folder)
+    key = prepared_keys.open_existing(engine, source, folder)
     assert key is not None
     with key:
         return key.info.fold_bytes > 0, key.info.table_bytes > 0
@@ -71,7 +70,7 @@ def test_prepare__key_with_no_prepared_form__is_folded_as_asked_and_where_nobody
     assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=True)
     assert form(engine, source, folder) == (folded, False)
     assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=False)
-    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
 def test_prepare__plain_and_folded_forms_there__change_as_asked(engine: Engine, source: Path, folder: Path) -> None:
@@ -95,7 +94,7 @@ def test_prepare__plain_and_folded_forms_there__change_as_asked(engine: Engine, 
 def test_prepare__key_that_takes_more_than_is_cheap__stays_plain_unless_asked_for(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with prepared.load_source(engine, source) as key:
+    with prepared_keys.load_source(engine, source) as key:
         count = folding.multiplications(key.info)
     monkeypatch.setattr(folding, "CHEAP_MULTIPLICATIONS", count - 1)
     for made in (True, False):
@@ -131,7 +130,7 @@ def test_prepare__plain_form_with_tables__has_them_when_it_is_folded(
 def test_prepare__no_memory_for_folding__stays_plain_unless_asked_for(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: 1)
+    monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: 1)
     for made in (True, False):
         outcome = folding.prepare(engine, source, folder, fold=None)
         assert outcome.made == made
@@ -146,7 +145,7 @@ def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_as
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folding.prepare(engine, source, folder, fold=False)
-    plain_bytes = prepared.path_of(engine, source, folder).stat().st_size
+    plain_bytes = prepared_keys.path_of(engine, source, folder).stat().st_size
     reserve = os.posix_fallocate
 
     def has_room_for_plain_forms(descriptor: int, offset: int, size: int) -> None:
@@ -162,14 +161,14 @@ def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_as
         assert form(engine, source, folder) == (False, False)
     with pytest.raises(DiskFull):
         folding.prepare(engine, source, folder, fold=True)
-    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
 def test_prepare__folded_form_there_and_no_memory_to_make_it_anew__is_left_alone(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folding.prepare(engine, source, folder, fold=True)
-    monkeypatch.setattr(prepared, "memory_limit_bytes", lambda: 1)
+    monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: 1)
     assert folding.prepare(engine, source, folder, fold=None) == Outcome(made=False)
     with pytest.raises(MemoryBudgetExceeded):
         folding.prepare(engine, source, folder, fold=None, force=True)
@@ -182,7 +181,7 @@ def failing_to_fold(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
             raise error
         WRITE(*words, **options)
 
-    monkeypatch.setattr(prepared, "write_prepared", write)
+    monkeypatch.setattr(prepared_keys, "write_prepared", write)
 
 
 def test_prepare__key_that_cannot_be_folded__stays_plain_unless_asked_for(
@@ -209,7 +208,7 @@ def test_prepare__stopped_while_it_folds__leaves_the_plain_form(
             cancel.raise_flag()
         WRITE(*words, **options)
 
-    monkeypatch.setattr(prepared, "write_prepared", write)
+    monkeypatch.setattr(prepared_keys, "write_prepared", write)
     with pytest.raises(Cancelled):
         folding.prepare(engine, source, folder, fold=fold, cancel=cancel)
     assert seen == [(False, False)]

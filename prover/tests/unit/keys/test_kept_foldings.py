@@ -27,8 +27,7 @@ from prover.errors import Cancelled, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Backend, Engine
 from prover.kernel.prepared import write_prepared
-from prover.keys.prepared import fold_checkpoint
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import fold_checkpoint, prepared_keys
 
 KEY = bytes.fromhex(load("gnark/tiny.json")["key_v0_14_hex"])
 OTHER = KEY[:3] + b"\x07" + KEY[4:]
@@ -42,7 +41,7 @@ import sys
 from pathlib import Path
 from prover.kernel.engine import Backend, Engine
 from prover.keys.prepared import fold_checkpoint
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 fold_checkpoint._INTERVAL_S = 0.05
 with Engine(threads=1, backend=Backend.PORTABLE) as engine:
@@ -67,8 +66,8 @@ def expected(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("whole")
     source = folder / "tiny.key"
     source.write_bytes(KEY)
-    prepared.prepare(engine, source, folder, fold=True)
-    return prepared.path_of(engine, source, folder).read_bytes()
+    prepared_keys.prepare(engine, source, folder, fold=True)
+    return prepared_keys.path_of(engine, source, folder).read_bytes()
 
 
 def stopped(engine: Engine, source: Path, folder: Path, states: int = 5) -> Path:
@@ -79,10 +78,10 @@ def stopped(engine: Engine, source: Path, folder: Path, states: int = 5) -> Path
         write(*words[:-1], stop_after_next_state(options["checkpoint"].data), **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "write_prepared", write_one_state)
+        patch.setattr(prepared_keys, "write_prepared", write_one_state)
         for _ in range(states):
             with pytest.raises(Cancelled):
-                prepared.prepare(engine, source, folder, fold=True)
+                prepared_keys.prepare(engine, source, folder, fold=True)
     (left,) = all_but_notes(folder)
     assert left.name.startswith(".tiny.key.r256.prepared.")
     return left
@@ -95,8 +94,8 @@ def events(lines: list[Any]) -> list[str]:
 def prepare_logged(engine: Engine, source: Path, folder: Path, **options: Any) -> tuple[list[str], bytes]:
     """Fold a key; gives the log lines about it and the prepared form, beside which nothing is left."""
     with capture_logs() as lines:
-        assert prepared.prepare(engine, source, folder, fold=True, **options)
-    path = prepared.path_of(engine, source, folder)
+        assert prepared_keys.prepare(engine, source, folder, fold=True, **options)
+    path = prepared_keys.path_of(engine, source, folder)
     assert all_but_notes(folder) == [path]
     return events(lines), path.read_bytes()
 
@@ -155,8 +154,8 @@ def test_prepare__folding_killed_twice__is_continued_each_time(
     assert 0 < first < second
     lines, made = prepare_logged(engine, source, folder)
     assert lines == ["fold_resumed"]
-    prepared.prepare(engine, source, whole, fold=True)
-    assert made == prepared.path_of(engine, source, whole).read_bytes()
+    prepared_keys.prepare(engine, source, whole, fold=True)
+    assert made == prepared_keys.path_of(engine, source, whole).read_bytes()
 
 
 def test_prepare__checkpoint_with_a_torn_state__goes_on_from_the_other(
@@ -260,7 +259,7 @@ def test_prepare__checkpoint_in_use_by_another_process__is_left_alone(
     with left.open("rb") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)
         with capture_logs() as lines, pytest.raises(Cancelled):
-            prepared.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
+            prepared_keys.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
     assert events(lines) == ["fold_checkpoint_not_saved"]
     assert left.read_bytes() == before
 
@@ -271,7 +270,7 @@ def test_prepare__folded_in_less_than_the_interval__keeps_nothing(
     monkeypatch.setattr(fold_checkpoint, "_INTERVAL_S", 3600)
     cancel = CancelFlag()
     with capture_logs() as lines, pytest.raises(Cancelled):
-        prepared.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
+        prepared_keys.prepare(engine, source, folder, fold=True, check=lambda _: cancel.raise_flag(), cancel=cancel)
     assert events(lines) == []
     assert all_but_notes(folder) == []
 
@@ -280,7 +279,7 @@ def test_prepare__plain_form_between__leaves_the_checkpoint_to_the_next_folding(
     engine: Engine, source: Path, folder: Path, expected: bytes
 ) -> None:
     stopped(engine, source, folder)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert len(all_but_notes(folder)) == 2
     assert prepare_logged(engine, source, folder) == (["fold_resumed"], expected)
 
@@ -311,9 +310,9 @@ def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__nam
 def test_prepare__folded_form_there_already__removes_what_was_left(engine: Engine, source: Path, folder: Path) -> None:
     left = stopped(engine, source, folder)
     copy = left.read_bytes()
-    prepared.prepare(engine, source, folder, fold=True)
+    prepared_keys.prepare(engine, source, folder, fold=True)
     left.write_bytes(copy)
-    assert not prepared.prepare(engine, source, folder, fold=True)
+    assert not prepared_keys.prepare(engine, source, folder, fold=True)
     assert not left.exists()
 
 
@@ -325,7 +324,7 @@ def test_prepare__key_that_cannot_be_folded__leaves_nothing(
     def refuse(*_: object, **__: object) -> None:
         raise UnsupportedKey("a base would be infinity")
 
-    monkeypatch.setattr(prepared, "write_prepared", refuse)
+    monkeypatch.setattr(prepared_keys, "write_prepared", refuse)
     with pytest.raises(UnsupportedKey):
-        prepared.prepare(engine, source, folder, fold=True)
+        prepared_keys.prepare(engine, source, folder, fold=True)
     assert all_but_notes(folder) == []

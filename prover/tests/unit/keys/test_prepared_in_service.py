@@ -24,7 +24,7 @@ from prepared_folders import (
 from structlog.testing import capture_logs
 
 from prover.kernel.engine import Engine
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 
 
@@ -85,7 +85,7 @@ def test_prepared_keys__on_a_disk_that_is_nearly_full__leave_it_alone(
         prepare_in_background(engine, source, folder)
     assert "free some space" in next(line["error"] for line in lines if line["event"] == "key_not_prepared")
     assert list(folder.iterdir()) == []
-    assert prepared.prepare(engine, source, folder)  # asked for, it may
+    assert prepared_keys.prepare(engine, source, folder)  # asked for, it may
 
 
 def test_prepared_keys__key_closed_before_it_is_written__is_passed_over(
@@ -149,4 +149,4 @@ def test_prepared_keys__after_one_was_killed__measure_the_disk_without_what_it_l
     left = left_of_killed(engine, source, folder)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0 if left.exists() else 2**40))
     prepare_in_background(engine, source, folder)
-    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
+    assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]

@@ -30,7 +30,7 @@ from structlog.testing import capture_logs
 from prover.errors import Cancelled, KeyUnavailable, MalformedKey, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 
 @pytest.fixture
@@ -40,27 +40,27 @@ def engine(portable_engine: Engine) -> Engine:
 
 def test_load__before_and_after_prepare__gives_the_same_key(engine: Engine, source: Path, folder: Path) -> None:
     assert header_word(engine, source, folder) == (False, PLAIN)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_keys.path_of(engine, source, folder)
     assert path.name == "tiny.key.r256.prepared"
     assert stat.S_IMODE(path.stat().st_mode) == 0o444
     assert all_but_notes(folder) == [path]
-    assert not prepared.prepare(engine, source, folder)
-    assert prepared.prepare(engine, source, folder, force=True)
-    prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
+    assert not prepared_keys.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder, force=True)
+    prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
 def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_force(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     def table_bytes() -> int:
-        with prepared.load(engine, source, folder) as key:
+        with prepared_keys.load(engine, source, folder) as key:
             return key.info.table_bytes
 
     room, found = 2**20, []
     for options in ({}, {"table_bytes": 22_000}, {"table_bytes": room}, {"table_bytes": 22_000}, {"force": True}):
-        made = prepared.prepare(engine, source, folder, **options)
+        made = prepared_keys.prepare(engine, source, folder, **options)
         found.append((made, table_bytes()))
     whole = found[2][1]
     assert found == [(True, 0), (True, found[1][1]), (True, whole), (False, whole), (True, 0)]
@@ -69,12 +69,12 @@ def test_prepare__room_for_tables__makes_larger_ones_anew_and_smaller_ones_by_fo
 
 def test_prepare__folded__stays_so_until_forced(engine: Engine, source: Path, folder: Path) -> None:
     def is_folded() -> tuple[bool, bool]:
-        with prepared.load(engine, source, folder) as key:
+        with prepared_keys.load(engine, source, folder) as key:
             return key.info.fold_bytes > 0, key.info.table_bytes > 0
 
     found = []
     for options in ({}, {"fold": True}, {"fold": True}, {}, {"table_bytes": 22_000}, {"force": True}):
-        made = prepared.prepare(engine, source, folder, **options)
+        made = prepared_keys.prepare(engine, source, folder, **options)
         found.append((made, *is_folded()))
     assert [made for made, *_ in found] == [True, True, False, False, True, True]
     assert [state for _, *state in found] == [
@@ -90,17 +90,17 @@ def test_prepare__folded__stays_so_until_forced(engine: Engine, source: Path, fo
 def test_load__source_replaced_by_another_key__is_not_served_the_old_one(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     replace(source, OTHER)
     assert header_word(engine, source, folder) == (False, 7)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, 7)
 
 
 def test_load__source_replaced_with_equal_size_and_time__is_not_served_the_old_one(
     engine: Engine, source: Path, folder: Path
 ) -> None:
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     before = source.stat()
     replace(source, OTHER, before.st_mtime_ns)
     after = source.stat()
@@ -115,7 +115,7 @@ def test_load__another_source_of_the_name_made_before__is_not_served_the_form_of
     other = another_of_the_name(source, OTHER)
     for path in (source, other):
         os.utime(path, ns=(0, 0))
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
     assert header_word(engine, other, folder) == (False, 7)
 
@@ -123,10 +123,10 @@ def test_load__another_source_of_the_name_made_before__is_not_served_the_form_of
 def test_load__source_touched_or_copied__is_compared_once_and_taken(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     replace(source, KEY, source.stat().st_mtime_ns + 10**9)
     assert header_word(engine, source, folder) == (True, PLAIN)
-    monkeypatch.setattr(prepared, "sha256_of_file", lambda *_: "")
+    monkeypatch.setattr(prepared_keys, "sha256_of_file", lambda *_: "")
     assert header_word(engine, source, folder) == (True, PLAIN), "it was compared before"
     source.chmod(0o440)
     assert header_word(engine, source, folder) == (False, PLAIN)
@@ -142,7 +142,7 @@ def test_load__prepared_file_cut_short__takes_the_source_and_prepare_repairs(
     with capture_logs() as lines:
         assert header_word(engine, source, folder) == (False, PLAIN)
     assert [line["event"] for line in lines if line["log_level"] == "warning"] == ["prepared_key_unusable"]
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
@@ -155,28 +155,28 @@ def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
     replace(path, bytes(data))
     assert header_word(engine, source, folder) == (False, PLAIN)
     with pytest.raises(MalformedKey, match=r"tiny\.key\.r256\.prepared: .*checksum"):
-        prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
+        prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
 def test_verify__prepared_file_of_another_edition__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
     path = prepared_form(engine, source, folder)
     with pytest.raises(MalformedKey, match=r"it was made from another edition of tiny\.key"):
-        prepared.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
+        prepared_keys.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
 
 
 def test_load__prepared_file_that_others_may_write__is_not_used(engine: Engine, source: Path, folder: Path) -> None:
-    prepared.prepare(engine, source, folder)
-    prepared.path_of(engine, source, folder).chmod(0o666)
+    prepared_keys.prepare(engine, source, folder)
+    prepared_keys.path_of(engine, source, folder).chmod(0o666)
     with capture_logs() as lines:
         assert header_word(engine, source, folder) == (False, PLAIN)
     assert "others may write" in next(line["error"] for line in lines if line["event"] == "prepared_key_unusable")
 
 
 def test_load__of_a_missing_source__says_so(engine: Engine, source: Path, folder: Path) -> None:
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     source.unlink()
     with pytest.raises(KeyUnavailable, match=r"key file tiny\.key cannot be read"):
-        prepared.load(engine, source, folder)
+        prepared_keys.load(engine, source, folder)
 
 
 def test_load__source_cut_short_while_it_is_read__is_malformed(
@@ -191,14 +191,14 @@ def test_load__source_cut_short_while_it_is_read__is_malformed(
 
     monkeypatch.setattr(os, "preadv", cut_then_read)
     with pytest.raises(MalformedKey, match=r"key file tiny\.key: the file was cut short to 100 bytes"):
-        prepared.load_source(engine, source)
+        prepared_keys.load_source(engine, source)
 
 
 def test_load__cancelled__stops(engine: Engine, source: Path, folder: Path) -> None:
     cancel = CancelFlag()
     cancel.raise_flag()
     with pytest.raises(Cancelled):
-        prepared.load(engine, source, folder, cancel)
+        prepared_keys.load(engine, source, folder, cancel)
 
 
 def map_of(path: Path) -> dict[str, int]:
@@ -209,13 +209,13 @@ def map_of(path: Path) -> dict[str, int]:
 
 
 def test_pages__of_two_processes__are_shared(engine: Engine, source: Path, folder: Path) -> None:
-    prepared.prepare(engine, source, folder)
+    prepared_keys.prepare(engine, source, folder)
     other = another_process("load", source, folder)
-    with other, prepared.load(engine, source, folder) as key:
+    with other, prepared_keys.load(engine, source, folder) as key:
         assert other.stdout is not None
         assert other.stdout.readline() == "in\n"
         key.verifying_key.write()
-        pages = map_of(prepared.path_of(engine, source, folder))
+        pages = map_of(prepared_keys.path_of(engine, source, folder))
         other.communicate("\n", timeout=DEADLINE_S)
     assert pages["Rss"] > 0
     assert pages["Shared_Clean"] + pages["Shared_Dirty"] == pages["Rss"]
@@ -228,7 +228,7 @@ def test_prepare__by_two_processes__is_done_by_one(engine: Engine, source: Path,
     with first:
         assert first.stdout is not None
         assert first.stdout.readline() == "in\n"
-        second = threading.Thread(target=lambda: made.append(prepared.prepare(engine, source, folder)))
+        second = threading.Thread(target=lambda: made.append(prepared_keys.prepare(engine, source, folder)))
         second.start()
         answer, _ = first.communicate("\n", timeout=DEADLINE_S)
         second.join(DEADLINE_S)
@@ -243,7 +243,7 @@ def test_prepare__waiting_for_another_process__can_be_cancelled(engine: Engine, 
         first.stdout.readline()
         threading.Timer(0.1, cancel.raise_flag).start()
         with pytest.raises(Cancelled):
-            prepared.prepare(engine, source, folder, cancel=cancel)
+            prepared_keys.prepare(engine, source, folder, cancel=cancel)
         first.communicate("\n", timeout=DEADLINE_S)
 
 
@@ -253,14 +253,14 @@ def test_prepare__killed__leaves_nothing_valid_and_no_lock(engine: Engine, sourc
     left = list(folder.iterdir())
     assert [path.suffix for path in left] == [".partial"]
     assert header_word(engine, source, folder) == (False, PLAIN)
-    assert prepared.prepare(engine, source, folder)
-    assert all_but_notes(folder) == [prepared.path_of(engine, source, folder)]
+    assert prepared_keys.prepare(engine, source, folder)
+    assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
 def test_prepare__cancelled_while_writing__leaves_nothing(engine: Engine, source: Path, folder: Path) -> None:
     cancel = CancelFlag()
     with pytest.raises(Cancelled):
-        prepared.prepare(engine, source, folder, check=lambda _: cancel.raise_flag(), cancel=cancel)
+        prepared_keys.prepare(engine, source, folder, check=lambda _: cancel.raise_flag(), cancel=cancel)
     assert list(folder.iterdir()) == []
 
 
@@ -269,7 +269,7 @@ def test_prepare__check_refuses_the_key__writes_nothing(engine: Engine, source: 
         raise KeyUnavailable("not this one")
 
     with pytest.raises(KeyUnavailable, match="not this one"):
-        prepared.prepare(engine, source, folder, check=refuse)
+        prepared_keys.prepare(engine, source, folder, check=refuse)
     assert list(folder.iterdir()) == []
 
 
@@ -282,10 +282,10 @@ def test_prepare__without_room__says_so_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(os, "posix_fallocate", no_room)
     with pytest.raises(SettingsInvalid, match="free some space"):
-        prepared.prepare(engine, source, folder)
+        prepared_keys.prepare(engine, source, folder)
     assert list(folder.iterdir()) == []
 
 
 def test_prepare__where_there_is_no_folder_to_make__says_so(engine: Engine, source: Path) -> None:
     with pytest.raises(SettingsInvalid, match="cannot write"):
-        prepared.prepare(engine, source, source / "inside")
+        prepared_keys.prepare(engine, source, source / "inside")

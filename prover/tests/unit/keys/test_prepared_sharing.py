@@ -31,8 +31,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.files import atomic_file as atomic_file_module
 from prover.keys.files.atomic_file import atomic_file
-from prover.keys.prepared import preparation_lock
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import preparation_lock, prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 
 _flock = fcntl.flock
@@ -59,7 +58,7 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
         of_another_version(path)
     else:
         me = os.geteuid()
-        monkeypatch.setattr(prepared, "untrusted_reason", lambda *_: "it belongs to another user")
+        monkeypatch.setattr(prepared_keys, "untrusted_reason", lambda *_: "it belongs to another user")
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     before = path.read_bytes()
     keys = PreparedKeys(folder)
@@ -71,7 +70,7 @@ def test_prepared_keys__form_that_is_not_for_this_process__is_left_to_those_whos
     assert path.read_bytes() == before
     monkeypatch.undo()
     if reason == "version":
-        assert prepared.prepare(engine, source, folder), "asked for, it is made"
+        assert prepared_keys.prepare(engine, source, folder), "asked for, it is made"
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
@@ -104,12 +103,12 @@ def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
     written: list[bool] = []
 
     def second(_: LoadedKey) -> None:
-        path = prepared.path_of(engine, source, folder)
+        path = prepared_keys.path_of(engine, source, folder)
         with atomic_file(path, force=True) as file:
-            written.append(prepared.prepare(engine, other, folder))
+            written.append(prepared_keys.prepare(engine, other, folder))
             file.write(path.read_bytes())
 
-    assert prepared.prepare(engine, source, folder, check=second, force=True)
+    assert prepared_keys.prepare(engine, source, folder, check=second, force=True)
     assert written == [True]
     assert header_word(engine, source, folder) == (True, PLAIN)
     assert header_word(engine, other, folder) == (True, PLAIN)
@@ -118,8 +117,8 @@ def test_prepare__two_key_files_of_one_name__leave_what_the_other_writes_alone(
 def test_mark__of_a_form_that_was_replaced__is_void(engine: Engine, source: Path, folder: Path) -> None:
     path = prepared_form(engine, source, folder)
     other = another_of_the_name(source, OTHER)
-    prepared.prepare(engine, other, other.parent)
-    replace(path, prepared.path_of(engine, other, other.parent).read_bytes())
+    prepared_keys.prepare(engine, other, other.parent)
+    replace(path, prepared_keys.path_of(engine, other, other.parent).read_bytes())
     assert header_word(engine, source, folder) == (False, PLAIN)
 
 
@@ -136,7 +135,7 @@ def test_prepare__killed_when_its_file_was_whole__is_cleared_up_by_any_user(
         return opened(path, flags, mode)
 
     monkeypatch.setattr(os, "open", as_user)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert not left.exists()
 
 
@@ -145,7 +144,7 @@ def test_mark__under_a_private_umask__is_for_all_who_may_read_the_form(
 ) -> None:
     before = os.umask(0o077)
     try:
-        prepared.prepare(engine, source, folder)
+        prepared_keys.prepare(engine, source, folder)
     finally:
         os.umask(before)
     (note,) = folder.glob(".*.mark")
@@ -162,7 +161,7 @@ def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_sa
         published(hidden, path, force=force)
 
     monkeypatch.setattr(atomic_file_module, "_publish", clear_up_first)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
 
 
@@ -172,7 +171,7 @@ def test_verify__form_of_ours_that_everybody_may_write__is_refused_as_at_a_load(
     path = prepared_form(engine, source, folder)
     path.chmod(0o666)
     with pytest.raises(KeyUnavailable, match="others may write to it"):
-        prepared.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
+        prepared_keys.verify(path, source, hashlib.sha256(KEY).digest(), CancelFlag())
 
 
 def as_nfs(descriptor: int, operation: int) -> None:
@@ -190,16 +189,16 @@ def test_prepare__on_nfs__is_done_by_one_and_clears_up(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", as_nfs)
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_keys.path_of(engine, source, folder)
     left_of_killed(engine, source, folder)
     made: list[bool] = []
 
     def second(_: LoadedKey) -> None:
-        key, origin = prepared.load_with_origin(engine, source)
+        key, origin = prepared_keys.load_with_origin(engine, source)
         with key:
-            made.append(prepared.prepare_loaded(key, origin, engine, source, folder, CancelFlag()))
+            made.append(prepared_keys.prepare_loaded(key, origin, engine, source, folder, CancelFlag()))
 
-    assert prepared.prepare(engine, source, folder, check=second)
+    assert prepared_keys.prepare(engine, source, folder, check=second)
     assert made == [False]
     assert all_but_notes(folder) == [folder / f".{path.name}.lock", path]
 
@@ -209,7 +208,7 @@ def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", as_nothing)
     folder.mkdir()
-    path = prepared.path_of(engine, source, folder)
+    path = prepared_keys.path_of(engine, source, folder)
     old, recent = (folder / f".{path.name}.{number}.partial" for number in ("0123", "4567"))
     for left in (old, recent):
         left.write_bytes(b"x")
@@ -218,6 +217,6 @@ def test_prepare__without_locks__is_done_all_the_same_and_clears_up_what_is_old(
     while time.time() - now < 0.3:
         recent.touch()
         time.sleep(0.01)
-    assert prepared.prepare(engine, source, folder)
+    assert prepared_keys.prepare(engine, source, folder)
     assert header_word(engine, source, folder) == (True, PLAIN)
     assert (old.exists(), recent.exists()) == (False, True)

@@ -24,8 +24,7 @@ from prover.kernel.prepared import WriteProgress
 from prover.keys.catalogue.circuits import smallest_first
 from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.files.key_folder import MISSING_REMEDY, check_name, installed_keys
-from prover.keys.prepared import fold_checkpoint, folding
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import fold_checkpoint, folding, prepared_keys
 from shared.circuit_id import CircuitId
 
 _PERMILLE = 1000
@@ -135,7 +134,7 @@ def prepare(
                 outcome = folding.prepare(
                     engine,
                     path,
-                    prepared_dir or path.parent / prepared.FOLDER,
+                    prepared_dir or path.parent / prepared_keys.FOLDER,
                     check=partial(_check, circuit, path),
                     table_bytes=table_memory * _MEBIBYTE,
                     fold=fold,
@@ -154,7 +153,7 @@ def prepare(
     click.echo(f"{made} keys prepared, {len(wanted) - made} already present")
     for path, reason in plain.items():
         click.echo(f"{path} is not folded: {reason}", err=True)
-    for folder in sorted({prepared_dir or path.parent / prepared.FOLDER for path in wanted}):
+    for folder in sorted({prepared_dir or path.parent / prepared_keys.FOLDER for path in wanted}):
         _name_remains(folder)
 
 

@@ -19,7 +19,7 @@ from prover.kernel.engine import Engine
 from prover.keys.catalogue.run_modes import KeySet, RunMode, circuits_of
 from prover.keys.files.key_description import circuit_of
 from prover.keys.files.key_folder import find_key
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.observability.metrics import Metrics
 from prover.proving.admission import Admission, AdmissionRequest
 from prover.proving.device_selection import open_devices
@@ -104,7 +104,7 @@ def prove(key: Path | None, keys_dir: Path | None, threads: int, **options: Any)
 
 
 def _prove(path: Path, threads: int, settings: DeviceSettings, task: ProofTask, cancel: CancelFlag) -> Proof:
-    folder, metrics = path.parent / prepared.FOLDER, Metrics(CollectorRegistry())
+    folder, metrics = path.parent / prepared_keys.FOLDER, Metrics(CollectorRegistry())
     admission_request = AdmissionRequest(Admission(1, 0, metrics), task.circuit.kind)
     with (
         Engine(threads) as engine,

@@ -14,7 +14,7 @@ from prover.errors import DiskFull, OutOfMemory, UnsupportedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo, LoadedKey
 from prover.kernel.prepared import WriteProgress
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 
 CHEAP_MULTIPLICATIONS = 32_000_000
 """Of points by scalars: batches of 10 take up to 26 million, those of 50 at least 48 million."""
@@ -56,14 +56,14 @@ def prepare(
     which memory or disk have no room, is left plain. A form that is folded stays so, unless ``force`` is given with
     False. One that gets folded keeps as much room for tables as it had, unless ``force`` is given.
     """
-    make = partial(prepared.prepare, engine, source, folder, check=check, cancel=cancel)
+    make = partial(prepared_keys.prepare, engine, source, folder, check=check, cancel=cancel)
     if fold is False:
         return Outcome(make(table_bytes=table_bytes, force=force, progress=progress))
     there = _info_of_form(engine, source, folder, cancel) if force else None
     is_new = there is None and make()
     force = there is not None
     if there is None:
-        with prepared.load(engine, source, folder, cancel) as key:
+        with prepared_keys.load(engine, source, folder, cancel) as key:
             there = key.info
         table_bytes = max(table_bytes, there.table_bytes)
     is_folded = there.fold_bytes > 0
@@ -94,7 +94,7 @@ def multiplications(info: KeyInfo) -> int:
 
 
 def _info_of_form(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None) -> KeyInfo | None:
-    key = prepared.open_existing(engine, source, folder, cancel)
+    key = prepared_keys.open_existing(engine, source, folder, cancel)
     if key is None:
         return None
     with key:

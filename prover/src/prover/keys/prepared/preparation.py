@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from prover.errors import Cancelled, DiskFull, KernelMisused, ProverError, SettingsInvalid
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.prepared_keys import Digests, Source
 from shared.logs import get_logger
 
@@ -54,13 +54,13 @@ class PreparedKeys:
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey | None:
         """Map the prepared form of a key file; None where there is none that holds."""
-        return prepared.open_existing(engine, source, self._folder, cancel, accepted)
+        return prepared_keys.open_existing(engine, source, self._folder, cancel, accepted)
 
     def load_source(
         self, engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
     ) -> LoadedKey:
         """Load a key file itself, for ``prepare_later``; raises like prepared.load_source."""
-        key, origin = prepared.load_with_origin(engine, source, cancel, accepted)
+        key, origin = prepared_keys.load_with_origin(engine, source, cancel, accepted)
         with self._lock:
             self._origins[key] = origin
         return key
@@ -97,7 +97,7 @@ class PreparedKeys:
     def _prepare(self, order: _Order) -> None:
         engine, key, origin, source = order
         try:
-            prepared.prepare_loaded(key, origin, engine, source, self._folder, self._stopping)
+            prepared_keys.prepare_loaded(key, origin, engine, source, self._folder, self._stopping)
         except (Cancelled, KernelMisused):  # the key or the store was closed meanwhile
             return
         except (ProverError, OSError) as error:

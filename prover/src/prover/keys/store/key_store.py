@@ -39,7 +39,7 @@ from prover.keys.files.key_folder import (
 )
 from prover.keys.files.memory_budget import gibibytes
 from prover.keys.files.verifying_keys import VerifyingKeys
-from prover.keys.prepared import prepared_keys as prepared
+from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
 from prover.keys.store.residency import Residency, Slot
@@ -58,7 +58,7 @@ _PATIENCE_S = 2.0
 """After this a key that waits for memory gets that of keys in use, once their users have left."""
 
 
-_Version = tuple[Fingerprint, prepared.Digests]
+_Version = tuple[Fingerprint, prepared_keys.Digests]
 """A key file as it is, and what the lists say that it must be: a failure is one of both."""
 
 
@@ -330,7 +330,7 @@ def load_key_file(
     engine: Engine, path: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
 ) -> LoadedKey:
     """Load a key file itself; errors name the file."""
-    return prepared.load_source(engine, path, cancel, accepted)
+    return prepared_keys.load_source(engine, path, cancel, accepted)
 
 
 def _wait(key: Future[LoadedKey], cancel: CancelFlag) -> None:
