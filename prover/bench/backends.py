@@ -57,8 +57,6 @@ def measure(key_path: Path, request: Path, chosen: Sequence[Backend], rounds: in
         engines = [stack.enter_context(Engine(1, backend)) for backend in chosen]
         loads = (contextlib.closing(prepared_keys.load_source(engine, key_path)) for engine in engines)
         keys = [stack.enter_context(load) for load in loads]
-            stack.enter_context(contextlib.closing(prepared_keys.load_source(engine, key_path))) for engine in engines
-        ]
         for _ in track(range(rounds), request.stem):
             for engine, key in zip(engines, keys, strict=True):
                 times = prove(key, inputs)

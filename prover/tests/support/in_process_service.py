@@ -98,7 +98,7 @@ async def working(connection: RedisConnection, store: JobStore, state: ServerSta
     settings = QueueSettings(heartbeat_s=0.5, poll_s=0.02)
     instance = QueueInstance(connection, store, settings, state.metrics)
     instance.start()
-    instance.work(state.service, state.selection, slots=1, in_all=2)
+    instance.work(state.service, state.selection, slots=1, total_slots=2)
     try:
         yield
     finally:

@@ -35,8 +35,8 @@ class Inspection:
     def key(self, name: str) -> str:
         return KEYS.prefix + name
 
-    def lane_key(self, lane: CircuitQueue, name: str) -> str:
-        return f"{KEYS.prefix}{lane.value}:{name}"
+    def queue_key(self, queue: CircuitQueue, name: str) -> str:
+        return f"{KEYS.prefix}{queue.value}:{name}"
 
     def job(self, job_id: str) -> dict[str, str]:
         return texts(self.client.hgetall(KEYS.job(job_id)))
@@ -48,10 +48,10 @@ class Inspection:
         keys = self.client.scan_iter(self.key(prefix) + "*", count=10_000)
         return sorted(key.decode().removeprefix(self.key(prefix)) for key in keys)
 
-    def lines(self, lane: CircuitQueue) -> list[tuple[str, str, str, str]]:
+    def lines(self, queue: CircuitQueue) -> list[tuple[str, str, str, str]]:
         """(group, circuit, rank, job id) of the waiting jobs."""
         found = []
-        for member in words(self.client.zrange(self.lane_key(lane, "pending"), 0, -1)):
+        for member in words(self.client.zrange(self.queue_key(queue, "pending"), 0, -1)):
             group, circuit, order, number, job_id = member.split("|")
             found.append((group, circuit, f"{order}|{number}", job_id))
         return found
@@ -72,8 +72,8 @@ class Inspection:
         lifetimes = dict(zip(ids, values[1 : 2 * len(ids) : 2], strict=True))
         holders = dict(zip(digests, words(values[2 * len(ids) :]), strict=True))
         assert bodies <= jobs.keys()
-        for lane in CircuitQueue:
-            self._check_lane(lane, {job_id: job for job_id, job in jobs.items() if job["lane"] == lane.value})
+        for queue in CircuitQueue:
+            self._check_queue(queue, {job_id: job for job_id, job in jobs.items() if job["lane"] == queue.value})
         for job_id, job in jobs.items():
             live = job["state"] in ("queued", "processing")
             assert (job_id in bodies) == live, job
@@ -85,18 +85,18 @@ class Inspection:
         for digest, holder in holders.items():
             assert jobs[holder]["digest"] == digest
 
-    def _check_lane(self, lane: CircuitQueue, jobs: dict[str, dict[str, str]]) -> None:
+    def _check_queue(self, queue: CircuitQueue, jobs: dict[str, dict[str, str]]) -> None:
         queued = {job_id for job_id, job in jobs.items() if job["state"] == "queued"}
         running = {job_id for job_id, job in jobs.items() if job["state"] == "processing"}
         with self.client.pipeline(transaction=False) as pipe:
             for name in ("waiting", "leases", "running", "rings"):
-                pipe.zrange(self.lane_key(lane, name), 0, -1)
+                pipe.zrange(self.queue_key(queue, name), 0, -1)
             for name in ("turns", "types"):
-                pipe.hgetall(self.lane_key(lane, name))
-            pipe.get(self.lane_key(lane, "bytes"))
-            pipe.zrange(KEYS.wake_queue(lane), 0, -1)
+                pipe.hgetall(self.queue_key(queue, name))
+            pipe.get(self.queue_key(queue, "bytes"))
+            pipe.zrange(KEYS.wake_queue(queue), 0, -1)
             waiting, leases, begun, rings, turns, types, size, wake_ups = pipe.execute()
-        lines = self.lines(lane)
+        lines = self.lines(queue)
         assert sorted(line[3] for line in lines) == sorted(queued)
         assert set(words(waiting)) == queued
         assert set(words(leases)) == set(words(begun)) == running
@@ -117,8 +117,8 @@ class Inspection:
     # What time does, without waiting for it.
 
     def end_lease(self, job_id: str) -> None:
-        lane = CircuitQueue(self.job(job_id)["lane"])
-        assert self.client.zadd(self.lane_key(lane, "leases"), {job_id: 1}, xx=True, ch=True) == 1
+        queue = CircuitQueue(self.job(job_id)["lane"])
+        assert self.client.zadd(self.queue_key(queue, "leases"), {job_id: 1}, xx=True, ch=True) == 1
 
     def age(self, job_id: str, seconds: float) -> None:
         """Let a job have been waiting for longer."""
@@ -126,7 +126,7 @@ class Inspection:
         queued = int(job["queued"]) - round(seconds * 1000)
         self.client.hset(KEYS.job(job_id), "queued", queued)
         assert (
-            self.client.zadd(self.lane_key(CircuitQueue(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True)
+            self.client.zadd(self.queue_key(CircuitQueue(job["lane"]), "waiting"), {job_id: queued}, xx=True, ch=True)
             == 1
         )
 
@@ -157,8 +157,8 @@ class Queue(JobStore):
     def happened(self) -> list[EventKind]:
         return [event.kind for event in self.events]
 
-    async def claimed(self, lane: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
-        claim = await self.claim(lane, "worker", None)
+    async def claimed(self, queue: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
+        claim = await self.claim(queue, "worker", None)
         assert claim is not None
         return claim
 

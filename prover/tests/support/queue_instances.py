@@ -90,10 +90,10 @@ class Node:
         self.service = ScriptedService(prove)
         self.instance = QueueInstance(self.connection, self.store, self.settings, self.metrics)
 
-    def start(self, *, work: bool, circuits: CircuitSelection, slots: int, in_all: int) -> None:
+    def start(self, *, work: bool, circuits: CircuitSelection, slots: int, total_slots: int) -> None:
         self.instance.start()
         if work:
-            self.instance.work(self.service, circuits, slots, in_all)
+            self.instance.work(self.service, circuits, slots, total_slots)
 
     async def close(self) -> None:
         await self.instance.close()
@@ -157,12 +157,12 @@ async def nodes_on(url: str) -> AsyncIterator[StartNode]:
         work: bool = True,
         circuits: CircuitSelection | None = None,
         slots: int = 1,
-        in_all: int = 4,
+        total_slots: int = 4,
         **settings: Any,
     ) -> Node:
         node = Node(url, prove, settings)
         started.append(node)
-        node.start(work=work, circuits=circuits or CircuitSelection.everything(), slots=slots, in_all=in_all)
+        node.start(work=work, circuits=circuits or CircuitSelection.everything(), slots=slots, total_slots=total_slots)
         return node
 
     try:

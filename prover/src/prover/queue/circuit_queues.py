@@ -1,4 +1,4 @@
-"""The three lanes of the queue: independent lines of jobs, named as the reference names its queues."""
+"""The three circuit queues: independent lines of jobs, named as the reference names its queues."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ class CircuitQueue(enum.Enum):
     """An independent line of jobs; the value is the name of the reference's queue."""
 
     UPDATE = "zk_update_queue"
-    """Batch updates, and every kind of circuit without a lane of its own, unknown ones included."""
+    """Batch updates, and every other kind of circuit without a queue of its own, including unknown ones."""
     APPEND = "zk_append_queue"
     ADDRESS_APPEND = "zk_address_append_queue"
 
     @property
     def queue_name(self) -> str:
-        """Name under which statistics show the waiting jobs."""
+        """Name of the waiting jobs in statistics."""
         return self.value
 
     @property
     def processing_name(self) -> str:
-        """Name under which statistics show the running jobs."""
+        """Name of the running jobs in statistics."""
         return self.value.removesuffix("queue") + "processing_queue"
 
     @property
@@ -32,11 +32,11 @@ class CircuitQueue(enum.Enum):
 
     @classmethod
     def of(cls, kind: CircuitKind | str | None) -> CircuitQueue:
-        """The lane of a circuit kind as ``circuitType`` names it; whatever is unknown goes to UPDATE."""
-        return _LANES.get(kind, cls.UPDATE) if kind else cls.UPDATE
+        """Return the queue of a circuit kind, spelled as in ``circuitType``; UPDATE for unknown kinds."""
+        return _QUEUES.get(kind, cls.UPDATE) if kind else cls.UPDATE
 
 
-_LANES: dict[str, CircuitQueue] = {
+_QUEUES: dict[str, CircuitQueue] = {
     CircuitKind.BATCH_APPEND: CircuitQueue.APPEND,
     CircuitKind.BATCH_ADDRESS_APPEND: CircuitQueue.ADDRESS_APPEND,
 }

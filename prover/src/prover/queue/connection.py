@@ -1,4 +1,4 @@
-"""How Redis is reached: addresses, time-outs, bounded connections. Credentials never leave this module."""
+"""Connections to Redis: addresses, time-outs, bounds. Credentials never leave this module."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _WRONG_SCHEME = f"it must begin with {', '.join(f'{scheme}://' for scheme in SCH
 
 
 _LONGEST_ANSWER = 2**25
-"""Bytes; a claim with the longest body that is stored has half of it."""
+"""Bytes; a claim with the longest stored body has half as many."""
 
 
 @dataclass(frozen=True)
 class Weakness:
-    """A way in that an address leaves open, and what closes it."""
+    """A gap in the protection of an address, and its remedy."""
 
     detail: str
     remedy: str
@@ -47,23 +47,23 @@ class Weakness:
 
 _NO_PASSWORD = Weakness(
     "it has no password and is not on this machine",
-    "give Redis a password and write it into the address, or use a client certificate: who reaches Redis can delete "
-    "and fail jobs",
+    "give Redis a password and write it into the address, or use a client certificate: any client that reaches Redis "
+    "can delete and fail jobs",
 )
 _NOT_VERIFIED = Weakness(
     "the certificate or the host name of the server is not checked",
     "remove ssl_cert_reqs and ssl_check_hostname from the address and name the authority with ssl_ca_certs: another "
-    "server can pass for Redis",
+    "server can impersonate Redis",
 )
 
 
 class AddressInvalid(ValueError):
-    """What is wrong with an address, in words that repeat none of it."""
+    """A fault of an address; the message repeats no part of the address."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """An address that was read. ``options`` are redis-py's; they hold the credentials."""
+    """A parsed address. ``options`` are those of redis-py and hold the credentials."""
 
     redacted: str
     options: Mapping[str, Any] = field(repr=False)
@@ -72,7 +72,7 @@ class Address:
 
     @classmethod
     def read(cls, url: str) -> Self:
-        """Read an address; raises SettingsInvalid, which does not repeat credentials."""
+        """Parse an address; raises SettingsInvalid, which does not repeat credentials."""
         try:
             if "://" not in url.partition("?")[0]:  # urlsplit finds a scheme in host:port
                 raise AddressInvalid(_WRONG_SCHEME)
@@ -85,7 +85,7 @@ class Address:
 
     @property
     def weaknesses(self) -> list[Weakness]:
-        """Ways in that the address leaves open."""
+        """Gaps in the protection of the address."""
         options = self.options
         hosts = [host for host, _ in self.sentinels] or [str(options.get("host", "localhost"))]
         is_here = "path" in options or all(map(is_loopback, hosts))
@@ -105,7 +105,7 @@ class Address:
         master, _, database = parts.path.strip("/").partition("/")
         if not master or (database and not database.isdigit()):
             raise AddressInvalid("its path is not /MASTER or /MASTER/DATABASE")
-        # redis-py reads the rest as it would for one server.
+        # redis-py parses the rest like the address of one server.
         scheme = parts.scheme.removesuffix("+sentinel")
         options = _options(urlunsplit((scheme, f"{before}{at}sentinel", f"/{database}", parts.query, "")))
         del options["host"]
@@ -116,7 +116,7 @@ class Address:
 
 
 class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class that redis-py chooses
-    """Reader of answers that refuses long ones: whoever writes to Redis decides how long its values are."""
+    """Reader of answers that refuses long ones: any client that writes to Redis decides the length of values."""
 
     _read_bytes = 0
 
@@ -125,7 +125,7 @@ class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class 
         return await super().read_response(disable_decoding)
 
     async def read_from_socket(self) -> bool:
-        """Read on; raises InvalidResponse, which closes the connection, for an answer that is too long."""
+        """Read more bytes; raises InvalidResponse, which closes the connection, for an answer that is too long."""
         piece = await self._stream.read(self._read_size)
         if not piece:
             raise RedisConnectionError("the server closed the connection")
@@ -137,7 +137,7 @@ class _BoundedParser(DefaultParser):  # type: ignore[misc,valid-type] # a class 
 
 
 class _SentinelPool(SentinelConnectionPool, BlockingConnectionPool):
-    """Connections to the master that Sentinels name; who finds all of them taken waits for one, as with one server."""
+    """Connections to the master that Sentinels name; a caller waits while all of them are in use."""
 
 
 class RedisConnection:
@@ -157,7 +157,7 @@ class RedisConnection:
 
     @classmethod
     def open(cls, url: str, *, max_connections: int = 64, timeout_s: float = 5, namespace: str = "zkc-prover") -> Self:
-        """Read the address; connects on first use. Raises SettingsInvalid for an address that cannot be one.
+        """Return the connections to an address, made on first use. Raises SettingsInvalid for a malformed address.
 
         At most ``max_connections`` are open; a command waits ``timeout_s`` for one, and as long for its answer.
         """
@@ -166,7 +166,7 @@ class RedisConnection:
             "socket_timeout": timeout_s,
             "socket_connect_timeout": timeout_s,
             "health_check_interval": 30,
-            # A server that restarted closed its connections: the second try makes a new one.
+            # A restarted server has closed its connections: the second attempt opens a new one.
             "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
             "retry_on_error": [RedisConnectionError],
             "parser_class": _BoundedParser,
@@ -196,12 +196,12 @@ class RedisConnection:
 
     @property
     def weaknesses(self) -> list[Weakness]:
-        """Ways in that the address leaves open."""
+        """Gaps in the protection of the address."""
         return self._address.weaknesses
 
     @property
     def redis(self) -> ArqRedis:
-        """The client, with the wake-ups' serializer; an arq worker can use it as ``redis_pool``."""
+        """Client with the serializer of wake-ups; an arq worker can use it as ``redis_pool``."""
         return self._redis
 
     async def close(self) -> None:
@@ -213,12 +213,12 @@ class RedisConnection:
 
 
 def redacted(url: str) -> str:
-    """An address without user, password and query; of what is no address, nothing."""
+    """Return an address without user, password and query; ``***`` for a malformed one."""
     scheme, separator, rest = re.split(r"[?#]", url.strip(), maxsplit=1)[0].partition("://")
     if not separator or scheme not in SCHEMES:
         return "***"
-    _, at, place = rest.rpartition("@")
-    hosts, slash, path = place.partition("/")
+    _, at, location = rest.rpartition("@")
+    hosts, slash, path = location.partition("/")
     if not re.fullmatch(f"({_HOST}(,{_HOST})*)?", hosts):
         return "***"
     return f"{scheme}://{'***@' if at else ''}{hosts}{slash}{path}"
@@ -232,7 +232,7 @@ def _options(url: str) -> dict[str, Any]:
 
 
 def _check(parts: SplitResult) -> None:
-    """Raises AddressInvalid for what redis-py would refuse late or read in a way that nobody meant."""
+    """Raise AddressInvalid for an address that redis-py would refuse late or misread."""
     if parts.scheme not in SCHEMES:
         raise AddressInvalid(_WRONG_SCHEME)
     if parse_qs(parts.query).keys() - {*QUERY_WORDS}:

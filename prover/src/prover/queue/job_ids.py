@@ -1,8 +1,8 @@
-"""Ids of jobs that stand for what is proved.
+"""Ids of jobs, each bound to the statement that is proved.
 
-An id is a random UUID to clients. Its 122 bits are a digest of a random nonce and of the statement, both of which lie
-in the record of the job. A process that writes to Redis can change the record, but finds no other statement with the
-same digest: an instance that gets the id from a client knows which statement the proof must prove.
+Clients see a random UUID. Its 122 bits are a digest of a random nonce and of the statement; both are stored in the
+record of the job. A process that writes to Redis can change the record, but finds no other statement with the same
+digest: an instance that gets the id from a client knows which statement the proof must prove.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _PURPOSE: Final = b"zkc-prover job id 1\0"
 
 
 def new_nonce() -> bytes:
-    """Return the random part of an id, which keeps it from being guessed."""
+    """Return the random part of an id, which makes the id unguessable."""
     return secrets.token_bytes(NONCE_BYTES)
 
 

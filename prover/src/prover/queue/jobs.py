@@ -1,4 +1,4 @@
-"""What goes into the queue and what comes out of it."""
+"""Submissions, claims, states and counts of jobs, as callers of the queue see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prover.queue.circuit_queues import CircuitQueue
 
 
 class JobState(enum.StrEnum):
-    """Where a job is; exactly one at any time."""
+    """State of a job; it has exactly one at any time."""
 
     QUEUED = "queued"
     PROCESSING = "processing"
@@ -20,7 +20,7 @@ class JobState(enum.StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the job will not change any more."""
+        """Whether the job can no longer change."""
         return self in (self.COMPLETED, self.FAILED)
 
 
@@ -29,7 +29,7 @@ class Submission:
     """A request on its way into the queue."""
 
     circuit_type: str
-    """``circuitType`` of the body; its lane is ``CircuitQueue.of(circuit_type)``."""
+    """``circuitType`` of the body; its queue is ``CircuitQueue.of(circuit_type)``."""
     circuit: str
     """Catalogue name of the circuit where known, else empty."""
     body: bytes
@@ -38,22 +38,22 @@ class Submission:
     batch_index: int = -1
     """``batchIndex`` of the body; negative is none."""
     public_inputs: bytes = b""
-    """Public inputs of the body, 32 bytes each; empty where they cannot be read. Its job has no proof then."""
+    """Public inputs of the body, 32 bytes each; empty if they cannot be read, and then the job gets no proof."""
 
     @property
     def statement(self) -> Statement:
-        """What a proof of this request proves."""
+        """Statement that a proof of this request proves."""
         return Statement(self.circuit, self.public_inputs)
 
 
 @dataclass(frozen=True)
-class Submitted:
-    """Where a request went."""
+class SubmissionResult:
+    """Job of a submitted request."""
 
     job_id: str
     """Random UUID, lower-case with dashes."""
     duplicate: bool
-    """Whether the job was there before: an equal body is live, finished, or failed by its own fault."""
+    """Whether the job existed before: an equal body is live, finished, or failed by its own fault."""
 
 
 @dataclass(frozen=True)
@@ -63,35 +63,35 @@ class JobStatus:
     job_id: str
     state: JobState
     circuit_type: str
-    lane: CircuitQueue
+    queue: CircuitQueue
     created_at: float
     """When the job was submitted."""
     started_at: float | None
-    """When its last attempt was begun; None while waiting."""
+    """When its last attempt started; None while waiting."""
     error: str | None
     """Text for the client; None unless failed."""
     failed_at: float | None
     proof: bytes | None
     """Proof JSON; None unless completed."""
     duration_ms: int | None
-    """What proving took, loading the key included; None unless completed."""
+    """Duration of proving, including the load of the key; None unless completed."""
     attempt: int
-    """Attempts begun that count: 0 before the first."""
+    """Started attempts that count: 0 before the first."""
     completed_at: float | None = None
     cancelling: bool = False
-    """Whether somebody asked to cancel the job while it is being proved."""
+    """Whether cancellation was requested while the job is being proved."""
     statement: Statement | None = None
-    """What the proof must prove; None where the record does not agree with the id, and for a request without one."""
+    """Statement to prove; None if the record does not agree with the id, and for a request without a statement."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A job that a worker took: a lease that ends unless ``JobStore.heartbeat`` renews it."""
+    """A job leased to a worker; the lease ends unless ``JobStore.heartbeat`` renews it."""
 
     job_id: str
     fence: int
-    """Fencing token: what a worker says after its lease was lost is refused by it."""
-    lane: CircuitQueue
+    """Fencing token, by which reports of a worker that lost its lease are refused."""
+    queue: CircuitQueue
     circuit_type: str
     circuit: str
     body: bytes
@@ -105,37 +105,37 @@ class Claim:
     """Seconds since the job last entered the queue, by the Redis server's clock."""
 
 
-class Beat(enum.Enum):
-    """What a heartbeat learns about a claim."""
+class LeaseState(enum.Enum):
+    """State of a claim's lease after a heartbeat."""
 
     KEPT = "kept"
     """The lease is renewed."""
     LOST = "lost"
-    """The job belongs to nobody or to another worker: stop proving, report nothing."""
+    """The job has no worker or another one: stop proving, report nothing."""
     CANCELLED = "cancelled"
-    """The lease is renewed; somebody wants the job to end: stop proving, then ``JobStore.fail``."""
+    """The lease is renewed; cancellation was requested: stop proving, then ``JobStore.fail``."""
 
 
 class SweepKind(enum.Enum):
-    """The timers of the specification."""
+    """Kinds of sweeps, one for each timer of the queue."""
 
     STUCK = "stuck"
-    """Ends of leases and of waiting: jobs of dead workers go back, jobs that waited too long fail."""
+    """Expired leases and waits: jobs of dead workers are requeued, jobs that waited too long fail."""
     OLD_REQUESTS = "old_requests"
     FAILED = "failed"
     RESULTS = "results"
 
 
 class EventKind(enum.Enum):
-    """What happened to a job by a call of this process; each happening is reported by one process only.
+    """Effect of this process's call on a job; each event is reported by one process only.
 
-    Final jobs that are removed after their time are not reported; ``JobStore.sweep`` counts them.
+    Removals of final jobs after their retention time are not reported; ``JobStore.sweep`` counts them.
     """
 
     SUBMITTED = "submitted"
     DEDUPLICATED = "deduplicated"
     REFUSED = "refused"
-    """A submission found its lane full."""
+    """A submission met a full queue."""
     CLAIMED = "claimed"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -146,30 +146,30 @@ class EventKind(enum.Enum):
     REQUEUED = "requeued"
     """Handed back by its worker."""
     LEASE_LOST = "lease_lost"
-    """Its worker gave no sign of life; the job waits again, or is quarantined, which is reported too."""
+    """Its worker sent no heartbeat; the job waits again, or is quarantined, which is reported too."""
     QUARANTINED = "quarantined"
     """Failed because it used up its attempts."""
     REMOVED = "removed"
-    """Its record or its result is one that no instance can have written."""
+    """No instance can have written its record or its result."""
 
 
 @dataclass(frozen=True)
 class JobEvent:
-    """One happening, for metrics and logs."""
+    """One event of a job, for metrics and logs."""
 
     kind: EventKind
     job_id: str
-    lane: CircuitQueue
+    queue: CircuitQueue
     circuit_type: str = ""
     detail: str = ""
-    """Why, where there is a reason to tell."""
+    """Reason, if there is one."""
     waited_s: float | None = None
     """For CLAIMED and EXPIRED: seconds in the queue."""
 
 
 @dataclass(frozen=True)
 class CircuitQueueStats:
-    """Counts of one lane."""
+    """Counts of one circuit queue."""
 
     waiting: int
     """All waiting jobs: ``waiting_without_tree + waiting_with_tree``."""
@@ -179,22 +179,22 @@ class CircuitQueueStats:
     """Trees with waiting jobs."""
     processing: int
     stuck: int
-    """Running jobs that were begun more than two minutes ago."""
+    """Running jobs that started more than two minutes ago."""
     oldest_waiting_s: float
     """Age of the longest-waiting job; 0 without one."""
     waiting_by_type: Mapping[str, int]
-    """Waiting jobs by circuit type: the six known ones, and ``unknown`` for all others; absent is 0."""
+    """Waiting jobs by circuit type: the six known types, and ``unknown`` for all others; an absent type has 0."""
     payload_bytes: int
     """Bodies of waiting and running jobs."""
     wake_ups: int
-    """Entries of the lane's arq queue."""
+    """Entries of its arq queue."""
 
 
 @dataclass(frozen=True)
 class QueueStats:
-    """Counts of the whole queue at one moment."""
+    """Counts of all circuit queues at one moment."""
 
-    lanes: Mapping[CircuitQueue, CircuitQueueStats]
+    queues: Mapping[CircuitQueue, CircuitQueueStats]
     failed: int
     """Failed jobs that are kept."""
     results: int
@@ -204,15 +204,15 @@ class QueueStats:
 
     @property
     def total_pending(self) -> int:
-        """Waiting jobs of all lanes, those of trees included."""
-        return sum(lane.waiting for lane in self.lanes.values())
+        """Waiting jobs of all queues, including those of trees."""
+        return sum(queue.waiting for queue in self.queues.values())
 
     @property
     def total_active(self) -> int:
-        """Running jobs of all lanes."""
-        return sum(lane.processing for lane in self.lanes.values())
+        """Running jobs of all queues."""
+        return sum(queue.processing for queue in self.queues.values())
 
     @property
     def stuck(self) -> int:
-        """Jobs of all lanes that have been running for more than two minutes."""
-        return sum(lane.stuck for lane in self.lanes.values())
+        """Jobs of all queues that have been running for more than two minutes."""
+        return sum(queue.stuck for queue in self.queues.values())

@@ -1,6 +1,6 @@
-"""Names of what the queue keeps in Redis; one hash tag holds them all in one slot of a cluster.
+"""Names of the queue's keys in Redis; one hash tag keeps all of them in one slot of a cluster.
 
-The scripts make most names from the prefix: see ``lua/leases.lua``.
+The scripts derive most names from the prefix: see ``lua/leases.lua``.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ class Keys:
 
     @property
     def prefix(self) -> str:
-        """What all names begin with, after ``arq:job:`` and the like for names of arq."""
+        """Prefix of all names; names of arq have ``arq:job:`` and the like before it."""
         return f"{{{self.namespace}}}:"
 
     @property
     def events(self) -> str:
-        """Channel on which ids of jobs whose state changed are published."""
+        """Channel that carries the ids of jobs whose state changed."""
         return f"{self.prefix}events"
 
-    def wake_queue(self, lane: CircuitQueue) -> str:
-        """Name of the lane's arq queue (``queue_name`` of an arq worker): a sorted set of wake-ups."""
-        return f"{self.prefix}{lane.value}"
+    def wake_queue(self, queue: CircuitQueue) -> str:
+        """Return the name of the arq queue (``queue_name`` of an arq worker): a sorted set of wake-ups."""
+        return f"{self.prefix}{queue.value}"
 
     def job(self, job_id: str) -> str:
-        """Hash with what is known about a job."""
+        """Return the name of the hash with the record of a job."""
         return f"{self.prefix}job:{job_id}"

@@ -9,29 +9,29 @@ STUCK_MS: Final = 120_000
 
 @dataclass(frozen=True)
 class QueueLimits:
-    """Bounds and times of the queue; every process on one Redis should use the same. Times are seconds."""
+    """Bounds and times of the queue, equal for all processes on one Redis. Times are seconds."""
 
-    lane_jobs: int = 20_000
-    """Jobs that may wait in a lane."""
-    lane_bytes: int = 8 * 2**30
-    """Bodies of waiting and running jobs of a lane, together."""
+    jobs_per_queue: int = 20_000
+    """Maximum waiting jobs of each circuit queue."""
+    bytes_per_queue: int = 8 * 2**30
+    """Maximum total size of the bodies of waiting and running jobs of each circuit queue."""
     max_wait_s: float = 600
-    """A job that waited so long for a worker fails."""
+    """Wait for a worker after which a job fails."""
     lease_s: float = 10
-    """A job whose worker gave no sign of life for so long goes back."""
+    """Time without a heartbeat of its worker after which a job is requeued."""
     attempts: int = 3
-    """Attempts that a job gets."""
+    """Maximum attempts of a job."""
     result_s: float = 3600
-    """How long results are kept."""
+    """Retention of results."""
     failure_s: float = 3600
-    """How long failures are kept."""
+    """Retention of failures."""
     kept_failures: int = 50_000
-    """Failed and cancelled jobs that are kept at most; the oldest go before their time."""
+    """Maximum kept failed and cancelled jobs; beyond it the oldest are removed early."""
     request_s: float = 3600
-    """Age at which whatever is left of a waiting request is removed."""
+    """Age at which a waiting request and its leftovers are removed."""
 
     def milliseconds(self) -> dict[str, int]:
-        """The times as the scripts take them, and the numbers that go with them."""
+        """Return the times in milliseconds and the numbers that the scripts expect."""
         return {
             "max_wait_ms": _ms(self.max_wait_s),
             "lease_ms": _ms(self.lease_s),

@@ -1,7 +1,7 @@
-"""Between what scripts read and write and what the rest of the program sees.
+"""Conversion between the records of scripts and the types of the program.
 
-Whoever reaches Redis can write anything there: a record is read as untrusted input, and one that no instance can have
-written is RecordMalformed.
+Any client that reaches Redis can write anything there: a record is untrusted input, and one that no instance can have
+written raises RecordMalformed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prover.proving.statement import Statement
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import NONCE_BYTES, job_id_of
 from prover.queue.jobs import CircuitQueueStats, Claim, JobState, JobStatus, QueueStats, Submission
-from prover.queue.scripts import CircuitQueueCounts, Counts, Placed, Taken
+from prover.queue.scripts import CircuitQueueCounts, ClaimReply, StatsReply, SubmitReply
 from shared.circuit_id import CircuitKind
 
 UNKNOWN_TYPE: Final = "unknown"
@@ -57,13 +57,13 @@ _HEX: Final = re.compile(r"([0-9a-f]{2})*", re.ASCII)
 
 
 class RecordMalformed(ValueError):
-    """A record in Redis that no instance can have written; the text repeats none of it."""
+    """A record in Redis that no instance can have written; the message repeats none of it."""
 
 
 def placement(submission: Submission) -> dict[str, Any]:
-    """What decides where a job waits. Texts of clients are cut to a bounded length."""
+    """Return the members that decide the position of a job. Texts of clients are cut to a bounded length."""
     if not CIRCUIT_NAME.fullmatch(submission.circuit):
-        raise ValueError(f"{submission.circuit!r} is no name of a circuit")
+        raise ValueError(f"{submission.circuit!r} is not a name of a circuit")
     index = submission.batch_index
     tree = submission.tree_id
     group = hashlib.sha256(tree.encode(errors="surrogatepass")).hexdigest()[:32] if tree else NO_TREE
@@ -80,7 +80,7 @@ def placement(submission: Submission) -> dict[str, Any]:
 
 
 def bounded(error: str) -> str:
-    """A text that is kept with a job."""
+    """Return an error text cut to the length that is stored with a job."""
     return _cut(error, LONGEST_ERROR)
 
 
@@ -95,8 +95,8 @@ def status(job_id: str, values: Sequence[bytes | None]) -> JobStatus | None:
         return _status(job_id, raw)
     except RecordMalformed:
         raise
-    except (KeyError, ValueError) as error:  # a member is missing, no text, or none of an enumeration
-        raise RecordMalformed(f"a member is not what is stored there ({type(error).__name__})") from None
+    except (KeyError, ValueError) as error:  # a member is missing, not text, or not of its enumeration
+        raise RecordMalformed(f"a member is missing or malformed ({type(error).__name__})") from None
 
 
 def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
@@ -110,7 +110,7 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
         job_id=job_id,
         state=state,
         circuit_type=_cut(texts["type"], LONGEST_TYPE),
-        lane=CircuitQueue(texts["lane"]),
+        queue=CircuitQueue(texts["lane"]),
         created_at=_number(texts["created"]) / 1000,
         started_at=_seconds(texts.get("started")),
         error=bounded(texts["error"]) if "error" in texts else None,
@@ -124,41 +124,41 @@ def _status(job_id: str, raw: dict[str, bytes | None]) -> JobStatus:
     )
 
 
-def is_job_of(placed: Placed, submission: Submission) -> bool:
-    """Whether the id of a job that was there stands for what a submission proves, if it has a proof at all."""
-    return not submission.public_inputs or _stands_for(placed.id, placed.nonce, submission.statement)
+def is_job_of(reply: SubmitReply, submission: Submission) -> bool:
+    """Return whether the id of an existing job is bound to the statement of a submission, if that has one."""
+    return not submission.public_inputs or _stands_for(reply.id, reply.nonce, submission.statement)
 
 
-def claim(taken: Taken, lane: CircuitQueue, body: bytes) -> Claim:
+def claim(reply: ClaimReply, queue: CircuitQueue, body: bytes) -> Claim:
     """Return the claim that a script granted; raises RecordMalformed."""
-    if not _INDEX.fullmatch(taken.index) or not CIRCUIT_NAME.fullmatch(taken.circuit):
-        raise RecordMalformed("its place in line is none")
+    if not _INDEX.fullmatch(reply.index) or not CIRCUIT_NAME.fullmatch(reply.circuit):
+        raise RecordMalformed("its position in the queue is malformed")
     return Claim(
-        job_id=taken.id,
-        fence=taken.fence,
-        lane=lane,
-        circuit_type=_cut(taken.type, LONGEST_TYPE),
-        circuit=taken.circuit,
+        job_id=reply.id,
+        fence=reply.fence,
+        queue=queue,
+        circuit_type=_cut(reply.type, LONGEST_TYPE),
+        circuit=reply.circuit,
         body=body,
-        tree_id=_cut(taken.tree, LONGEST_TREE),
-        batch_index=int(taken.index),
-        attempt=taken.attempt,
-        submitted_at=taken.created / 1000,
-        waited_s=taken.waited / 1000,
+        tree_id=_cut(reply.tree, LONGEST_TREE),
+        batch_index=int(reply.index),
+        attempt=reply.attempt,
+        submitted_at=reply.created / 1000,
+        waited_s=reply.waited / 1000,
     )
 
 
-def stats(counts: Counts) -> QueueStats:
-    """The statistics from the script's counts."""
+def stats(counts: StatsReply) -> QueueStats:
+    """Return the statistics from the counts of a script."""
     return QueueStats(
-        lanes={lane.lane: _lane_stats(lane) for lane in counts.lanes},
+        queues={queue.queue: _queue_stats(queue) for queue in counts.queues},
         failed=counts.failed,
         results=counts.results,
         timestamp=counts.now / 1000,
     )
 
 
-def _lane_stats(counts: CircuitQueueCounts) -> CircuitQueueStats:
+def _queue_stats(counts: CircuitQueueCounts) -> CircuitQueueStats:
     types = zip(counts.types[::2], counts.types[1::2], strict=False)
     return CircuitQueueStats(
         waiting=counts.waiting,
@@ -185,12 +185,12 @@ def _seconds(milliseconds: str | None) -> float | None:
 
 def _number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
-        raise RecordMalformed("a number is none")
+        raise RecordMalformed("a number is malformed")
     return int(text)
 
 
 def _statement(job_id: str, nonce: str, circuit: str, inputs: str) -> Statement | None:
-    """Return what a record says that its job proves, if the id stands for just that."""
+    """Return the statement in a record if the id of the job is bound to it."""
     if not circuit or not inputs or not CIRCUIT_NAME.fullmatch(circuit) or not _HEX.fullmatch(inputs):
         return None
     statement = Statement(circuit, bytes.fromhex(inputs))

@@ -12,7 +12,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from prover.errors import QueueUnavailable
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Beat, EventKind
+from prover.queue.jobs import EventKind, LeaseState
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
@@ -20,32 +20,32 @@ _log = get_logger(__name__)
 Answer = TypeVar("Answer", bound="Reply")
 
 
-class Happening(msgspec.Struct, frozen=True):
-    """An event as scripts report it; ``waited`` is milliseconds, or -1."""
+class ScriptEvent(msgspec.Struct, frozen=True):
+    """An event of a job as scripts report it; ``waited`` is milliseconds, or -1."""
 
     kind: EventKind
     id: str
-    lane: CircuitQueue
+    queue: CircuitQueue = msgspec.field(name="lane")
     type: str
     detail: str
     waited: int
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What every script answers."""
+    """Members of every script's answer."""
 
-    events: list[Happening]
+    events: list[ScriptEvent]
 
 
-class Placed(Reply, frozen=True):
-    """Answer of submit: ``new``, ``duplicate`` or ``full``; ``nonce`` is that of the job which is there, in hex."""
+class SubmitReply(Reply, frozen=True):
+    """Answer of submit: ``new``, ``duplicate`` or ``full``; ``nonce`` is that of the existing job, in hex."""
 
     answer: str
     id: str
     nonce: str = ""
 
 
-class Taken(Reply, frozen=True):
+class ClaimReply(Reply, frozen=True):
     """Answer of claim: ``job``, ``none`` or ``again``. Times are milliseconds."""
 
     answer: str
@@ -60,29 +60,29 @@ class Taken(Reply, frozen=True):
     waited: int = 0
 
 
-class Done(Reply, frozen=True):
-    """Answer of scripts that do something or not."""
+class OutcomeReply(Reply, frozen=True):
+    """Answer of scripts that may refuse; ``done`` is False then."""
 
     done: bool
 
 
-class Changed(Reply, frozen=True):
+class SweepReply(Reply, frozen=True):
     """Answer of sweeps; ``deposed`` when the caller no longer has the role that it named."""
 
     changed: int
     deposed: bool = False
 
 
-class Beats(Reply, frozen=True):
+class HeartbeatReply(Reply, frozen=True):
     """Answer of heartbeat."""
 
-    beats: list[Beat]
+    beats: list[LeaseState]
 
 
 class CircuitQueueCounts(msgspec.Struct, frozen=True):
-    """Counts of a lane; ``types`` has names and numbers by turns, ``oldest`` is milliseconds."""
+    """Counts of one circuit queue; ``types`` alternates names and numbers, ``oldest`` is milliseconds."""
 
-    lane: CircuitQueue
+    queue: CircuitQueue = msgspec.field(name="lane")
     waiting: int
     without_tree: int
     trees: int
@@ -94,10 +94,10 @@ class CircuitQueueCounts(msgspec.Struct, frozen=True):
     wake_ups: int
 
 
-class Counts(Reply, frozen=True):
+class StatsReply(Reply, frozen=True):
     """Answer of stats."""
 
-    lanes: list[CircuitQueueCounts]
+    queues: list[CircuitQueueCounts] = msgspec.field(name="lanes")
     failed: int
     results: int
     now: int
@@ -105,7 +105,7 @@ class Counts(Reply, frozen=True):
 
 @cache
 def source(name: str) -> str:
-    """Text of a script, with the part common to all."""
+    """Return the text of a script, preceded by the functions that all scripts share."""
     folder = files("prover.queue") / "lua"
     return (folder / "leases.lua").read_text() + (folder / f"{name}.lua").read_text()
 
@@ -120,7 +120,7 @@ class Scripts:
 
     @staticmethod
     def read(answer: bytes, kind: type[Answer]) -> Answer:
-        """Return what a script answered; raises QueueUnavailable for what no script of ours answers."""
+        """Return the decoded answer of a script; raises QueueUnavailable for a malformed one."""
         try:
             return msgspec.msgpack.decode(answer, type=kind)
         except (ValueError, TypeError) as error:
@@ -128,7 +128,7 @@ class Scripts:
             raise QueueUnavailable from error
 
     async def call(self, name: str, arguments: dict[str, Any], blob: bytes = b"") -> Any:
-        """Run a script; raises QueueUnavailable. A script that the server does not know is loaded first."""
+        """Run a script, loaded first if the server does not know it; raises QueueUnavailable."""
         packed = msgspec.msgpack.encode(arguments)
         digest = self._digests.get(name) or await self._load(name)
         words = (1, self._prefix, packed, blob)
@@ -150,6 +150,6 @@ async def command(redis: Redis, *words: str | bytes | int) -> Any:
     except NoScriptError:
         raise
     except (RedisError, OSError, TimeoutError) as error:
-        # What Redis says may name hosts and users: it goes to the log, not to clients.
+        # Errors of Redis may name hosts and users: they are logged, not sent to clients.
         _log.warning("queue_unavailable", command=words[0], error=str(error), type=type(error).__name__)
         raise QueueUnavailable from error

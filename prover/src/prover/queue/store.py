@@ -16,28 +16,28 @@ from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
 from prover.queue.job_ids import job_id_of, new_nonce
 from prover.queue.jobs import (
-    Beat,
     Claim,
     EventKind,
     JobEvent,
     JobStatus,
+    LeaseState,
     QueueStats,
     Submission,
-    Submitted,
+    SubmissionResult,
     SweepKind,
 )
 from prover.queue.limits import QueueLimits
 from prover.queue.scripts import (
     Answer,
-    Beats,
-    Changed,
-    Counts,
-    Done,
-    Happening,
-    Placed,
+    ClaimReply,
+    HeartbeatReply,
+    OutcomeReply,
     Reply,
+    ScriptEvent,
     Scripts,
-    Taken,
+    StatsReply,
+    SubmitReply,
+    SweepReply,
     command,
 )
 from prover.queue.watch import Watch
@@ -46,16 +46,16 @@ from shared.logs import get_logger
 FULL_RETRY_S: Final = 10
 LONGEST_ID: Final = 64
 _LONGEST_BODY: Final = 2**24
-"""No instance stores a longer one; a job with one counts as a job without a body."""
-LOOK_AGAIN_S: Final = 2.0
-"""How long ``wait`` relies on being told; messages get lost when Redis restarts."""
+"""Bytes; no instance stores a longer body, and a job with a longer one is treated as a job without a body."""
+STATUS_POLL_S: Final = 2.0
+"""Period at which ``wait`` reads the status without a message; messages get lost when Redis restarts."""
 
 
 _log = get_logger(__name__)
 
 
 def _ignore(event: JobEvent) -> None:
-    """Observes nothing."""
+    """Ignore an event."""
 
 
 class JobStore:
@@ -71,7 +71,7 @@ class JobStore:
         limits: QueueLimits | None = None,
         observe: Callable[[JobEvent], None] = _ignore,
     ) -> None:
-        """``observe`` is called for everything that calls of this object did to jobs; it must not raise."""
+        """``observe`` is called for each effect that calls of this object had on jobs; it must not raise."""
         self.keys = connection.keys
         self.limits = limits or QueueLimits()
         self._redis = connection.redis
@@ -81,44 +81,42 @@ class JobStore:
         self._times = self.limits.milliseconds()
 
     async def close(self) -> None:
-        """End what ``wait`` needs; the connection stays open."""
+        """End the subscription of ``wait``; the connection stays open."""
         await self._watch.close()
 
     async def ping(self) -> None:
-        """Raises QueueUnavailable unless Redis answers."""
+        """Raise QueueUnavailable unless Redis answers."""
         await command(self._redis, "PING")
 
-    async def submit(self, submission: Submission) -> Submitted:
-        """Put a request into its lane, or find the job of an equal body.
+    async def submit(self, submission: Submission) -> SubmissionResult:
+        """Add a request to its circuit queue, or find the job of an equal body.
 
-        Raises QueueFull when the lane is at its bound of jobs or bytes.
+        Raises QueueFull when the queue is at its bound of jobs or bytes.
         """
-        lane = CircuitQueue.of(submission.circuit_type)
+        queue = CircuitQueue.of(submission.circuit_type)
         nonce = new_nonce()
         arguments = {
             "id": job_id_of(nonce, submission.statement),
             "nonce": nonce.hex(),
             "inputs": submission.public_inputs.hex(),
             "digest": hashlib.sha256(submission.body).hexdigest(),
-            "lane": lane.value,
-            "lane_jobs": self.limits.lane_jobs,
-            "lane_bytes": self.limits.lane_bytes,
+            "queue": queue.value,
+            "jobs_per_queue": self.limits.jobs_per_queue,
+            "bytes_per_queue": self.limits.bytes_per_queue,
             **records.placement(submission),
         }
-        placed = await self._run("submit", Placed, arguments, submission.body)
-        if placed.answer == "duplicate" and not records.is_job_of(placed, submission):
-            _log.warning(
-                "duplicate_rejected", job_id=placed.id[:LONGEST_ID], detail="its id does not stand for this body"
-            )
-            placed = await self._run("submit", Placed, arguments | {"fresh": True}, submission.body)
-        if placed.answer == "full":
+        reply = await self._run("submit", SubmitReply, arguments, submission.body)
+        if reply.answer == "duplicate" and not records.is_job_of(reply, submission):
+            _log.warning("duplicate_rejected", job_id=reply.id[:LONGEST_ID], detail="its id is not bound to this body")
+            reply = await self._run("submit", SubmitReply, arguments | {"fresh": True}, submission.body)
+        if reply.answer == "full":
             raise QueueFull(
-                f"the queue {lane.queue_name} is full; send the request again later", retry_after_s=FULL_RETRY_S
+                f"the queue {queue.queue_name} is full; send the request again later", retry_after_s=FULL_RETRY_S
             )
-        return Submitted(placed.id, placed.answer == "duplicate")
+        return SubmissionResult(reply.id, reply.answer == "duplicate")
 
     async def status(self, job_id: str) -> JobStatus | None:
-        """One read of a small hash; None for an id that is unknown or was removed.
+        """Return the status by one read of a small hash; None for an id that is unknown or was removed.
 
         A record that no instance can have written is removed.
         """
@@ -132,7 +130,7 @@ class JobStore:
             return None
 
     async def wait(self, job_id: str, seconds: float) -> JobStatus | None:
-        """Like ``status``, once the state differs from that at the call, is final, or the time is over."""
+        """Return the status once the state is final or differs from that at the call, or the time is over."""
         deadline = time.monotonic() + seconds
         with self._watch.of(job_id) as changed:
             first = found = await self.status(job_id)
@@ -141,7 +139,7 @@ class JobStore:
                 if remaining <= 0:
                     break
                 try:
-                    async with asyncio.timeout(min(remaining, LOOK_AGAIN_S)):
+                    async with asyncio.timeout(min(remaining, STATUS_POLL_S)):
                         await changed.wait()
                 except TimeoutError:
                     pass
@@ -159,14 +157,14 @@ class JobStore:
         await self._run("cancel", Reply, {"id": job_id})
         return await self.status(job_id)
 
-    async def claim(self, lane: CircuitQueue, owner: str, circuits: frozenset[str] | None) -> Claim | None:
-        """Take the job whose turn it is: round robin over trees, ascending batch index in a tree.
+    async def claim(self, queue: CircuitQueue, owner: str, circuits: frozenset[str] | None) -> Claim | None:
+        """Claim the next job: round robin over trees, ascending batch index within a tree.
 
         ``circuits`` limits the choice to jobs submitted with one of these circuit names (empty: not known at
         submission); None takes any. Jobs that waited too long fail on the way.
         """
         arguments = {
-            "lane": lane.value,
+            "queue": queue.value,
             "owner": owner,
             "call": secrets.token_hex(8),
             "circuits": None if circuits is None else sorted(circuits),
@@ -174,60 +172,60 @@ class JobStore:
         }
         while True:
             answer, body = await self._scripts.call("claim", self._with_times(arguments))
-            taken = self._scripts.read(answer, Taken)
-            self._tell(taken.events)
-            if taken.answer == "job":
+            reply = self._scripts.read(answer, ClaimReply)
+            self._publish(reply.events)
+            if reply.answer == "job":
                 try:
-                    return records.claim(taken, lane, body)
+                    return records.claim(reply, queue, body)
                 except records.RecordMalformed as error:
-                    await self.remove(taken.id, str(error))
-            if taken.answer == "none":
+                    await self.remove(reply.id, str(error))
+            if reply.answer == "none":
                 return None
 
-    async def heartbeat(self, claims: Sequence[Claim]) -> list[Beat]:
-        """Renew leases; one answer per claim, in order.
+    async def heartbeat(self, claims: Sequence[Claim]) -> list[LeaseState]:
+        """Renew leases and return one state per claim, in order.
 
-        Also gives the jobs of dead workers back, so call it regularly even without claims.
+        Also requeues the jobs of dead workers, so call it regularly even without claims.
         """
         named = [{"id": claim.job_id, "fence": claim.fence} for claim in claims]
-        answer = await self._run("heartbeat", Beats, {"claims": named})
+        answer = await self._run("heartbeat", HeartbeatReply, {"claims": named})
         return answer.beats
 
     async def finish(self, claim: Claim, proof: bytes, duration_ms: int) -> bool:
-        """Complete a job; False when the lease was lost, and nothing happened."""
-        return (await self._run("finish", Done, {**_named(claim), "duration_ms": duration_ms}, proof)).done
+        """Complete a job; False, without effect, when the lease was lost."""
+        return (await self._run("finish", OutcomeReply, {**_named(claim), "duration_ms": duration_ms}, proof)).done
 
     async def fail(self, claim: Claim, error: str, *, deterministic: bool) -> bool:
-        """End a job as failed; False when the lease was lost, and nothing happened.
+        """End a job as failed; False, without effect, when the lease was lost.
 
-        ``deterministic`` failures answer equal bodies as long as they are kept; after others an equal body is a
-        new job.
+        Equal bodies get the same failure while a ``deterministic`` one is kept; after others an equal body is a new
+        job.
         """
         arguments = {**_named(claim), "error": records.bounded(error), "deterministic": deterministic}
-        return (await self._run("fail", Done, arguments)).done
+        return (await self._run("fail", OutcomeReply, arguments)).done
 
     async def requeue(self, claim: Claim, *, count_attempt: bool, reason: str) -> bool:
-        """Hand a job back, to be claimed again; False when the lease was lost, and nothing happened.
+        """Requeue a job; False, without effect, when the lease was lost.
 
-        A job that used up its attempts fails with the reason instead, one whose cancelling was asked for fails
+        A job that used up its attempts fails with the reason instead, one whose cancellation was requested fails
         as cancelled.
         """
         arguments = {**_named(claim), "count_attempt": count_attempt, "reason": records.bounded(reason)}
-        return (await self._run("requeue", Done, arguments)).done
+        return (await self._run("requeue", OutcomeReply, arguments)).done
 
     async def remove(self, job_id: str, reason: str) -> None:
-        """Remove a job whose record or result no instance can have written; an equal body is a new job."""
+        """Remove a job whose record or result no instance can have written; an equal body becomes a new job."""
         await self._run("remove", Reply, {"id": job_id})
         self._observe(JobEvent(EventKind.REMOVED, job_id[:LONGEST_ID], CircuitQueue.of(None), detail=reason))
 
     async def stats(self) -> QueueStats:
-        """Real counts, by reads that do not grow with the number of jobs."""
-        return records.stats(await self._run("stats", Counts, {}))
+        """Return exact counts, by reads that do not grow with the number of jobs."""
+        return records.stats(await self._run("stats", StatsReply, {}))
 
     async def sweep(self, kind: SweepKind, role: str = "", owner: str = "") -> int | None:
-        """Run one timer's work and return how many jobs it changed; safe when run by several at once.
+        """Run one kind of sweep and return the number of changed jobs; several instances may run it at once.
 
-        With a role and its owner, None and nothing more changes once the role (see ``lead``) is not the owner's.
+        With a role and its owner, it stops and returns None once the owner does not hold the role (see ``lead``).
         """
         name, arguments = {
             SweepKind.STUCK: ("sweep_stuck", {}),
@@ -239,7 +237,7 @@ class JobStore:
             arguments |= {"role": role, "owner": owner}
         total = 0
         while True:
-            swept = await self._run(name, Changed, arguments)
+            swept = await self._run(name, SweepReply, arguments)
             if swept.deposed:
                 return None
             if not swept.changed:
@@ -247,32 +245,32 @@ class JobStore:
             total += swept.changed
 
     async def lead(self, role: str, owner: str, seconds: float) -> bool:
-        """Take or keep a role that one process of all has, for so long; False while another has it."""
+        """Acquire or renew a role that one process at a time holds, for ``seconds``; False while another holds it."""
         arguments = {"role": role, "owner": owner, "hold_ms": math.ceil(seconds * 1000), "release": False}
-        return (await self._run("lead", Done, arguments)).done
+        return (await self._run("lead", OutcomeReply, arguments)).done
 
     async def step_down(self, role: str, owner: str) -> None:
-        """Give up a role."""
-        await self._run("lead", Done, {"role": role, "owner": owner, "release": True})
+        """Release a role."""
+        await self._run("lead", OutcomeReply, {"role": role, "owner": owner, "release": True})
 
     async def _run(self, script: str, answer: type[Answer], arguments: dict[str, Any], blob: bytes = b"") -> Answer:
         found = self._scripts.read(await self._scripts.call(script, self._with_times(arguments), blob), answer)
-        self._tell(found.events)
+        self._publish(found.events)
         return found
 
     def _with_times(self, arguments: dict[str, Any]) -> dict[str, Any]:
         return {**self._times, "wake_up_function": wake_ups.FUNCTION, **arguments}
 
-    def _tell(self, happenings: Sequence[Happening]) -> None:
-        for happening in happenings:
-            waited_s = happening.waited / 1000 if happening.waited >= 0 else None
+    def _publish(self, events: Sequence[ScriptEvent]) -> None:
+        for event in events:
+            waited_s = event.waited / 1000 if event.waited >= 0 else None
             self._observe(
                 JobEvent(
-                    happening.kind,
-                    happening.id,
-                    happening.lane,
-                    happening.type,
-                    happening.detail,
+                    event.kind,
+                    event.id,
+                    event.queue,
+                    event.type,
+                    event.detail,
                     waited_s,
                 )
             )

@@ -1,8 +1,8 @@
-"""Entries of the arq queues: each makes one idle worker look for a job.
+"""Entries of the arq queues: each makes one idle worker claim a job.
 
-Which job is chosen when a worker looks (``JobStore.claim``); an entry names none. The scripts write entries in
-arq's own format, together with the change that makes them necessary. JSON, because the scripts cannot write an
-empty mapping as msgpack, and because reading it runs no code: arq's default is pickle.
+An entry names no job; ``JobStore.claim`` chooses it. The scripts write entries in the format of arq, together with the
+change that makes them necessary. They use JSON, because the scripts cannot write an empty mapping as msgpack, and
+because reading JSON runs no code: the default of arq is pickle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 FUNCTION = "claim"
-"""Name of arq's function; it is called with the lane's queue name (``CircuitQueue.value``) as its only argument."""
+"""Name of arq's function; its only argument is the name of the circuit queue (``CircuitQueue.value``)."""
 
 _LATEST_MS = 10**14
 
@@ -23,26 +23,26 @@ class _WakeUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     f: Literal["claim"]
     a: tuple[Annotated[str, msgspec.Meta(max_length=64)]]
-    k: _Nothing
+    k: _NoArguments
     t: Literal[1]
     et: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)]
 
 
-class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping without members."""
+class _NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty mapping of keyword arguments."""
 
 
 def encode(job: dict[str, Any]) -> bytes:
-    """arq's serializer; exceptions become their text."""
+    """Return an entry as JSON, for arq; exceptions become their text."""
     return msgspec.json.encode(job, enc_hook=str)
 
 
 def decode(data: bytes) -> dict[str, Any]:
-    """arq's deserializer; raises ValueError for what the scripts do not write."""
+    """Return an entry for arq; raises ValueError unless a script can have written it."""
     entry = msgspec.json.decode(data, type=_WakeUp)
     return {"f": entry.f, "a": entry.a, "k": {}, "t": entry.t, "et": entry.et}
 
 
 def is_name(name: bytes, queue_name: str) -> bool:
-    """Whether an entry of an arq queue has a name that the scripts give."""
+    """Return whether an entry of an arq queue has a name that the scripts give."""
     return re.fullmatch(re.escape(queue_name.encode()) + rb":[0-9]{1,16}", name) is not None

@@ -1,4 +1,4 @@
-"""Waiting for jobs to change: one subscription per process, however many clients wait."""
+"""Notification of changed jobs: one subscription per process, however many clients wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDLE_S = 1.0
 
 
 class Watch:
-    """Tells who waits for a job that something happened to it, as long as Redis tells; see ``JobStore.wait``."""
+    """Notifier of callers that wait for a job, as long as Redis publishes changes; see ``JobStore.wait``."""
 
     def __init__(self, redis: Redis, channel: str) -> None:
         self._redis = redis
@@ -28,7 +28,7 @@ class Watch:
 
     @contextlib.contextmanager
     def of(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set when the job may have changed."""
+        """Yield an event that is set when the job may have changed."""
         event = asyncio.Event()
         self._waiting.setdefault(job_id, set()).add(event)
         if self._listener is None or self._listener.done():
@@ -49,25 +49,25 @@ class Watch:
                 await self._listener
 
     async def _listen(self) -> None:
-        """Pass messages on until nobody waits."""
+        """Forward messages until no caller waits."""
         while self._waiting:
             try:
-                await self._pass_on()
+                await self._forward()
             except (RedisError, OSError) as error:
                 _log.debug("queue_watch_interrupted", error=str(error))
                 await asyncio.sleep(RECONNECT_S)
 
-    async def _pass_on(self) -> None:
+    async def _forward(self) -> None:
         async with self._redis.pubsub() as subscription:
             await subscription.subscribe(self._channel)
             while self._waiting:
                 message = await subscription.get_message(timeout=IDLE_S)
                 if message is None:
                     continue
-                # Once subscribed, whatever was missed before is looked up.
-                told = (
+                # The confirmation of the subscription wakes all: messages before it were missed.
+                changed = (
                     [message["data"].decode(errors="replace")] if message["type"] == "message" else list(self._waiting)
                 )
-                for job_id in told:
+                for job_id in changed:
                     for event in self._waiting.get(job_id, ()):
                         event.set()

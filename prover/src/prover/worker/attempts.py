@@ -1,4 +1,4 @@
-"""One attempt at a claimed job: its body is read and proved in a thread, then the queue is told how that ended."""
+"""One attempt at a claimed job: a thread parses and proves the body, then the outcome is reported to the queue."""
 
 import asyncio
 import contextvars
@@ -28,18 +28,18 @@ from prover.proving.service import ProvingService
 from prover.queue.jobs import Claim
 from prover.queue.store import JobStore
 from prover.worker.backoff import backoff_delays
-from prover.worker.running import RunningJob, RunningJobs, Stop
+from prover.worker.running import RunningJob, RunningJobs, StopCause
 from shared.logs import bind, get_logger
 
 _log = get_logger(__name__)
 
 _LONGEST_PAUSE_S = 30
 _CANCELLED = "cancelled"
-_LOST = "the lease was lost"
+_LEASE_LOST = "the lease was lost"
 
 
 class Attempts:
-    """Makes attempts at jobs, for all lanes of an instance. Belongs to the event loop."""
+    """Attempts at jobs of all circuit queues of an instance. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Attempts:
         executor: ThreadPoolExecutor,
         deadline_s: float,
     ) -> None:
-        """``executor`` has a thread for every job that may run at once; ``deadline_s`` limits an attempt."""
+        """``executor`` has a thread for every job that may run at once; ``deadline_s`` limits an attempt in seconds."""
         self._store = store
         self._service = service
         self._selection = selection
@@ -63,15 +63,15 @@ class Attempts:
         self._gone = asyncio.Event()
 
     def leave(self) -> None:
-        """End the pauses after failures: nothing new is begun."""
+        """End the pauses after failures: no further job starts."""
         self._leaving.set()
 
     def give_up(self) -> None:
-        """Report no more outcomes to a Redis that does not answer; their leases end."""
+        """Stop reporting outcomes to a Redis that does not answer; the leases of the jobs end."""
         self._gone.set()
 
     async def make(self, claim: Claim) -> None:
-        """Prove a job and report how that ended; never raises for what a job or Redis may do."""
+        """Prove a job and report the outcome; raises nothing for faults of the job or of Redis."""
         with bind(job_id=claim.job_id, attempt=claim.attempt), self._running.working_on(claim) as job:
             _log.info(
                 "job_started",
@@ -81,13 +81,13 @@ class Attempts:
                 batch_index=claim.batch_index,
                 waited_s=round(claim.waited_s, 3),
             )
-            in_trouble = await self._attempt(job)
-        if in_trouble:
-            # The next job would meet the same trouble, and another instance may be better off with this one.
+            is_impaired = await self._attempt(job)
+        if is_impaired:
+            # The next job would fail in the same way, and another instance may be able to prove this one.
             await _sleep_unless(self._leaving, min(2**claim.attempt, _LONGEST_PAUSE_S))
 
     async def _attempt(self, job: RunningJob) -> bool:
-        """Return whether this instance should pause before it begins another job."""
+        """Return whether this instance should pause before it starts another job."""
         try:
             proof = await self._prove(job)
         except Cancelled:
@@ -96,7 +96,7 @@ class Attempts:
             await self._failed(job, error)
             return False
         except ProverError as error:
-            # What says "not now" is no fault of the job. Running out of memory may be.
+            # A temporary refusal is no fault of the job. Running out of memory may be.
             blameless = type(error) is TryAgainLater or isinstance(error, ShuttingDown | DevicePaused)
             await self._put_back(job, error, count_attempt=not blameless)
             return error.retryable and not isinstance(error, KeyUnavailable)
@@ -110,7 +110,7 @@ class Attempts:
 
     async def _prove(self, job: RunningJob) -> Proof:
         loop = asyncio.get_running_loop()
-        limit = loop.call_later(self._deadline_s, job.stop, Stop.TIMED_OUT)
+        limit = loop.call_later(self._deadline_s, job.stop, StopCause.TIMED_OUT)
         context = contextvars.copy_context()
         try:
             return await loop.run_in_executor(self._executor, partial(context.run, self._work, job))
@@ -121,14 +121,14 @@ class Attempts:
         body = job.claim.body
         task = read_task(body, read_envelope(body), PUBLISHED_CIRCUITS)
         if not self._selection.includes(task.circuit):
-            raise CircuitDisabled(f"{task.circuit.name} is switched off on this instance")
+            raise CircuitDisabled(f"{task.circuit.name} is disabled on this instance")
         job.cancel.check()
         return self._service.prove(task, job.cancel)
 
     async def _finished(self, job: RunningJob, proof: Proof) -> None:
         timings = proof.timings
         duration_ms = round((timings.key_s + timings.prove_s + timings.verify_s) * 1000)
-        if await self._tell(lambda: self._store.finish(job.claim, proof.body, duration_ms)):
+        if await self._report(lambda: self._store.finish(job.claim, proof.body, duration_ms)):
             self._count(job.claim, "ok")
             self._metrics.proof_bytes.labels(_kind(job.claim)).observe(len(proof.body))
             _log.info(
@@ -142,21 +142,21 @@ class Attempts:
             )
 
     async def _failed(self, job: RunningJob, error: RequestRejected) -> None:
-        if await self._tell(lambda: self._store.fail(job.claim, error.detail, deterministic=True)):
+        if await self._report(lambda: self._store.fail(job.claim, error.detail, deterministic=True)):
             self._count(job.claim, "client_error", error)
             _log.info("job_failed", code=error.code, error=error.detail)
 
     async def _stopped(self, job: RunningJob) -> bool:
-        """Report an attempt that was told to stop."""
-        if job.stopped is Stop.LEASE_LOST:
-            _log.warning("outcome_ignored", detail=_LOST)
+        """Report an attempt that was stopped."""
+        if job.stopped is StopCause.LEASE_LOST:
+            _log.warning("outcome_ignored", detail=_LEASE_LOST)
             return False
-        if job.stopped is Stop.CANCELLED:
-            if await self._tell(lambda: self._store.fail(job.claim, _CANCELLED, deterministic=False)):
+        if job.stopped is StopCause.CANCELLED:
+            if await self._report(lambda: self._store.fail(job.claim, _CANCELLED, deterministic=False)):
                 self._count(job.claim, "rejected", Cancelled())
                 _log.info("job_cancelled")
             return False
-        if job.stopped is Stop.DRAINED:
+        if job.stopped is StopCause.DRAINED:
             await self._put_back(job, ShuttingDown(), count_attempt=False)
             return False
         late = ProofTimedOut(f"Proof generation timed out after {self._deadline_s:g} seconds.")
@@ -164,29 +164,29 @@ class Attempts:
         return False
 
     async def _put_back(self, job: RunningJob, error: ProverError, *, count_attempt: bool) -> None:
-        told = await self._tell(
+        is_requeued = await self._report(
             lambda: self._store.requeue(job.claim, count_attempt=count_attempt, reason=error.detail)
         )
-        if told:
+        if is_requeued:
             self._metrics.job_retries.labels("fault" if count_attempt else "handed_back").inc()
             if count_attempt:
                 self._count(job.claim, "timeout" if isinstance(error, ProofTimedOut) else "error", error)
             _log.warning("job_requeued", code=error.code, error=error.detail, counted=count_attempt)
 
-    async def _tell(self, report: Callable[[], Awaitable[bool]]) -> bool:
-        """Report until Redis answers; False when the job was not this instance's any more, or nobody waits longer."""
+    async def _report(self, report: Callable[[], Awaitable[bool]]) -> bool:
+        """Report until Redis answers; False when the lease was lost, or this instance has given up reporting."""
         for delay_s in backoff_delays():
             try:
-                told = await report()
+                is_accepted = await report()
             except QueueUnavailable as error:
                 if self._gone.is_set():
                     _log.warning("outcome_not_reported", error=error.detail)
                     return False
                 await _sleep_unless(self._gone, delay_s)
             else:
-                if not told:
-                    _log.warning("outcome_ignored", detail=_LOST)
-                return told
+                if not is_accepted:
+                    _log.warning("outcome_ignored", detail=_LEASE_LOST)
+                return is_accepted
         return False
 
     def _count(self, claim: Claim, status: str, error: ProverError | None = None) -> None:

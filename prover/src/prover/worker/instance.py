@@ -1,4 +1,4 @@
-"""What one instance does for the queue besides answering requests: jobs, signs of life, sweeps, figures."""
+"""The part of one instance that serves the queue: jobs, heartbeats, sweeps, metrics."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from prover.worker.attempts import Attempts
 from prover.worker.job_slots import JobSlots
 from prover.worker.monitor import QueueMonitor
 from prover.worker.queue_worker import QueueListener
-from prover.worker.running import RunningJobs, Stop
+from prover.worker.running import RunningJobs, StopCause
 from prover.worker.supervisor import end_tasks, keep_running
 from prover.worker.sweeper import Sweeper
 from shared.logs import get_logger
@@ -29,11 +29,11 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _LAST_REPORTS_S = 10.0
-"""How long cancelled proofs may take to stop, and Redis to hear of it, before their leases are left to end."""
+"""Time for cancelled proofs to stop and report to Redis; after it their leases are left to end."""
 
 
 class QueueInstance:
-    """One process in the queue. ``start`` it; ``leave``, ``drain`` and ``close`` end it in this order."""
+    """One process that serves the queue. ``leave``, ``drain`` and ``close`` end it in this order."""
 
     def __init__(self, connection: RedisConnection, store: JobStore, settings: QueueSettings, metrics: Metrics) -> None:
         self._connection = connection
@@ -50,19 +50,19 @@ class QueueInstance:
         self._executor: ThreadPoolExecutor | None = None
 
     def start(self) -> None:
-        """Begin signs of life, sweeps and figures; Redis need not be there yet."""
+        """Start heartbeats, sweeps and metrics; Redis need not be reachable yet."""
         monitor = QueueMonitor(self._store, self._metrics)
         self._background = [
-            _kept("monitor", monitor.run),
-            _kept("heartbeats", partial(self._running.beat, self._settings.heartbeat_s)),
-            _kept("sweeper", self._sweeper.run),
+            _supervised("monitor", monitor.run),
+            _supervised("heartbeats", partial(self._running.beat, self._settings.heartbeat_s)),
+            _supervised("sweeper", self._sweeper.run),
         ]
 
-    def work(self, service: ProvingService, selection: CircuitSelection, slots: int, in_all: int) -> None:
-        """Prove jobs: at most ``slots`` of each lane and ``in_all`` together, of the selected circuits alone."""
-        lanes = lanes_of(selection)
-        places = JobSlots(slots, in_all)
-        self._executor = ThreadPoolExecutor(in_all, thread_name_prefix="job")
+    def work(self, service: ProvingService, selection: CircuitSelection, slots: int, total_slots: int) -> None:
+        """Prove jobs of the selected circuits: at most ``slots`` of each queue and ``total_slots`` together."""
+        queues = queues_of(selection)
+        job_slots = JobSlots(slots, total_slots)
+        self._executor = ThreadPoolExecutor(total_slots, thread_name_prefix="job")
         self._attempts = Attempts(
             self._store,
             service,
@@ -73,35 +73,36 @@ class QueueInstance:
             self._settings.job_deadline_s,
         )
         names = claimable(selection)
-        for lane in lanes:
+        for queue in queues:
             removed = self._metrics.queue_removals.labels("wake_up").inc
-            listener = QueueListener(lane, self._store, self._owner, names, places, self._attempts.make, removed)
+            listener = QueueListener(queue, self._store, self._owner, names, job_slots, self._attempts.make, removed)
             listen = partial(listener.listen, self._connection, slots, self._settings.poll_s)
-            restarted = self._metrics.worker_restarts.labels(lane.queue_name).inc
+            restarted = self._metrics.worker_restarts.labels(queue.queue_name).inc
             self._listeners.append(listener)
-            self._listening.append(_kept(lane.queue_name, listen, restarted))
-        _log.info("working", queues=[lane.queue_name for lane in lanes], slots=slots, in_all=in_all, owner=self._owner)
+            self._listening.append(_supervised(queue.queue_name, listen, restarted))
+        queue_names = [queue.queue_name for queue in queues]
+        _log.info("workers_started", queues=queue_names, slots=slots, total_slots=total_slots, owner=self._owner)
 
     def leave(self) -> None:
-        """Begin no more jobs."""
+        """Start no more jobs."""
         for listener in self._listeners:
             listener.leave()
         if self._attempts is not None:
             self._attempts.leave()
 
     async def drain(self, deadline_s: float) -> None:
-        """Let running jobs end until the deadline, then cancel them and hand them back."""
+        """Wait up to ``deadline_s`` seconds for running jobs, then cancel and requeue the rest."""
         self.leave()
         await end_tasks(self._listening)
         if self._attempts is None or await self._settled(deadline_s):
             return
-        self._running.stop_all(Stop.DRAINED)
+        self._running.stop_all(StopCause.DRAINED)
         if not await self._settled(_LAST_REPORTS_S):
             self._attempts.give_up()
             await self._settled(_LAST_REPORTS_S)
 
     async def close(self) -> None:
-        """End everything; jobs that still run are cancelled and handed back."""
+        """End all tasks; running jobs are cancelled and requeued."""
         await self.drain(0)
         await end_tasks(self._background)
         await self._sweeper.step_down()
@@ -116,12 +117,12 @@ class QueueInstance:
         return False
 
 
-def lanes_of(selection: CircuitSelection) -> list[CircuitQueue]:
-    """Return the lanes that have jobs of a selected circuit."""
+def queues_of(selection: CircuitSelection) -> list[CircuitQueue]:
+    """Return the queues that may have jobs of a selected circuit."""
     if selection.circuits is None:
         return list(CircuitQueue)
     wanted = {CircuitQueue.of(circuit.kind) for circuit in selection.circuits}
-    return [lane for lane in CircuitQueue if lane in wanted]
+    return [queue for queue in CircuitQueue if queue in wanted]
 
 
 def claimable(selection: CircuitSelection) -> frozenset[str] | None:
@@ -129,7 +130,7 @@ def claimable(selection: CircuitSelection) -> frozenset[str] | None:
     return None if selection.circuits is None else frozenset(circuit.name for circuit in selection.circuits) | {""}
 
 
-def _kept(
+def _supervised(
     name: str, work: Callable[[], Coroutine[Any, Any, None]], on_failure: Callable[[], None] = lambda: None
 ) -> asyncio.Task[None]:
     return asyncio.create_task(keep_running(name, work, on_failure), name=name)

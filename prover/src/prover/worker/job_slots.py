@@ -1,4 +1,4 @@
-"""How many jobs an instance works on at once: so many per lane, and so many in all."""
+"""The bound on jobs that an instance proves at once, per circuit queue and in total."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,34 +7,34 @@ from prover.queue.circuit_queues import CircuitQueue
 
 
 class JobSlots:
-    """Places for jobs; belongs to the event loop."""
+    """Jobs that an instance may prove at once. Belongs to the event loop."""
 
-    def __init__(self, per_lane: int, in_all: int) -> None:
-        self._per_lane = per_lane
-        self._in_all = in_all
-        self._taken: Counter[CircuitQueue] = Counter()
+    def __init__(self, per_queue: int, total: int) -> None:
+        self._per_queue = per_queue
+        self._total = total
+        self._in_use: Counter[CircuitQueue] = Counter()
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call ``watcher`` whenever a place is taken or given back."""
+        """Call ``watcher`` whenever a slot is acquired or released."""
         self._watchers.append(watcher)
 
-    def is_free(self, lane: CircuitQueue) -> bool:
-        """Whether another job of a lane may be begun."""
-        return self._taken[lane] < self._per_lane and self._taken.total() < self._in_all
+    def is_free(self, queue: CircuitQueue) -> bool:
+        """Return whether another job of a queue may start."""
+        return self._in_use[queue] < self._per_queue and self._in_use.total() < self._total
 
-    def take(self, lane: CircuitQueue) -> bool:
-        """Take a place; False when none is free."""
-        if not self.is_free(lane):
+    def acquire(self, queue: CircuitQueue) -> bool:
+        """Acquire a slot; False when none is free."""
+        if not self.is_free(queue):
             return False
-        self._change(lane, 1)
+        self._change(queue, 1)
         return True
 
-    def give_back(self, lane: CircuitQueue) -> None:
-        """Free a place that was taken."""
-        self._change(lane, -1)
+    def release(self, queue: CircuitQueue) -> None:
+        """Release an acquired slot."""
+        self._change(queue, -1)
 
-    def _change(self, lane: CircuitQueue, by: int) -> None:
-        self._taken[lane] += by
+    def _change(self, queue: CircuitQueue, by: int) -> None:
+        self._in_use[queue] += by
         for watcher in self._watchers:
             watcher()

@@ -1,4 +1,4 @@
-"""What metrics and probes tell about the queue: counts of all instances, events of this one, whether Redis answers."""
+"""Metrics of the queue: counts of all instances, events of this one, availability of Redis."""
 
 import asyncio
 
@@ -18,13 +18,13 @@ _SUBMISSIONS = {EventKind.SUBMITTED: "new", EventKind.DEDUPLICATED: "duplicate",
 
 
 _REMOVED_REMEDY = (
-    "find out who else writes to Redis, and whether all instances have the same keys and release; the client is told "
-    "to send its request again"
+    "find out which other clients write to Redis, and whether all instances have the same keys and release; the client "
+    "is asked to send its request again"
 )
 
 
 class QueueMonitor:
-    """Keeps the gauges of the queue up to date."""
+    """Periodic update of the gauges of the queue."""
 
     def __init__(self, store: JobStore, metrics: Metrics) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class QueueMonitor:
         self._up: bool | None = None
 
     async def run(self) -> None:
-        """Read the counts again and again, until cancelled."""
+        """Read the counts periodically until cancelled."""
         while True:
             try:
                 stats = await self._store.stats()
@@ -54,13 +54,13 @@ class QueueMonitor:
     def _show(self, stats: QueueStats) -> None:
         metrics = self._metrics
         depth = dict.fromkeys(CIRCUIT_TYPES, 0)
-        for lane, counts in stats.lanes.items():
+        for queue, counts in stats.queues.items():
             for kind, waiting in counts.waiting_by_type.items():
                 depth[kind] += waiting
-            metrics.queue_processing.labels(lane.queue_name).set(counts.processing)
-            metrics.queue_oldest_age_seconds.labels(lane.queue_name).set(counts.oldest_waiting_s)
-            metrics.queue_trees.labels(lane.queue_name).set(counts.trees)
-            metrics.queue_bytes.labels(lane.queue_name).set(counts.payload_bytes)
+            metrics.queue_processing.labels(queue.queue_name).set(counts.processing)
+            metrics.queue_oldest_age_seconds.labels(queue.queue_name).set(counts.oldest_waiting_s)
+            metrics.queue_trees.labels(queue.queue_name).set(counts.trees)
+            metrics.queue_bytes.labels(queue.queue_name).set(counts.payload_bytes)
         for kind, waiting in depth.items():
             metrics.queue_depth.labels(kind).set(waiting)
         metrics.queue_stuck.set(stats.stuck)
@@ -69,11 +69,11 @@ class QueueMonitor:
 
 
 def count_event(metrics: Metrics, event: JobEvent) -> None:
-    """Count what a call of this instance did to a job."""
+    """Count and log an event that a call of this instance caused."""
     if event.kind in _SUBMISSIONS:
-        metrics.jobs_submitted.labels(event.lane.queue_name, _SUBMISSIONS[event.kind]).inc()
+        metrics.jobs_submitted.labels(event.queue.queue_name, _SUBMISSIONS[event.kind]).inc()
     elif event.kind is EventKind.CLAIMED and event.waited_s is not None:
-        metrics.queue_wait_seconds.labels(event.lane.label).observe(event.waited_s)
+        metrics.queue_wait_seconds.labels(event.queue.label).observe(event.waited_s)
     elif event.kind is EventKind.COMPLETED:
         metrics.jobs_processed.labels("completed").inc()
     elif event.kind in _FAILURES:
@@ -82,7 +82,7 @@ def count_event(metrics: Metrics, event: JobEvent) -> None:
         metrics.queue_removals.labels("job").inc()
         _log.error("job_removed", job_id=event.job_id, reason=event.detail, remedy=_REMOVED_REMEDY)
     elif event.kind is EventKind.EXPIRED:
-        metrics.expired_jobs.labels(event.lane.queue_name).inc()
+        metrics.expired_jobs.labels(event.queue.queue_name).inc()
     elif event.kind is EventKind.QUARANTINED:
         metrics.quarantined_jobs.inc()
         _log.error("job_quarantined", job_id=event.job_id, circuit_type=event.circuit_type, reason=event.detail)

@@ -1,7 +1,7 @@
-"""arq workers: each listens to the wake-ups of one lane and begins a job for each, as far as there are places.
+"""arq workers: each listens to the wake-ups of one circuit queue and starts a job for each while slots are free.
 
-arq only wakes. Which job is done is decided by the store at that moment, and the work goes on in a task of its own:
-when arq stumbles over a lost connection, proofs in progress are not disturbed.
+arq only wakes. The store chooses the job at that moment, and a separate task proves it: a lost connection of arq does
+not disturb proofs in progress.
 """
 
 import asyncio
@@ -27,36 +27,36 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _CLAIM_TIMEOUT_S = 10
-"""A wake-up whose worker died is usable again ten seconds after this."""
+"""Seconds; a wake-up whose worker died is usable again ten seconds later."""
 _HEALTH_PERIOD_S = 60
 _UNAVAILABLE_PAUSE_S = 1.0
 _WITHOUT_LIMIT = 2**31
 
-logging.getLogger("arq").setLevel(logging.CRITICAL)  # it tells of every wake-up, with a traceback of malformed ones
+logging.getLogger("arq").setLevel(logging.CRITICAL)  # it logs every wake-up, and malformed ones with a traceback
 
 
 class QueueWorker(Worker):
-    """arq's worker, without results and without the keys of arq that would lie in other slots of a cluster."""
+    """A worker of arq without results and without the keys that arq would put into other slots of a cluster."""
 
     def __init__(self, *arguments: Any, on_removed: Callable[[int], None], **options: Any) -> None:
-        """Take arq's arguments; ``on_removed`` is called with the number of malformed wake-ups that were removed."""
+        """Accept arq's arguments; ``on_removed`` is called with the number of removed malformed wake-ups."""
         super().__init__(*arguments, **options)
-        self._place_changed = asyncio.Event()
+        self._slot_freed = asyncio.Event()
         self._on_removed = on_removed
 
     def allow(self, *, picking: bool) -> None:
-        """Say whether wake-ups are wanted; if so, they are looked for at once."""
+        """Set whether wake-ups are processed; if so, poll for them at once."""
         self.allow_pick_jobs = picking
         if picking:
-            self._place_changed.set()
+            self._slot_freed.set()
 
     async def main(self) -> None:
-        """Look for wake-ups until cancelled, every ``poll_delay`` and when there is a place.
+        """Poll for wake-ups until cancelled, every ``poll_delay`` seconds and whenever a slot is free.
 
-        arq's own first asks Redis for INFO, which not every user may do.
+        The method of arq first sends INFO to Redis, which not every user may do.
         """
         while True:
-            self._place_changed.clear()
+            self._slot_freed.clear()
             try:
                 await self._poll_iteration()
             except ResponseError as error:
@@ -65,7 +65,7 @@ class QueueWorker(Worker):
                 await self._remove_foreign_queue()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.poll_delay_s):
-                    await self._place_changed.wait()
+                    await self._slot_freed.wait()
 
     async def finish_job(
         self,
@@ -77,17 +77,17 @@ class QueueWorker(Worker):
         incr_score: int | None,  # noqa: ARG002
         keep_in_progress: float | None,  # noqa: ARG002
     ) -> None:
-        """Remove a wake-up, or let it go back to the queue at once when it is not ``finish``ed."""
+        """Remove a wake-up, or make it available again at once when it is not ``finish``ed."""
         if finish:
             await self._remove(job_id)
         else:
             await self.pool.delete(in_progress_key_prefix + job_id)
 
     async def start_jobs(self, job_ids: list[bytes]) -> None:
-        """Begin the wake-ups of a list, once those that no script wrote are removed: arq stumbles over their names."""
+        """Process wake-ups after the removal of those that no script wrote: arq fails on their names."""
         foreign = [name for name in job_ids if not wake_ups.is_name(name, self.queue_name)]
         if job_ids:
-            # The scripts give positive scores; arq would pass over others for ever, or crash.
+            # The scripts write positive scores; arq would ignore others for ever, or fail on them.
             removed = await self.pool.zremrangebyscore(self.queue_name, "-inf", 0)
             if foreign:
                 removed += await self.pool.zrem(self.queue_name, *foreign)
@@ -95,7 +95,7 @@ class QueueWorker(Worker):
         await super().start_jobs([name for name in job_ids if name not in foreign])
 
     async def run_job(self, job_id: str, score: int) -> None:
-        """Do what a wake-up asks for; remove one whose keys are of a type that arq does not write."""
+        """Process a wake-up; remove one whose keys are of a type that arq does not write."""
         try:
             await super().run_job(job_id, score)
         except ResponseError as error:
@@ -104,12 +104,12 @@ class QueueWorker(Worker):
             await self.finish_failed_job(job_id, None)
 
     async def finish_failed_job(self, job_id: str, result_data: bytes | None) -> None:  # noqa: ARG002
-        """Remove a wake-up that cannot be read."""
+        """Remove a wake-up that cannot be parsed."""
         await self._remove(job_id)
         self._note_removed(1)
 
     async def _remove_foreign_queue(self) -> None:
-        """Remove what has the name of the queue and is none; the next sweep makes wake-ups for the waiting jobs."""
+        """Remove a value under the queue's name that is not a queue; the next sweep adds wake-ups for waiting jobs."""
         if await self.pool.type(self.queue_name) not in (b"zset", b"none"):
             self._note_removed(await self.pool.delete(self.queue_name))
 
@@ -124,45 +124,45 @@ class QueueWorker(Worker):
             await pipe.execute()
 
     async def abandon(self) -> None:
-        """Cancel what is going on; the wake-ups go back."""
+        """Cancel all tasks; their wake-ups become available again."""
         await end_tasks([task for task in (self.main_task, *self.tasks.values()) if task is not None], again_s=0.2)
 
 
 class QueueListener:
-    """Begins jobs of one lane until told to leave."""
+    """Listener that starts jobs of one circuit queue until ``leave`` is called."""
 
     def __init__(
         self,
-        lane: CircuitQueue,
+        queue: CircuitQueue,
         store: JobStore,
         owner: str,
         circuits: frozenset[str] | None,
-        places: JobSlots,
+        slots: JobSlots,
         begin: Callable[[Claim], Coroutine[Any, Any, None]],
         on_removed: Callable[[int], None],
     ) -> None:
-        """``begin`` makes an attempt at a job; ``circuits`` are the names of those that may be claimed.
+        """``begin`` makes an attempt at a job; jobs of ``circuits`` may be claimed, of all circuits if it is None.
 
-        ``on_removed`` is called with the number of malformed wake-ups that were removed.
+        ``on_removed`` is called with the number of removed malformed wake-ups.
         """
-        self.lane = lane
+        self.queue = queue
         self._store = store
         self._owner = owner
         self._circuits = circuits
-        self._places = places
+        self._slots = slots
         self._begin = begin
         self._on_removed = on_removed
         self._worker: QueueWorker | None = None
         self._leaving = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        places.watch(self._allow)
+        slots.watch(self._allow)
 
     async def listen(self, connection: RedisConnection, slots: int, poll_s: float) -> None:
-        """Listen until cancelled; raises what Redis does."""
+        """Listen until cancelled; raises the errors of the Redis client."""
         self._worker = worker = QueueWorker(
             [func(cast("Any", self._wake), name=wake_ups.FUNCTION)],
             on_removed=self._note_removed,
-            queue_name=connection.keys.wake_queue(self.lane),
+            queue_name=connection.keys.wake_queue(self.queue),
             redis_pool=connection.redis,
             handle_signals=False,
             job_serializer=wake_ups.encode,
@@ -184,34 +184,34 @@ class QueueListener:
             await worker.abandon()
 
     def leave(self) -> None:
-        """Begin no more jobs."""
+        """Start no more jobs."""
         self._leaving = True
         self._allow()
 
     async def settle(self) -> None:
-        """Wait until every job that was begun is over."""
+        """Wait until every started job has ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _wake(self, _: dict[Any, Any], __: str) -> None:
-        """What arq calls: begin a job, if there is one."""
-        if self._leaving or not self._places.take(self.lane):
-            raise Retry  # somebody else may use the wake-up
-        # arq may give up, and the answer of Redis still bring a job.
-        if not await asyncio.shield(self._spawn(self._take())):
+        """Start a job, if there is one, for a wake-up of arq."""
+        if self._leaving or not self._slots.acquire(self.queue):
+            raise Retry  # another worker may use the wake-up
+        # arq may time out before the answer of Redis brings a job.
+        if not await asyncio.shield(self._spawn(self._claim())):
             raise Retry
 
-    async def _take(self) -> bool:
-        """Claim a job and begin it; False when Redis did not answer."""
+    async def _claim(self) -> bool:
+        """Claim a job and start it; False when Redis did not answer."""
         claim: Claim | None = None
         try:
-            claim = await self._store.claim(self.lane, self._owner, self._circuits)
+            claim = await self._store.claim(self.queue, self._owner, self._circuits)
         except QueueUnavailable:
-            await asyncio.sleep(_UNAVAILABLE_PAUSE_S)  # it may still hand out wake-ups: one that is full does
+            await asyncio.sleep(_UNAVAILABLE_PAUSE_S)  # Redis may still return wake-ups: one whose memory is full does
             return False
         finally:
             if claim is None:
-                self._places.give_back(self.lane)
+                self._slots.release(self.queue)
         if claim is not None:
             self._spawn(self._work(claim))
         return True
@@ -220,7 +220,7 @@ class QueueListener:
         try:
             await self._begin(claim)
         finally:
-            self._places.give_back(self.lane)
+            self._slots.release(self.queue)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -230,13 +230,13 @@ class QueueListener:
 
     def _note_removed(self, count: int) -> None:
         self._on_removed(count)
-        _log.warning("wake_ups_removed", queue=self.lane.queue_name, entries=count, detail="no instance wrote them")
+        _log.warning("wake_ups_removed", queue=self.queue.queue_name, entries=count, detail="no instance wrote them")
 
     def _allow(self) -> None:
         if self._worker is not None:
-            self._worker.allow(picking=not self._leaving and self._places.is_free(self.lane))
+            self._worker.allow(picking=not self._leaving and self._slots.is_free(self.queue))
 
 
 def _is_foreign(error: ResponseError) -> bool:
-    """Whether a command met a value of a type that neither arq nor the scripts write."""
+    """Return whether a command met a value of a type that neither arq nor the scripts write."""
     return "WRONGTYPE" in str(error) or "not an integer" in str(error)

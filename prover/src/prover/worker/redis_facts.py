@@ -1,4 +1,4 @@
-"""What matters about a Redis before jobs are entrusted to it."""
+"""Facts about a Redis that decide whether it can keep jobs."""
 
 import time
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ KEEPS_EVERYTHING = "noeviction"
 
 @dataclass(frozen=True)
 class RedisFacts:
-    """Facts about a Redis that answered. ``appends`` and ``eviction`` are None where it does not tell."""
+    """Facts about a Redis that answered. ``appends`` and ``eviction`` are None if it does not report them."""
 
     version: str
     answer_ms: float
     appends: bool | None
     """Whether it writes an append-only file: jobs survive its restart."""
     eviction: str | None
-    """What it does when its memory is full."""
+    """Its policy when its memory is full."""
 
 
 async def redis_facts(connection: RedisConnection) -> RedisFacts:
-    """Ask a Redis about itself; raises QueueUnavailable with what it answered."""
+    """Query a Redis for its facts; raises QueueUnavailable with the reason."""
     redis = connection.redis
     try:
         await redis.ping()
@@ -34,12 +34,12 @@ async def redis_facts(connection: RedisConnection) -> RedisFacts:
     except (RedisError, OSError) as error:
         raise QueueUnavailable(f"{type(error).__name__}: {error}") from error
     try:
-        told = await redis.info("everything")
-    except (RedisError, OSError):  # some services do not let their users ask
-        told = {}
-    appends, eviction = told.get("aof_enabled"), told.get("maxmemory_policy")
+        info = await redis.info("everything")
+    except (RedisError, OSError):  # some services refuse INFO to their users
+        info = {}
+    appends, eviction = info.get("aof_enabled"), info.get("maxmemory_policy")
     return RedisFacts(
-        version=str(told.get("redis_version", "unknown")),
+        version=str(info.get("redis_version", "unknown")),
         answer_ms=answer_ms,
         appends=None if appends is None else bool(appends),
         eviction=None if eviction is None else str(eviction),

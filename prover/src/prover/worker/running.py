@@ -1,4 +1,4 @@
-"""The jobs that this instance works on, and the signs of life that keep them its own."""
+"""The jobs that this instance proves, and the heartbeats that renew their leases."""
 
 import asyncio
 import enum
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from prover.errors import QueueUnavailable
 from prover.kernel.cancellation import CancelFlag
 from prover.observability.metrics import Metrics
-from prover.queue.jobs import Beat, Claim
+from prover.queue.jobs import Claim, LeaseState
 from prover.queue.store import JobStore
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 
-class Stop(enum.Enum):
-    """Why an attempt was told to stop."""
+class StopCause(enum.Enum):
+    """Reason for which an attempt was stopped."""
 
     LEASE_LOST = "lease_lost"
     CANCELLED = "cancelled"
@@ -25,17 +25,17 @@ class Stop(enum.Enum):
 
 
 class RunningJob:
-    """An attempt in progress. Belongs to the event loop; its thread sees the flag alone."""
+    """An attempt in progress. Belongs to the event loop; its thread uses only ``cancel``."""
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.cancel = CancelFlag()
-        self.stopped: Stop | None = None
+        self.stopped: StopCause | None = None
 
-    def stop(self, why: Stop) -> None:
-        """Tell the attempt to stop; the first reason holds, but nobody else's job is reported on."""
-        if self.stopped is None or why is Stop.LEASE_LOST:
-            self.stopped = why
+    def stop(self, reason: StopCause) -> None:
+        """Stop the attempt. The first reason counts, but a lost lease replaces it: the job is then not reported."""
+        if self.stopped is None or reason is StopCause.LEASE_LOST:
+            self.stopped = reason
         self.cancel.raise_flag()
 
 
@@ -49,7 +49,7 @@ class RunningJobs:
 
     @contextmanager
     def working_on(self, claim: Claim) -> Iterator[RunningJob]:
-        """Keep the lease of a job for the block, which must have told the queue the outcome at its end."""
+        """Renew the lease of a job during the block, which must have reported the outcome to the queue at its end."""
         job = RunningJob(claim)
         self._jobs.add(job)
         try:
@@ -57,13 +57,16 @@ class RunningJobs:
         finally:
             self._jobs.remove(job)
 
-    def stop_all(self, why: Stop) -> None:
-        """Tell every attempt to stop."""
+    def stop_all(self, reason: StopCause) -> None:
+        """Stop every attempt."""
         for job in list(self._jobs):
-            job.stop(why)
+            job.stop(reason)
 
     async def beat(self, period_s: float) -> None:
-        """Renew all leases again and again, until cancelled; without any, only what heartbeats do for others."""
+        """Send heartbeats every ``period_s`` seconds until cancelled, also without jobs.
+
+        They requeue the jobs of dead workers, too.
+        """
         while True:
             await asyncio.sleep(period_s)
             await self._beat_once()
@@ -73,13 +76,13 @@ class RunningJobs:
         try:
             beats = await self._store.heartbeat([job.claim for job in jobs])
         except QueueUnavailable as error:
-            # Proving goes on: when Redis returns before anybody took the job over, nothing is lost.
+            # Proving continues: if Redis returns before another worker claims the job, nothing is lost.
             _log.warning("heartbeat_failed", jobs=len(jobs), error=error.detail)
             return
         for job, beat in zip(jobs, beats, strict=True):
-            if job not in self._jobs or beat is Beat.KEPT:
-                continue  # what was reported meanwhile is no loss
-            if beat is Beat.LOST and job.stopped is not Stop.LEASE_LOST:
-                self._metrics.lease_losses.labels(job.claim.lane.queue_name).inc()
+            if job not in self._jobs or beat is LeaseState.KEPT:
+                continue  # the outcome was reported meanwhile
+            if beat is LeaseState.LOST and job.stopped is not StopCause.LEASE_LOST:
+                self._metrics.lease_losses.labels(job.claim.queue.queue_name).inc()
                 _log.warning("lease_lost", job_id=job.claim.job_id, attempt=job.claim.attempt)
-            job.stop(Stop.LEASE_LOST if beat is Beat.LOST else Stop.CANCELLED)
+            job.stop(StopCause.LEASE_LOST if beat is LeaseState.LOST else StopCause.CANCELLED)

@@ -1,4 +1,4 @@
-"""Endless tasks: begun again when they fail, waiting longer after every failure in a row, and ended for certain."""
+"""Endless tasks: restarted when they fail, with growing delays, and reliably ended."""
 
 import asyncio
 import time
@@ -20,28 +20,28 @@ async def keep_running(
 ) -> None:
     """Run ``work`` until cancelled, again after every failure.
 
-    That Redis is away needs no traceback, and not a line for every try.
+    An unreachable Redis is logged without a traceback, and not for every attempt.
     """
     delays = backoff_delays()
-    tell = _log.warning
+    log = _log.warning
     while True:
         started = time.monotonic()
         try:
             await work()
             _log.error("task_ended", task=name)
         except (RedisError, OSError) as error:
-            tell("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
-        except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, begun again
+            log("task_interrupted", task=name, error=f"{type(error).__name__}: {error}")
+        except Exception:  # noqa: BLE001 - the outermost edge: logged with its traceback, restarted
             _log.exception("task_failed", task=name)
         on_failure()
-        tell = _log.debug
+        log = _log.debug
         if time.monotonic() - started > _HEALTHY_AFTER_S:
-            delays, tell = backoff_delays(), _log.warning
+            delays, log = backoff_delays(), _log.warning
         await asyncio.sleep(next(delays))
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) -> None:
-    """Cancel tasks and wait for their ends. A cancellation may get lost on the way, so it is repeated.
+    """Cancel tasks and wait for their ends; the cancellation is repeated every ``again_s`` seconds, as it may get lost.
 
     Before Python 3.12 ``asyncio.wait_for``, which the client of Redis uses, swallows one that meets a result.
     """
@@ -53,4 +53,4 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]], again_s: float = 2.0) ->
         _, pending = await asyncio.wait(pending, timeout=again_s)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # seen
+            task.exception()  # retrieved, so that asyncio does not log it

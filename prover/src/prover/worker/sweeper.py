@@ -1,4 +1,4 @@
-"""The timers of the queue, run by one instance at a time: whichever holds the role."""
+"""The timers of the queue, run by the one instance that holds the role of the sweeper."""
 
 import asyncio
 import time
@@ -16,14 +16,14 @@ ROLE = "sweeper"
 
 
 class Sweeper:
-    """Sweeps the queue as often as the settings say while this instance holds the role."""
+    """Periodic sweeps of the queue while this instance holds the role."""
 
     def __init__(self, store: JobStore, owner: str, settings: QueueSettings, metrics: Metrics) -> None:
         self._store = store
         self._owner = owner
         self._metrics = metrics
         self._lease_s = settings.lease_s
-        self._look_s = settings.heartbeat_s
+        self._heartbeat_s = settings.heartbeat_s
         self._periods = {
             SweepKind.STUCK: settings.sweep_stuck_s,
             SweepKind.OLD_REQUESTS: settings.sweep_requests_s,
@@ -34,18 +34,18 @@ class Sweeper:
         self._leads = False
 
     async def run(self) -> None:
-        """Seek the role and sweep, until cancelled."""
-        pause_s = min(self._look_s, *self._periods.values())
+        """Acquire the role and sweep until cancelled."""
+        pause_s = min(self._heartbeat_s, *self._periods.values())
         while True:
             try:
-                await self._turn()
+                await self._sweep_due()
             except QueueUnavailable as error:
                 self._note(leads=False)
                 _log.debug("sweep_failed", error=error.detail)
             await asyncio.sleep(pause_s)
 
     async def step_down(self) -> None:
-        """Give the role up, so that the next instance need not wait for the end of its lease."""
+        """Release the role, so that the next instance need not wait for the end of its lease."""
         if self._leads:
             self._note(leads=False)
             try:
@@ -53,7 +53,7 @@ class Sweeper:
             except QueueUnavailable as error:
                 _log.debug("sweep_failed", error=error.detail)
 
-    async def _turn(self) -> None:
+    async def _sweep_due(self) -> None:
         self._note(leads=await self._store.lead(ROLE, self._owner, self._lease_s))
         if not self._leads:
             return
@@ -69,11 +69,11 @@ class Sweeper:
             return
         self._metrics.count_sweep(kind.value, swept)
         if swept:
-            _log.info("swept", kind=kind.value, jobs=swept)
+            _log.info("queue_swept", kind=kind.value, jobs=swept)
 
     def _note(self, *, leads: bool) -> None:
         if leads and not self._leads:
-            self._due = dict.fromkeys(self._periods, 0.0)  # whoever swept before may have been gone for a while
+            self._due = dict.fromkeys(self._periods, 0.0)  # the previous sweeper may have been gone for a while
             _log.info("sweeper_elected")
         self._leads = leads
         self._metrics.sweeps_here.set(leads)

@@ -24,7 +24,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Beat, CircuitQueueStats, Claim, QueueStats
+from prover.queue.jobs import CircuitQueueStats, Claim, LeaseState, QueueStats
 from prover.queue.store import JobStore
 
 MERKLE = vector_named("prover/v2_inclusion_32_1")
@@ -62,8 +62,8 @@ async def status(client: Client, job_id: str, wait: str = "0") -> tuple[int, dic
     return response.status, answer
 
 
-async def claim(store: JobStore, lane: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
-    claimed = await store.claim(lane, "test", None)
+async def claim(store: JobStore, queue: CircuitQueue = CircuitQueue.UPDATE) -> Claim:
+    claimed = await store.claim(queue, "test", None)
     assert claimed is not None
     return claimed
 
@@ -94,7 +94,7 @@ async def test_batch__submitted__is_answered_byte_for_byte(
 
 
 @pytest.mark.parametrize(
-    ("body", "lane", "circuit"),
+    ("body", "expected_queue", "circuit"),
     [
         (UPDATE.body, CircuitQueue.UPDATE, "batch_update_32_10"),
         (ADDRESS_APPEND.body, CircuitQueue.ADDRESS_APPEND, "batch_address-append_40_10"),
@@ -105,12 +105,12 @@ async def test_batch__submitted__is_answered_byte_for_byte(
     ],
     ids=["update", "address-append", "append", "no such size", "inclusion", "no such circuit"],
 )
-async def test_request__queued__is_in_the_lane_of_its_kind_under_its_circuit(
-    serve: Serve, published_keys: KeyStore, job_store: JobStore, body: bytes, lane: CircuitQueue, circuit: str
+async def test_request__queued__is_in_the_queue_of_its_kind_under_its_circuit(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, body: bytes, expected_queue: CircuitQueue, circuit: str
 ) -> None:
     client = await serve(published_keys, job_store)
     await queue(client, body, headers=ASYNC)
-    claimed = await claim(job_store, lane)
+    claimed = await claim(job_store, expected_queue)
     assert (claimed.circuit, claimed.circuit_type) == (circuit, json.loads(body)["circuitType"])
 
 
@@ -246,7 +246,7 @@ async def test_cancel__of_a_running_job__asks_its_worker(
     claimed = await claim(job_store)
     response = await client.delete("/prove/status", params={"job_id": job_id})
     assert (response.status, (await response.json())["status"]) == (202, "processing")
-    assert await job_store.heartbeat([claimed]) == [Beat.CANCELLED]
+    assert await job_store.heartbeat([claimed]) == [LeaseState.CANCELLED]
 
 
 async def test_cancel__of_a_finished_job__changes_nothing(
@@ -385,8 +385,8 @@ async def test_counts__of_waiting_jobs__tell_those_of_trees_apart(
 
 def test_verdict__weighs_failures_above_long_jobs() -> None:
     def counted(*, failed: int, stuck: int) -> QueueStats:
-        lane = CircuitQueueStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
-        return QueueStats({CircuitQueue.UPDATE: lane}, failed=failed, results=0, timestamp=0)
+        counts = CircuitQueueStats(0, 0, 0, 0, 0, stuck, 0, {}, 0, 0)
+        return QueueStats({CircuitQueue.UPDATE: counts}, failed=failed, results=0, timestamp=0)
 
     assert verdict(counted(failed=50, stuck=0)) == "healthy"
     assert verdict(counted(failed=50, stuck=1)) == "degraded"

@@ -80,10 +80,10 @@ async def test_redis__away__leaves_answers_that_need_none(
         assert (await client.get("/health")).status == 200
 
 
-async def test_lane__full__is_refused_for_a_while(
+async def test_queue__full__is_refused_for_a_while(
     serve: Serve, published_keys: KeyStore, redis_start: StartRedis
 ) -> None:
-    async with queue_on(redis_start().url, QueueLimits(lane_jobs=2)) as (_, store):
+    async with queue_on(redis_start().url, QueueLimits(jobs_per_queue=2)) as (_, store):
         client = await serve(published_keys, store)
         for blanks in (0, 1):
             assert (await client.post("/prove", data=UPDATE.body + b" " * blanks)).status == 202

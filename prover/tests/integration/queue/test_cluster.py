@@ -91,7 +91,7 @@ async def test_keys__of_every_script__lie_in_one_slot(cluster: Queue) -> None:
             found: Any = cluster.client.execute_command("COMMAND GETKEYS", *words)
             names.update(found)
     assert any(name.startswith("arq:job:") for name in names)
-    assert {f"{KEYS.wake_queue(lane)}:pending" for lane in CircuitQueue} <= names
+    assert {f"{KEYS.wake_queue(queue)}:pending" for queue in CircuitQueue} <= names
     assert {slot(name.encode()) for name in names} == {slot(KEYS.prefix.encode())}
 
 

@@ -119,7 +119,7 @@ async def follow(server: RedisServer, script: list[Step]) -> None:
                 else:
                     assert await store.requeue(claim, count_attempt=False, reason="handed back")
                     model.wait(claim.job_id, claim.tree_id)
-        left = (await processes[0].stats()).lanes[CircuitQueue.APPEND]
+        left = (await processes[0].stats()).queues[CircuitQueue.APPEND]
         assert left.waiting == sum(map(len, model.groups.values()))
         assert left.trees == len(model.waiting - {""})
         assert left.processing == sum(map(len, held))

@@ -11,7 +11,7 @@ from queue_inspection import Queue
 from redis_server import RedisServer
 
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Beat, EventKind, JobState, Submission, SweepKind
+from prover.queue.jobs import EventKind, JobState, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -20,7 +20,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
     yield queue
     await queue.end()
 
@@ -28,7 +28,7 @@ async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
 async def test_lease__that_ends__gives_the_job_to_another_and_refuses_the_first(queue: Queue) -> None:
     await queue.submit(REQUEST)
     first = await queue.claimed()
-    assert await queue.heartbeat([first]) == [Beat.KEPT]
+    assert await queue.heartbeat([first]) == [LeaseState.KEPT]
     queue.look.end_lease(first.job_id)
     assert await queue.heartbeat([]) == []
     assert (await queue.state(first.job_id))[0] is JobState.QUEUED
@@ -36,7 +36,7 @@ async def test_lease__that_ends__gives_the_job_to_another_and_refuses_the_first(
     second = await queue.claimed()
     assert (second.job_id, second.attempt) == (first.job_id, 2)
     assert second.fence > first.fence
-    assert await queue.heartbeat([first, second]) == [Beat.LOST, Beat.KEPT]
+    assert await queue.heartbeat([first, second]) == [LeaseState.LOST, LeaseState.KEPT]
     assert not await queue.finish(first, b"late", 1)
     assert not await queue.fail(first, "late", deterministic=True)
     assert not await queue.requeue(first, count_attempt=True, reason="late")
@@ -48,7 +48,7 @@ async def test_lease__renewed_just_before_its_end_is_noticed__is_kept(queue: Que
     await queue.submit(REQUEST)
     claim = await queue.claimed()
     queue.look.end_lease(claim.job_id)
-    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)
 
 
@@ -58,7 +58,7 @@ async def test_lease__that_ended_while_others_were_heard__is_not_spared(queue: Q
     await queue.heartbeat([])
     now = queue.client.time()[0] * 1000
     queue.client.hset(queue.look.key("signs"), "spared", 1)
-    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1})
+    queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1})
     await queue.heartbeat([])
     assert (await queue.state(claim.job_id))[0] is JobState.QUEUED
 
@@ -71,9 +71,9 @@ async def test_leases__after_nobody_was_heard_for_long__begin_anew_once(queue: Q
     now = queue.client.time()[0] * 1000
     signs = queue.look.key("signs")
     queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": 1})
-    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
+    queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {claim.job_id: now - 1_800_000})
     assert await queue.sweep(SweepKind.STUCK) == 0
-    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     # A lease that nobody renewed since is not spared again.
     spared = int(queue.client.hget(signs, "spared") or 0)
     queue.client.hset(signs, mapping={"heard": now - 3_600_000, "spared": spared + 700_000})
@@ -143,7 +143,7 @@ async def test_calls__whose_first_answer_was_lost__change_nothing_twice(
     done, failed, back = [await queue.claimed() for _ in range(3)]
     assert len({claim.job_id for claim in (done, failed, back)}) == 3
     assert [claim.attempt for claim in (done, failed, back)] == [1, 1, 1]
-    assert await queue.heartbeat([done, failed]) == [Beat.KEPT, Beat.KEPT]
+    assert await queue.heartbeat([done, failed]) == [LeaseState.KEPT, LeaseState.KEPT]
     assert await queue.finish(done, b"proof", 1)
     assert await queue.fail(failed, "error", deterministic=True)
     assert await queue.requeue(back, count_attempt=False, reason="pause")

@@ -23,11 +23,11 @@ from redis_server import RedisServer
 
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.connection import RedisConnection
-from prover.queue.jobs import Beat, Claim, JobState, Submission, SweepKind
+from prover.queue.jobs import Claim, JobState, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
 
-LIMITS = QueueLimits(lease_s=3600, max_wait_s=3600, attempts=3, lane_jobs=50)
+LIMITS = QueueLimits(lease_s=3600, max_wait_s=3600, attempts=3, jobs_per_queue=50)
 CIRCUITS = ("", "a", "ab", "b")
 TREES = ("", "t1", "t2", "-")
 INDICES = (-1, 0, 1, 2, 10)
@@ -39,7 +39,7 @@ class Job:
     """What the model knows of a job."""
 
     job_id: str
-    lane: CircuitQueue
+    queue: CircuitQueue
     circuit: str
     body: bytes
     group: str
@@ -59,29 +59,29 @@ class Model:
     """The queue as one would write it down."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
-    rings: dict[CircuitQueue, list[str]] = field(default_factory=lambda: {lane: [] for lane in CircuitQueue})
+    rings: dict[CircuitQueue, list[str]] = field(default_factory=lambda: {queue: [] for queue in CircuitQueue})
     submissions: int = 0
 
-    def waiting(self, lane: CircuitQueue) -> list[Job]:
-        return [job for job in self.jobs.values() if job.lane is lane and job.state is JobState.QUEUED]
+    def waiting(self, queue: CircuitQueue) -> list[Job]:
+        return [job for job in self.jobs.values() if job.queue is queue and job.state is JobState.QUEUED]
 
     def enter(self, job: Job) -> None:
         job.state = JobState.QUEUED
         job.overdue = False
-        if job.group not in self.rings[job.lane]:
-            self.rings[job.lane].append(job.group)
+        if job.group not in self.rings[job.queue]:
+            self.rings[job.queue].append(job.group)
 
     def leave(self, job: Job, *, served: bool) -> None:
-        ring = self.rings[job.lane]
-        left = any(other.group == job.group for other in self.waiting(job.lane) if other is not job)
+        ring = self.rings[job.queue]
+        left = any(other.group == job.group for other in self.waiting(job.queue) if other is not job)
         if served or not left:
             ring.remove(job.group)
         if served and left:
             ring.append(job.group)
 
-    def next(self, lane: CircuitQueue, circuits: frozenset[str] | None) -> Job | None:
-        able = [job for job in self.waiting(lane) if circuits is None or job.circuit in circuits]
-        for group in self.rings[lane]:
+    def next(self, queue: CircuitQueue, circuits: frozenset[str] | None) -> Job | None:
+        able = [job for job in self.waiting(queue) if circuits is None or job.circuit in circuits]
+        for group in self.rings[queue]:
             of_group = [job for job in able if job.group == group]
             if of_group:
                 return min(of_group, key=lambda job: job.rank)
@@ -178,19 +178,19 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), circuits=st.none() | st.none() | st.frozensets(st.sampled_from(CIRCUITS)))
     def claim(self, data: st.DataObject, circuits: frozenset[str] | None) -> None:
         self.claim_one(
-            data.draw(st.sampled_from([lane for lane in CircuitQueue if self.model.waiting(lane)])), circuits
+            data.draw(st.sampled_from([queue for queue in CircuitQueue if self.model.waiting(queue)])), circuits
         )
 
-    def claim_one(self, lane: CircuitQueue, circuits: frozenset[str] | None) -> None:
-        claim = self.run(self.store.claim(lane, "worker", circuits))
-        while (job := self.model.next(lane, circuits)) is not None and job.overdue:
+    def claim_one(self, queue: CircuitQueue, circuits: frozenset[str] | None) -> None:
+        claim = self.run(self.store.claim(queue, "worker", circuits))
+        while (job := self.model.next(queue, circuits)) is not None and job.overdue:
             self.model.fail(job, "job expired")
         assert (claim and claim.job_id) == (job and job.job_id)
         if claim is not None and job is not None:
             assert claim.body == job.body
             self.model.leave(job, served=True)
             job.state, job.attempt, job.holder = JobState.PROCESSING, job.attempt + 1, claim
-            assert (claim.lane, claim.circuit, claim.attempt) == (lane, job.circuit, job.attempt)
+            assert (claim.queue, claim.circuit, claim.attempt) == (queue, job.circuit, job.attempt)
             assert all(claim.fence > other.fence for other in self.claims if other.job_id == claim.job_id)
             self.claims.append(claim)
 
@@ -201,8 +201,8 @@ class QueueMachine(RuleBasedStateMachine):
         beats = self.run(self.store.heartbeat(claims))
         for claim, beat in zip(claims, beats, strict=True):
             job = self.model.jobs[claim.job_id]
-            kept = Beat.CANCELLED if job.cancelling else Beat.KEPT
-            assert beat is (kept if job.holder is claim else Beat.LOST)
+            kept = LeaseState.CANCELLED if job.cancelling else LeaseState.KEPT
+            assert beat is (kept if job.holder is claim else LeaseState.LOST)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
@@ -311,11 +311,11 @@ class QueueMachine(RuleBasedStateMachine):
             assert (status.error or "").startswith(job.error or "")
             assert bool(status.error) == bool(job.error)
         stats = self.run(self.store.stats())
-        for lane in CircuitQueue:
-            waiting = self.model.waiting(lane)
-            assert stats.lanes[lane].waiting == len(waiting)
-            assert stats.lanes[lane].waiting_without_tree == sum(job.group == "none" for job in waiting)
-            assert stats.lanes[lane].trees == len({job.group for job in waiting} - {"none"})
+        for queue in CircuitQueue:
+            waiting = self.model.waiting(queue)
+            assert stats.queues[queue].waiting == len(waiting)
+            assert stats.queues[queue].waiting_without_tree == sum(job.group == "none" for job in waiting)
+            assert stats.queues[queue].trees == len({job.group for job in waiting} - {"none"})
 
 
 def test_jobs__under_random_transitions__are_in_one_state_and_never_lost(redis_database: RedisServer) -> None:

@@ -13,7 +13,7 @@ from redis_server import RedisServer, StartRedis
 
 from prover.errors import QueueFull, QueueUnavailable
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Beat, EventKind, JobState, JobStatus, Submission, SweepKind
+from prover.queue.jobs import EventKind, JobState, JobStatus, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -22,7 +22,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
     yield queue
     await queue.end()
 
@@ -32,7 +32,7 @@ async def test_job__from_submission_to_proof__shows_each_step(queue: Queue) -> N
     assert uuid.UUID(submitted.job_id).version == 4
     waiting = await queue.status(submitted.job_id)
     assert waiting is not None
-    assert (waiting.state, waiting.circuit_type, waiting.lane) == (JobState.QUEUED, "update", CircuitQueue.UPDATE)
+    assert (waiting.state, waiting.circuit_type, waiting.queue) == (JobState.QUEUED, "update", CircuitQueue.UPDATE)
     assert (waiting.started_at, waiting.attempt, waiting.proof) == (None, 0, None)
 
     claim = await queue.claimed()
@@ -95,13 +95,13 @@ async def test_submit__while_an_equal_job_is_being_cancelled__is_a_job_of_its_ow
     assert (status.state, status.cancelling) == (JobState.PROCESSING, True)
     second = await queue.submit(REQUEST)
     assert second.job_id != first.job_id
-    assert await queue.heartbeat([claim]) == [Beat.CANCELLED]
+    assert await queue.heartbeat([claim]) == [LeaseState.CANCELLED]
     assert await queue.fail(claim, "cancelled", deterministic=False)
     # The end of the first does not free the body of the second.
     assert await queue.submit(REQUEST) == type(first)(second.job_id, duplicate=True)
 
 
-async def test_submit__to_a_full_lane__is_refused_and_leaves_nothing(queue: Queue) -> None:
+async def test_submit__to_a_full_queue__is_refused_and_leaves_nothing(queue: Queue) -> None:
     for number in range(5):
         await queue.submit(Submission("append", "", f"{number}".encode()))
     with pytest.raises(QueueFull) as refusal:
@@ -113,7 +113,7 @@ async def test_submit__to_a_full_lane__is_refused_and_leaves_nothing(queue: Queu
     await queue.submit(Submission("append", "", b"6"))
 
 
-async def test_submit__of_more_bytes_than_a_lane_holds__is_refused_until_jobs_end(queue: Queue) -> None:
+async def test_submit__of_more_bytes_than_a_queue_holds__is_refused_until_jobs_end(queue: Queue) -> None:
     await queue.submit(Submission("append", "", b"a" * 1500))
     claim = await queue.claimed(CircuitQueue.APPEND)
     with pytest.raises(QueueFull):
@@ -126,7 +126,7 @@ async def test_submit__with_overlong_texts__keeps_short_ones(queue: Queue) -> No
     submitted = await queue.submit(Submission("k" * 10**6, "", b"1", "t\ud800" * 10**6, 10**30))
     status = await queue.status(submitted.job_id)
     assert status is not None
-    assert (len(status.circuit_type), status.lane) == (64, CircuitQueue.UPDATE)
+    assert (len(status.circuit_type), status.queue) == (64, CircuitQueue.UPDATE)
     claim = await queue.claimed()
     assert len(claim.tree_id) == 128
     assert claim.batch_index == 10**30
@@ -198,7 +198,7 @@ async def test_redis__whose_memory_is_full__refuses_jobs_and_ends_running_ones(r
     queue.client.config_set("maxmemory", "1mb")
     with pytest.raises(QueueUnavailable):
         await queue.submit(Submission("update", "", b"another"))
-    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.state(claim.job_id))[0] is JobState.COMPLETED
     queue.client.config_set("maxmemory", "0")
@@ -225,13 +225,13 @@ async def test_redis__whose_memory_is_full__gets_room_by_sweeps_cancelling_and_j
     assert await queue.requeue(claim, count_attempt=False, reason="shutting down")
     claim = await queue.claimed(CircuitQueue.APPEND)
     await queue.cancel(running)
-    assert await queue.heartbeat([claim]) == [Beat.CANCELLED]
+    assert await queue.heartbeat([claim]) == [LeaseState.CANCELLED]
     queue.client.config_set("maxmemory", "0")
     await queue.end()
 
 
 async def test_submit__with_a_circuit_that_no_catalogue_names__is_a_bug(queue: Queue) -> None:
-    with pytest.raises(ValueError, match="no name of a circuit"):
+    with pytest.raises(ValueError, match="not a name of a circuit"):
         await queue.submit(Submission("update", "a|b", b"1"))
 
 
@@ -251,7 +251,7 @@ async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redi
 
 
 @pytest.mark.parametrize(
-    ("kind", "lane", "names"),
+    ("kind", "queue", "names"),
     [
         ("update", CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
         ("append", CircuitQueue.APPEND, ("zk_append_queue", "zk_append_processing_queue", "append")),
@@ -265,8 +265,8 @@ async def test_wait__while_redis_is_killed__says_so_and_finds_the_job_again(redi
         ("foo", CircuitQueue.UPDATE, ("zk_update_queue", "zk_update_processing_queue", "update")),
     ],
 )
-def test_lane__of_a_circuit_type__has_the_names_of_the_reference(
-    kind: str | None, lane: CircuitQueue, names: tuple[str, str, str]
+def test_queue__of_a_circuit_type__has_the_names_of_the_reference(
+    kind: str | None, queue: CircuitQueue, names: tuple[str, str, str]
 ) -> None:
-    assert CircuitQueue.of(kind) is lane
-    assert (lane.queue_name, lane.processing_name, lane.label) == names
+    assert CircuitQueue.of(kind) is queue
+    assert (queue.queue_name, queue.processing_name, queue.label) == names

@@ -10,7 +10,7 @@ from queue_inspection import KEYS, Queue
 from redis_server import RedisServer, StartRedis
 
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Beat, JobState, Submission, SweepKind
+from prover.queue.jobs import JobState, LeaseState, Submission, SweepKind
 from prover.queue.limits import QueueLimits
 
 REQUEST = Submission("update", "batch_update_32_10", b'{"a": 1}', "tree", 4)
@@ -19,7 +19,7 @@ WORKER = "worker"
 
 @pytest.fixture
 async def queue(redis_database: RedisServer) -> AsyncIterator[Queue]:
-    queue = Queue(redis_database, QueueLimits(lane_jobs=5, lane_bytes=2000, lease_s=600))
+    queue = Queue(redis_database, QueueLimits(jobs_per_queue=5, bytes_per_queue=2000, lease_s=600))
     yield queue
     await queue.end()
 
@@ -90,7 +90,7 @@ async def test_wake_ups__of_jobs_that_end_without_workers__do_not_pile_up(queue:
     for number in range(300):
         submitted = await queue.submit(Submission("append", "", f"{number}".encode()))
         await queue.cancel(submitted.job_id)
-    assert (await queue.stats()).lanes[CircuitQueue.APPEND].wake_ups <= 65
+    assert (await queue.stats()).queues[CircuitQueue.APPEND].wake_ups <= 65
 
 
 async def test_wake_ups__that_got_lost__are_replaced_by_the_sweep(queue: Queue) -> None:
@@ -101,7 +101,7 @@ async def test_wake_ups__that_got_lost__are_replaced_by_the_sweep(queue: Queue) 
     queue.client.zrem(name, *others[:2])
     queue.client.set(b"arq:in-progress:" + first, 1)
     await queue.sweep(SweepKind.STUCK)
-    assert (await queue.stats()).lanes[CircuitQueue.APPEND].wake_ups == 6
+    assert (await queue.stats()).queues[CircuitQueue.APPEND].wake_ups == 6
 
 
 async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queue: Queue) -> None:
@@ -109,21 +109,21 @@ async def test_wake_up__that_a_worker_with_other_circuits_used__is_replaced(queu
     queue.client.zpopmin(KEYS.wake_queue(CircuitQueue.UPDATE))
     assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({"another"})) is None
     assert await queue.claim(CircuitQueue.UPDATE, WORKER, frozenset({REQUEST.circuit})) is not None
-    assert (await queue.stats()).lanes[CircuitQueue.UPDATE].wake_ups >= 1
+    assert (await queue.stats()).queues[CircuitQueue.UPDATE].wake_ups >= 1
 
 
 async def test_stats__count_trees_types_and_ages(queue: Queue) -> None:
     for number, (kind, tree) in enumerate([("update", "a"), ("update", "a"), ("inclusion", ""), ("foo", "b")]):
         await queue.submit(Submission(kind, "", f"{number}".encode(), tree))
     claim = await queue.claimed()
-    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "running"), {claim.job_id: 1})
+    queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "running"), {claim.job_id: 1})
     stats = await queue.stats()
-    lane = stats.lanes[CircuitQueue.UPDATE]
-    assert (lane.waiting, lane.waiting_with_tree, lane.waiting_without_tree, lane.trees) == (3, 2, 1, 2)
-    assert (lane.processing, lane.stuck, stats.stuck, lane.payload_bytes) == (1, 1, 1, 4)
-    assert lane.waiting_by_type == {"update": 1, "inclusion": 1, "unknown": 1}
+    counts = stats.queues[CircuitQueue.UPDATE]
+    assert (counts.waiting, counts.waiting_with_tree, counts.waiting_without_tree, counts.trees) == (3, 2, 1, 2)
+    assert (counts.processing, counts.stuck, stats.stuck, counts.payload_bytes) == (1, 1, 1, 4)
+    assert counts.waiting_by_type == {"update": 1, "inclusion": 1, "unknown": 1}
     assert (stats.total_pending, stats.total_active, stats.failed, stats.results) == (3, 1, 0, 0)
-    assert stats.lanes[CircuitQueue.APPEND].waiting == 0
+    assert stats.queues[CircuitQueue.APPEND].waiting == 0
 
 
 async def test_body__that_was_evicted__fails_the_job_with_the_remedy(queue: Queue) -> None:
@@ -165,7 +165,7 @@ async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_
     for number in range(2):
         await queue.submit(Submission("update", "", f"{number}".encode()))
     claim = await queue.claimed()
-    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.lead("sweeper", "a", 600)
     deadline = time.monotonic() + 60
     while not (queue.client.ping() and queue.client.wait(1, 1000)):  # waits for what was written before the ping
@@ -177,7 +177,7 @@ async def test_replica__promoted_without_signs_of_life__goes_on_with_jobs_and_a_
     queue = Queue(second, limits)
     assert await queue.lead("sweeper", "b", 600)
     assert await queue.sweep(SweepKind.STUCK, "sweeper", "b") == 0
-    assert await queue.heartbeat([claim]) == [Beat.KEPT]
+    assert await queue.heartbeat([claim]) == [LeaseState.KEPT]
     assert await queue.finish(claim, b"proof", 1)
     assert (await queue.claimed()).attempt == 1
     await queue.end()
@@ -191,12 +191,12 @@ async def test_redis__restarted_at_once__spares_no_lease_that_ended_while_others
     for number in range(2):
         await queue.submit(Submission("update", "", f"{number}".encode()))
     dead, alive = await queue.claimed(), await queue.claimed()
-    assert await queue.heartbeat([alive]) == [Beat.KEPT]
+    assert await queue.heartbeat([alive]) == [LeaseState.KEPT]
     now = queue.client.time()[0] * 1000
     queue.client.hset(queue.look.key("signs"), "spared", 1)
-    queue.client.zadd(queue.look.lane_key(CircuitQueue.UPDATE, "leases"), {dead.job_id: now - 1})
+    queue.client.zadd(queue.look.queue_key(CircuitQueue.UPDATE, "leases"), {dead.job_id: now - 1})
     server.restart()
-    assert await queue.heartbeat([alive]) == [Beat.KEPT]
+    assert await queue.heartbeat([alive]) == [LeaseState.KEPT]
     assert (await queue.state(dead.job_id))[0] is JobState.QUEUED
     assert await queue.finish(alive, b"proof", 1)
     await queue.end()

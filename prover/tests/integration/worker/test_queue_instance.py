@@ -227,9 +227,9 @@ async def test_circuits__restricted__leave_other_jobs_to_others(start: StartNode
     assert anything.service.begun == 1
 
 
-@pytest.mark.parametrize(("slots", "in_all", "most"), [(2, 4, 2), (4, 3, 3), (1, 1, 1)])
-async def test_places__of_a_lane_and_in_all__are_never_exceeded(
-    start: StartNode, slots: int, in_all: int, most: int
+@pytest.mark.parametrize(("slots", "total_slots", "most"), [(2, 4, 2), (4, 3, 3), (1, 1, 1)])
+async def test_slots__of_a_queue_and_in_all__are_never_exceeded(
+    start: StartNode, slots: int, total_slots: int, most: int
 ) -> None:
     reached = threading.Barrier(most + 1, timeout=60)
 
@@ -237,7 +237,7 @@ async def test_places__of_a_lane_and_in_all__are_never_exceeded(
         if not reached.broken:
             reached.wait()
 
-    node = start(prove, slots=slots, in_all=in_all)
+    node = start(prove, slots=slots, total_slots=total_slots)
     jobs = [await node.submit(number) for number in range(3 * most)]
     for _ in range(3):
         await asyncio.to_thread(reached.wait)
@@ -246,7 +246,7 @@ async def test_places__of_a_lane_and_in_all__are_never_exceeded(
     assert node.service.most == most
 
 
-async def test_lanes__of_one_instance__do_not_wait_for_each_other(start: StartNode) -> None:
+async def test_queues__of_one_instance__do_not_wait_for_each_other(start: StartNode) -> None:
     gate = Gate()
 
     def prove(task: ProofTask, cancel: CancelFlag) -> None:

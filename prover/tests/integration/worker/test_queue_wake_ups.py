@@ -1,4 +1,4 @@
-"""Wake-ups that no instance wrote: removed and counted, while the lane goes on."""
+"""Wake-ups that no instance wrote: removed and counted, while the queue goes on."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from prover.keys.catalogue.selection import CircuitSelection
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.limits import QueueLimits
 from prover.settings import QueueSettings, Settings, load_settings
-from prover.worker.instance import claimable, lanes_of
+from prover.worker.instance import claimable, queues_of
 
 URL = "redis://user:secret@host:6379/2"
 
@@ -104,7 +104,7 @@ def test_start__with_contradicting_words__is_refused_by_name(
         (("--queue-slots", "4"), {"PROVER_MAX_CONCURRENCY": "7"}, 4),
     ],
 )
-def test_slots__of_a_lane__follow_the_reference(
+def test_slots__of_a_queue__follow_the_reference(
     started: list[Settings], words: tuple[str, ...], variables: dict[str, str], slots: int
 ) -> None:
     code, output = start(*words, **variables)
@@ -138,7 +138,7 @@ def test_settings__of_the_queue__name_their_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "lanes"),
+    ("names", "queues"),
     [
         (("update",), [CircuitQueue.UPDATE]),
         (("inclusion",), [CircuitQueue.UPDATE]),
@@ -146,11 +146,11 @@ def test_settings__of_the_queue__name_their_variable() -> None:
         (("address-append",), [CircuitQueue.ADDRESS_APPEND]),
     ],
 )
-def test_lanes__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], lanes: list[CircuitQueue]) -> None:
-    assert lanes_of(CircuitSelection(circuits_named(names))) == lanes
+def test_queues__of_a_selection__are_those_of_its_circuits(names: tuple[str, ...], queues: list[CircuitQueue]) -> None:
+    assert queues_of(CircuitSelection(circuits_named(names))) == queues
 
 
 def test_claims__of_a_selection__include_jobs_that_can_only_fail() -> None:
     assert claimable(CircuitSelection(circuits_named(["append-test"]))) == frozenset({"batch_append_32_10", ""})
     assert claimable(CircuitSelection.everything()) is None
-    assert lanes_of(CircuitSelection.everything()) == list(CircuitQueue)
+    assert queues_of(CircuitSelection.everything()) == list(CircuitQueue)

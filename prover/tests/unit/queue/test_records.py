@@ -21,9 +21,18 @@ from prover.queue import records, wake_ups
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import job_id_of
 from prover.queue.jobs import JobState, Submission
-from prover.queue.scripts import Beats, Changed, Counts, Done, Placed, Reply, Scripts, Taken
+from prover.queue.scripts import (
+    ClaimReply,
+    HeartbeatReply,
+    OutcomeReply,
+    Reply,
+    Scripts,
+    StatsReply,
+    SubmitReply,
+    SweepReply,
+)
 
-REPLIES = (Reply, Placed, Taken, Done, Changed, Beats, Counts)
+REPLIES = (Reply, SubmitReply, ClaimReply, OutcomeReply, SweepReply, HeartbeatReply, StatsReply)
 STATEMENT = Statement("v2_inclusion_32_1", bytes(32))
 NONCE = bytes(range(16))
 JOB_ID = job_id_of(NONCE, STATEMENT)
@@ -128,12 +137,12 @@ def test_answer_of_a_script__of_any_content__is_an_answer_or_unavailable(
         answer = Scripts.read(packed, kind)
     except QueueUnavailable:
         return
-    if isinstance(answer, Taken):
+    if isinstance(answer, ClaimReply):
         with contextlib.suppress(records.RecordMalformed):
             records.claim(answer, CircuitQueue.UPDATE, b"")
-    if isinstance(answer, Counts):
+    if isinstance(answer, StatsReply):
         records.stats(answer)
-    if isinstance(answer, Placed):
+    if isinstance(answer, SubmitReply):
         records.is_job_of(answer, Submission("inclusion", STATEMENT.circuit, b"{}", public_inputs=bytes(32)))
 
 
@@ -154,9 +163,9 @@ def test_counts__of_types_that_nobody_queues__are_left_out() -> None:
             "results": 0,
             "now": 0,
         },
-        Counts,
+        StatsReply,
     )
-    assert records.stats(counts).lanes[CircuitQueue.UPDATE].waiting_by_type == {"update": 3}
+    assert records.stats(counts).queues[CircuitQueue.UPDATE].waiting_by_type == {"update": 3}
 
 
 @given(st.binary(max_size=80) | values.map(msgspec.json.encode))

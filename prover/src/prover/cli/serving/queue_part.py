@@ -50,8 +50,8 @@ class QueuePart:
         self._instance.start()
         if queue.workers:
             # Requests that somebody waits for have a place of their own.
-            in_all = max(1, proving.permits - 1) if queue.http else proving.permits
-            self._instance.work(state.service, state.selection, queue.slots_of(keys.total_memory_gib), in_all)
+            total_slots = max(1, proving.permits - 1) if queue.http else proving.permits
+            self._instance.work(state.service, state.selection, queue.slots_of(keys.total_memory_gib), total_slots)
 
     async def drain_on(self, shutdown: Shutdown) -> None:
         """Wait for a stop, begin no more jobs, and let those that run end until the deadline."""
@@ -85,8 +85,8 @@ async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, sh
 def limits_of(settings: QueueSettings) -> QueueLimits:
     """Return the bounds and times of the queue."""
     return QueueLimits(
-        lane_jobs=settings.depth_limit,
-        lane_bytes=settings.memory_limit_bytes,
+        jobs_per_queue=settings.depth_limit,
+        bytes_per_queue=settings.memory_limit_bytes,
         max_wait_s=settings.wait_limit_s,
         lease_s=settings.lease_s,
         attempts=settings.attempts,

@@ -73,9 +73,9 @@ async def _sweep(request: web.Request, kind: SweepKind) -> SweepOutcome:
 
 def _lengths(counts: QueueStats) -> dict[str, int]:
     lengths = {"zk_failed_queue": counts.failed, "zk_results_queue": counts.results}
-    for lane, lane_counts in counts.lanes.items():
-        lengths[lane.queue_name] = lane_counts.waiting_without_tree
-        lengths[f"{lane.queue_name}_tree_subqueues"] = lane_counts.waiting_with_tree
-        lengths[f"{lane.queue_name}_tree_count"] = lane_counts.trees
-        lengths[lane.processing_name] = lane_counts.processing
+    for queue, queue_counts in counts.queues.items():
+        lengths[queue.queue_name] = queue_counts.waiting_without_tree
+        lengths[f"{queue.queue_name}_tree_subqueues"] = queue_counts.waiting_with_tree
+        lengths[f"{queue.queue_name}_tree_count"] = queue_counts.trees
+        lengths[queue.processing_name] = queue_counts.processing
     return lengths

@@ -16,7 +16,7 @@ from prover.http.state import STATE, queue_of
 from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.proving.statement import read_public_inputs
 from prover.queue.circuit_queues import CircuitQueue
-from prover.queue.jobs import Submission, Submitted
+from prover.queue.jobs import Submission, SubmissionResult
 from shared.circuit_id import CircuitKind
 from shared.logs import get_logger
 
@@ -98,7 +98,7 @@ def _requests_job(request: web.Request) -> bool:
     return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
 
 
-async def _submit(request: web.Request, count: RequestCount, queue: JobStore, submission: Submission) -> Submitted:
+async def _submit(request: web.Request, count: RequestCount, queue: JobStore, submission: Submission) -> SubmissionResult:
     if request.app[STATE].draining:
         raise ShuttingDown
     submitted = await queue.submit(submission)
@@ -111,7 +111,7 @@ async def _submit(request: web.Request, count: RequestCount, queue: JobStore, su
     return submitted
 
 
-def _answer(submission: Submission, submitted: Submitted, *, with_status_url: bool = False) -> web.Response:
+def _answer(submission: Submission, submitted: SubmissionResult, *, with_status_url: bool = False) -> web.Response:
     kind = submission.circuit_type
     queue = CircuitQueue.of(kind).queue_name
     if submitted.duplicate:

@@ -1,5 +1,5 @@
--- Ends a waiting job; asks the worker of a running one to stop, and lets an equal body be a new job at once.
-go_on_when_full()
+-- Ends a waiting job; asks the worker of a running one to stop. From then on an equal body is a new job.
+allow_when_full()
 local job = read(args.id)
 if job and job.state == 'queued' then
     dequeue(args.id, job, false)

@@ -1,10 +1,10 @@
--- Gives a worker the job whose turn it is, with a lease. Answers "again" after as many expired jobs as one call may end.
-local lane = args.lane
+-- Leases the next job to a worker. Answers "again" after as many expired jobs as one call may end.
+local queue = args.queue
 local answered = root .. 'claim:' .. args.call
-local pending, rings = lane_key(lane, 'pending'), lane_key(lane, 'rings')
+local pending, rings = queue_key(queue, 'pending'), queue_key(queue, 'rings')
 
 local function choose()
-    local circuits = args.circuits or all_circuits(lane)
+    local circuits = args.circuits or all_circuits(queue)
     local turn, group
     for _, circuit in ipairs(circuits) do
         local member = first(rings, circuit)
@@ -15,7 +15,7 @@ local function choose()
     end
     if not turn then return nil end
     local rank, chosen
-    for _, circuit in ipairs(args.circuits or circuits_of(lane, group)) do
+    for _, circuit in ipairs(args.circuits or circuits_of(queue, group)) do
         local member = first(pending, group .. '|' .. circuit)
         if member then
             local its_rank, id = string.match(member, '^[^|]*|[^|]*|([^|]*|[^|]*)|(.*)$')
@@ -25,18 +25,18 @@ local function choose()
     return chosen
 end
 
--- Other workers may be able to do what this one left: they are woken a little later, and not for each job.
-local function pass_on()
+-- Other workers may be able to prove the jobs that this one cannot: one is woken after a second, at most once a second.
+local function wake_another_worker()
     local waiting = call('ZCARD', pending) > 0
-    if waiting and call('SET', lane_key(lane, 'passed_on'), '1', 'NX', 'PX', 1000) then
-        add_wake_up(lane, now + 1000)
+    if waiting and call('SET', queue_key(queue, 'passed_on'), '1', 'NX', 'PX', 1000) then
+        add_wake_up(queue, now + 1000)
     end
 end
 
--- The wake-up of this claim is still there.
+-- The wake-up of this claim still exists.
 local function replace_wake_ups()
-    local missing = call('ZCARD', pending) + 1 - call('ZCARD', root .. lane)
-    for _ = 1, math.min(missing, 16) do add_wake_up(lane) end
+    local missing = call('ZCARD', pending) + 1 - call('ZCARD', root .. queue)
+    for _ = 1, math.min(missing, 16) do add_wake_up(queue) end
 end
 
 local function body_of(id)
@@ -57,16 +57,16 @@ local function take(id, job, body)
     job.fence = call('HINCRBY', key, 'fence', 1)
     job.attempt = call('HINCRBY', key, 'attempt', 1)
     call('HSET', key, 'state', 'processing', 'started', now, 'owner', args.owner)
-    call('ZADD', lane_key(lane, 'leases'), now + args.lease_ms, id)
-    call('ZADD', lane_key(lane, 'running'), now, id)
+    call('ZADD', queue_key(queue, 'leases'), now + args.lease_ms, id)
+    call('ZADD', queue_key(queue, 'running'), now, id)
     call('SET', answered, string.format('%d', job.fence) .. '|' .. id, 'PX', args.lease_ms)
     replace_wake_ups()
     announce(id)
-    tell('claimed', id, job, '', now - job.queued)
+    report('claimed', id, job, '', now - job.queued)
     return granted(id, job, body)
 end
 
--- The same call again: its answer was lost.
+-- A repeated call: its answer was lost.
 local fence, claimed = string.match(call('GET', answered) or '', '^(%d+)|(.*)$')
 if claimed then
     local job = held(claimed, tonumber(fence))
@@ -76,7 +76,7 @@ end
 for _ = 1, 200 do
     local chosen = choose()
     if not chosen then
-        pass_on()
+        wake_another_worker()
         return {reply({answer = 'none'}), ''}
     end
     local id = chosen.id
@@ -85,7 +85,7 @@ for _ = 1, 200 do
     local body = job and body_of(id)
     if not job then
         local group, circuit, rank = string.match(chosen.member, '^([^|]*)|([^|]*)|([^|]*|[^|]*)|')
-        dequeue(id, {lane = lane, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)
+        dequeue(id, {lane = queue, group = group, circuit = circuit, rank = rank, label = 'unknown'}, false)
         call('DEL', body_key(id))
     elseif now - job.queued >= args.max_wait_ms then
         expire(id, job, args.max_wait_ms)

@@ -5,5 +5,5 @@ if not job then
 end
 release(args.id, job)
 settle(args.id, job, 'completed', args.result_ms, true, 'proof', ARGV[2], 'duration', args.duration_ms)
-tell('completed', args.id, job)
+report('completed', args.id, job)
 return reply({done = true})

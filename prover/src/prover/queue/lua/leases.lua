@@ -1,9 +1,10 @@
 -- Precedes every script. KEYS[1] is the prefix of all names, ARGV[1] the named arguments as msgpack.
 --
--- A lane is: its waiting jobs as "group|circuit|rank|job" in one sorted set without scores (`pending`); the groups whose
--- turn comes as "circuit|turn|group" (`rings`), the turn of each group (`turns`); and its running jobs by the end of
--- their lease (`leases`) and by their start (`running`). A group is a tree, or "-" for all jobs without one. A rank is
--- the batch index, then the order of submission. Times are milliseconds of this server.
+-- A circuit queue has: its waiting jobs as "group|circuit|rank|job" in one sorted set without scores (`pending`); its
+-- groups in round-robin order as "circuit|turn|group" (`rings`), with the sequence number of each group's turn
+-- (`turns`); and its running jobs by the end of their lease (`leases`) and by their start (`running`). A group is a
+-- tree, or "-" for all jobs without one. A rank is the batch index, then the order of submission. Times are in
+-- milliseconds of this server. Records, events and statistics name the circuit queue `lane`.
 
 local call = redis.call
 local root = KEYS[1]
@@ -12,7 +13,7 @@ local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local events = {}
 
-local LANES = {'zk_update_queue', 'zk_append_queue', 'zk_address_append_queue'}
+local QUEUES = {'zk_update_queue', 'zk_append_queue', 'zk_address_append_queue'}
 local DAY = 86400000
 local WAKE_UPS_TO_SPARE = 64
 local JOB_FIELDS = {
@@ -23,10 +24,10 @@ local JOB_FIELDS = {
 local function job_key(id) return root .. 'job:' .. id end
 local function body_key(id) return root .. 'body:' .. id end
 local function digest_key(digest) return root .. 'digest:' .. digest end
-local function lane_key(lane, name) return root .. lane .. ':' .. name end
+local function queue_key(queue, name) return root .. queue .. ':' .. name end
 local function sequence() return call('INCR', root .. 'sequence') end
 
-local function tell(kind, id, job, detail, waited)
+local function report(kind, id, job, detail, waited)
     events[#events + 1] = {
         kind = kind, id = id, lane = job.lane, type = job.type, detail = detail or '', waited = waited or -1
     }
@@ -44,27 +45,27 @@ local function read(id)
     return job
 end
 
--- Wake-ups: entries of arq's sorted set, each with its arq job. A worker uses one up when it claims, so there should be
--- one per waiting job. arq ignores a score of 0 and one in the future by its own clock; a number is always past.
+-- Wake-ups: entries of arq's sorted set, each with its arq job. A claim uses one up, so there should be one per waiting
+-- job. arq ignores a score of 0 and one in the future by its own clock; a sequence number is always in the past.
 
-local function add_wake_up(lane, at)
+local function add_wake_up(queue, at)
     local number = sequence()
-    local id = root .. lane .. ':' .. string.format('%d', number)
-    local job = cjson.encode({t = 1, f = args.wake_up_function, a = {lane}, k = {}, et = now})
+    local id = root .. queue .. ':' .. string.format('%d', number)
+    local job = cjson.encode({t = 1, f = args.wake_up_function, a = {queue}, k = {}, et = now})
     call('SET', 'arq:job:' .. id, job, 'PX', DAY)
-    call('ZADD', root .. lane, at or number, id)
+    call('ZADD', root .. queue, at or number, id)
 end
 
--- Jobs that end unclaimed leave their wake-ups behind; without workers nobody else would remove those.
-local function trim_wake_ups(lane)
-    if call('ZCARD', root .. lane) <= call('ZCARD', lane_key(lane, 'pending')) + WAKE_UPS_TO_SPARE then return end
-    local last = call('ZRANGE', root .. lane, -1, -1)[1]
+-- Jobs that end unclaimed leave their wake-ups behind; without workers nothing else would remove those.
+local function trim_wake_ups(queue)
+    if call('ZCARD', root .. queue) <= call('ZCARD', queue_key(queue, 'pending')) + WAKE_UPS_TO_SPARE then return end
+    local last = call('ZRANGE', root .. queue, -1, -1)[1]
     if call('EXISTS', 'arq:in-progress:' .. last) == 1 then return end
-    call('ZREM', root .. lane, last)
+    call('ZREM', root .. queue, last)
     call('DEL', 'arq:job:' .. last, 'arq:retry:' .. last)
 end
 
--- The line of waiting jobs.
+-- Waiting jobs.
 
 local function first(key, prefix)
     return call('ZRANGEBYLEX', key, '[' .. prefix .. '|', '(' .. prefix .. '}', 'LIMIT', 0, 1)[1]
@@ -82,39 +83,39 @@ local function words(key, before, last)
     end
 end
 
-local function all_circuits(lane) return words(lane_key(lane, 'rings'), '', '+') end
+local function all_circuits(queue) return words(queue_key(queue, 'rings'), '', '+') end
 
-local function circuits_of(lane, group)
-    return words(lane_key(lane, 'pending'), group .. '|', '(' .. group .. '}')
+local function circuits_of(queue, group)
+    return words(queue_key(queue, 'pending'), group .. '|', '(' .. group .. '}')
 end
 
-local function place(job, id) return job.group .. '|' .. job.circuit .. '|' .. job.rank .. '|' .. id end
+local function pending_member(job, id) return job.group .. '|' .. job.circuit .. '|' .. job.rank .. '|' .. id end
 
 local function enqueue(id, job)
-    local lane = job.lane
-    call('ZADD', lane_key(lane, 'pending'), 0, place(job, id))
-    call('ZADD', lane_key(lane, 'waiting'), job.queued, id)
-    call('HINCRBY', lane_key(lane, 'types'), job.label, 1)
-    local turn = call('HGET', lane_key(lane, 'turns'), job.group)
+    local queue = job.lane
+    call('ZADD', queue_key(queue, 'pending'), 0, pending_member(job, id))
+    call('ZADD', queue_key(queue, 'waiting'), job.queued, id)
+    call('HINCRBY', queue_key(queue, 'types'), job.label, 1)
+    local turn = call('HGET', queue_key(queue, 'turns'), job.group)
     if not turn then
         turn = string.format('%016d', sequence())
-        call('HSET', lane_key(lane, 'turns'), job.group, turn)
+        call('HSET', queue_key(queue, 'turns'), job.group, turn)
     end
-    call('ZADD', lane_key(lane, 'rings'), 0, job.circuit .. '|' .. turn .. '|' .. job.group)
+    call('ZADD', queue_key(queue, 'rings'), 0, job.circuit .. '|' .. turn .. '|' .. job.group)
 end
 
--- Takes a job out of its line. `served` sends its group to the end of the ring.
+-- Removes a job from the waiting ones. `served` sends its group to the end of the ring.
 local function dequeue(id, job, served)
-    local lane, group = job.lane, job.group
-    call('ZREM', lane_key(lane, 'pending'), place(job, id))
-    call('ZREM', lane_key(lane, 'waiting'), id)
-    if call('HINCRBY', lane_key(lane, 'types'), job.label, -1) <= 0 then
-        call('HDEL', lane_key(lane, 'types'), job.label)
+    local queue, group = job.lane, job.group
+    call('ZREM', queue_key(queue, 'pending'), pending_member(job, id))
+    call('ZREM', queue_key(queue, 'waiting'), id)
+    if call('HINCRBY', queue_key(queue, 'types'), job.label, -1) <= 0 then
+        call('HDEL', queue_key(queue, 'types'), job.label)
     end
-    local rings, turns = lane_key(lane, 'rings'), lane_key(lane, 'turns')
+    local rings, turns = queue_key(queue, 'rings'), queue_key(queue, 'turns')
     local turn = call('HGET', turns, group)
     if not turn then return end
-    local left = circuits_of(lane, group)
+    local left = circuits_of(queue, group)
     if #left == 0 then
         call('HDEL', turns, group)
         call('ZREM', rings, job.circuit .. '|' .. turn .. '|' .. group)
@@ -126,7 +127,7 @@ local function dequeue(id, job, served)
             call('ZADD', rings, 0, circuit .. '|' .. new .. '|' .. group)
         end
         call('HSET', turns, group, new)
-    elseif not first(lane_key(lane, 'pending'), group .. '|' .. job.circuit) then
+    elseif not first(queue_key(queue, 'pending'), group .. '|' .. job.circuit) then
         call('ZREM', rings, job.circuit .. '|' .. turn .. '|' .. group)
     end
 end
@@ -134,15 +135,15 @@ end
 -- Ends of jobs.
 
 local function release(id, job)
-    call('ZREM', lane_key(job.lane, 'leases'), id)
-    call('ZREM', lane_key(job.lane, 'running'), id)
+    call('ZREM', queue_key(job.lane, 'leases'), id)
+    call('ZREM', queue_key(job.lane, 'running'), id)
 end
 
 local function forget_digest(id, job)
     if call('GET', digest_key(job.digest)) == id then call('DEL', digest_key(job.digest)) end
 end
 
--- Removes a final job from an index of such.
+-- Removes a final job and its entry in an index.
 local function remove_final(index, id)
     local job = read(id)
     if job then
@@ -152,7 +153,7 @@ local function remove_final(index, id)
     call('ZREM', index, id)
 end
 
--- Whoever submits and cancels all day fills the memory no further than this: the oldest failures go before their time.
+-- A bound on memory for clients that submit and cancel all day: the oldest failures are removed early.
 local function trim_failures()
     local surplus = call('ZCARD', root .. 'failed') - args.kept_failures
     if surplus < 1 then return end
@@ -161,7 +162,7 @@ local function trim_failures()
     end
 end
 
--- A job that is in no line any more becomes final. `keep` milliseconds later it is gone.
+-- Makes a job final that neither waits nor runs any more; it expires `keep` milliseconds later.
 local function settle(id, job, state, keep, remember, ...)
     local key = job_key(id)
     announce(id)
@@ -169,7 +170,7 @@ local function settle(id, job, state, keep, remember, ...)
     call('HSET', key, 'state', state, 'ended', now, ...)
     call('PEXPIRE', key, keep)
     call('DEL', body_key(id))
-    call('DECRBY', lane_key(job.lane, 'bytes'), job.size)
+    call('DECRBY', queue_key(job.lane, 'bytes'), job.size)
     call('ZADD', root .. (state == 'completed' and 'results' or 'failed'), now, id)
     if state == 'failed' then trim_failures() end
     if not remember then
@@ -181,7 +182,7 @@ end
 
 local function settle_failed(id, job, kind, error)
     settle(id, job, 'failed', args.failure_ms, false, 'error', error)
-    tell(kind, id, job, error)
+    report(kind, id, job, error)
 end
 
 -- A duration as Go prints it: 10m0s, 1.5s, 300ms.
@@ -200,20 +201,20 @@ local function expire(id, job, limit)
     local error = 'job expired after ' .. duration(waited) .. ' (max: ' .. duration(limit) .. ')'
     dequeue(id, job, false)
     settle(id, job, 'failed', args.failure_ms, false, 'error', error)
-    tell('expired', id, job, error, waited)
+    report('expired', id, job, error, waited)
     trim_wake_ups(job.lane)
 end
 
 -- Running jobs.
 
--- The job of a claim when its lease holds; otherwise nil, and whatever is there.
+-- Returns the job of a claim twice if its lease holds; otherwise nil and the job as it is now.
 local function held(id, fence)
     local job = read(id)
     if job and job.state == 'processing' and job.fence == fence then return job, job end
     return nil, job
 end
 
--- An attempt ends without a result: the job waits again, or fails when it may not.
+-- Ends an attempt without a result: the job waits again, or fails if it may not.
 local function give_back(id, job, kind, reason)
     release(id, job)
     if job.cancel then
@@ -227,53 +228,54 @@ local function give_back(id, job, kind, reason)
         enqueue(id, job)
         add_wake_up(job.lane)
         announce(id)
-        tell(kind, id, job, reason)
+        report(kind, id, job, reason)
     end
 end
 
--- A write that need not last: neither the append-only file nor replicas get it, so nobody waits for a disk because an
--- instance says every few seconds that it is there. After a restart or a failover it is missing or as old as the last
--- snapshot, and its readers know what that means. A server that cannot do so writes it like any other.
-local function write_lightly(...)
+-- Writes without the append-only file and replicas, so that the signs of life that instances send every few seconds
+-- wait for no disk. After a restart or a failover the value is missing or as old as the last snapshot; its readers
+-- expect that. A server that cannot do this writes it like any other.
+local function write_unreplicated(...)
     pcall(redis.set_repl, redis.REPL_NONE)
     call(...)
     pcall(redis.set_repl, redis.REPL_ALL)
 end
 
--- When its memory is full Redis refuses what needs some to scripts that wrote nothing yet. Those that keep or free what
--- is there need next to none, so they begin with a write that needs none.
-local function go_on_when_full() call('DEL', root .. 'nothing') end
+-- When its memory is full, Redis refuses writes that need memory to scripts that have not written yet. Scripts that
+-- only keep or free records need almost none, so they begin with a write that needs none.
+local function allow_when_full() call('DEL', root .. 'nothing') end
 
--- When nobody was heard for most of a lease, this server or the way to it was down rather than every worker: leases
--- that were renewed since this was done last begin anew. After a restart the latest renewal tells when that was.
-local function hear()
-    go_on_when_full()
+-- If no sign of life came for most of a lease, this server or the network was down rather than every worker: leases
+-- that were renewed since the last such extension start again. After a restart the latest renewal gives the time of the
+-- last sign of life.
+local function note_sign_of_life()
+    allow_when_full()
     local key = root .. 'signs'
     local last = tonumber(call('HGET', key, 'heard') or 0)
-    for _, lane in ipairs(LANES) do
-        local latest = call('ZRANGE', lane_key(lane, 'leases'), -1, -1, 'WITHSCORES')[2]
+    for _, queue in ipairs(QUEUES) do
+        local latest = call('ZRANGE', queue_key(queue, 'leases'), -1, -1, 'WITHSCORES')[2]
         if latest then last = math.max(last, latest - args.lease_ms) end
     end
-    write_lightly('HSET', key, 'heard', now)
+    write_unreplicated('HSET', key, 'heard', now)
     if now - last < args.lease_ms * 0.7 then return end
     local spared = tonumber(call('HGET', key, 'spared') or 0)
     call('HSET', key, 'spared', now)
-    for _, lane in ipairs(LANES) do
-        local leases = lane_key(lane, 'leases')
+    for _, queue in ipairs(QUEUES) do
+        local leases = queue_key(queue, 'leases')
         for _, id in ipairs(call('ZRANGEBYSCORE', leases, spared + args.lease_ms + 1, '+inf')) do
             call('ZADD', leases, now + args.lease_ms, id)
         end
     end
 end
 
--- Gives back jobs whose lease ended; a higher fencing token refuses what their workers may still say.
-local function reap(lane)
-    local ended = call('ZRANGEBYSCORE', lane_key(lane, 'leases'), '-inf', now, 'LIMIT', 0, 100)
+-- Requeues jobs whose lease ended; a higher fencing token refuses later reports of their workers.
+local function reap(queue)
+    local ended = call('ZRANGEBYSCORE', queue_key(queue, 'leases'), '-inf', now, 'LIMIT', 0, 100)
     for _, id in ipairs(ended) do
         local job = read(id)
         if not job or job.state ~= 'processing' then
-            call('ZREM', lane_key(lane, 'leases'), id)
-            call('ZREM', lane_key(lane, 'running'), id)
+            call('ZREM', queue_key(queue, 'leases'), id)
+            call('ZREM', queue_key(queue, 'running'), id)
         else
             call('HINCRBY', job_key(id), 'fence', 1)
             give_back(id, job, 'lease_lost', 'its worker stopped responding')
@@ -282,7 +284,7 @@ local function reap(lane)
     return #ended
 end
 
--- Whether the caller may sweep: on a timer that is who has the role at this moment, on demand anybody.
+-- Returns whether the caller may sweep: on a timer the current holder of the role, on demand every caller.
 local function may_sweep()
     return not args.owner or call('GET', root .. 'role:' .. args.role) == args.owner
 end

@@ -1,5 +1,5 @@
--- Removes a job whose record or result no instance can have written. An equal body is a new job; lines that still name
--- it are put right by the next script that meets it there.
+-- Removes a job whose record or result no instance can have written. An equal body is a new job; the next script that
+-- meets the id in a queue removes it there.
 local key = job_key(args.id)
 local digest = call('HGET', key, 'digest')
 if digest then forget_digest(args.id, {digest = digest}) end

@@ -1,10 +1,10 @@
--- Hands a running job back.
+-- Requeues a running job.
 local job, found = held(args.id, args.fence)
 if not job then
     local back = found ~= nil and (found.state == 'queued' or found.state == 'failed')
     return reply({done = back and found.fence == args.fence})
 end
-go_on_when_full()
+allow_when_full()
 if not args.count_attempt then
     job.attempt = call('HINCRBY', job_key(args.id), 'attempt', -1)
 end

@@ -1,38 +1,38 @@
--- Finds the job of an equal body, or makes one: its digest, its hash, its body, its place in line and a wake-up.
--- ARGV[2] is the body. `fresh` makes a job whatever the digest leads to.
-local lane = args.lane
+-- Finds the job of an equal body, or creates one: its digest, hash, body, queue entry and a wake-up.
+-- ARGV[2] is the body. `fresh` creates a job even if the digest has one.
+local queue = args.queue
 local id = call('GET', digest_key(args.digest))
 if args.fresh and id ~= args.id then id = nil end
 if id and call('EXISTS', job_key(id)) == 1 then
     if id ~= args.id then
-        tell('deduplicated', id, {lane = lane, type = args.type})
+        report('deduplicated', id, {lane = queue, type = args.type})
     end
     local nonce = call('HGET', job_key(id), 'nonce')
     return reply({answer = id == args.id and 'new' or 'duplicate', id = id, nonce = nonce or ''})
 end
 
 local size = #ARGV[2]
-local pending = lane_key(lane, 'pending')
-local bytes = tonumber(call('GET', lane_key(lane, 'bytes')) or 0)
-if call('ZCARD', pending) >= args.lane_jobs or bytes + size > args.lane_bytes then
-    tell('refused', args.id, {lane = lane, type = args.type})
+local pending = queue_key(queue, 'pending')
+local bytes = tonumber(call('GET', queue_key(queue, 'bytes')) or 0)
+if call('ZCARD', pending) >= args.jobs_per_queue or bytes + size > args.bytes_per_queue then
+    report('refused', args.id, {lane = queue, type = args.type})
     return reply({answer = 'full', id = args.id})
 end
 
 local job = {
-    lane = lane, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
+    lane = queue, type = args.type, label = args.label, circuit = args.circuit, group = args.group, queued = now,
     rank = args.order .. '|' .. string.format('%016d', sequence())
 }
 call('SET', digest_key(args.digest), args.id)
 call('SET', body_key(args.id), ARGV[2])
-call('INCRBY', lane_key(lane, 'bytes'), size)
+call('INCRBY', queue_key(queue, 'bytes'), size)
 call(
-    'HSET', job_key(args.id), 'state', 'queued', 'lane', lane, 'type', args.type, 'label', args.label, 'circuit',
+    'HSET', job_key(args.id), 'state', 'queued', 'lane', queue, 'type', args.type, 'label', args.label, 'circuit',
     args.circuit, 'tree', args.tree, 'index', args.index, 'group', args.group, 'rank', job.rank, 'digest', args.digest,
     'size', size, 'created', now, 'queued', now, 'attempt', 0, 'fence', 0, 'nonce', args.nonce, 'proves', args.circuit,
     'inputs', args.inputs
 )
 enqueue(args.id, job)
-add_wake_up(lane)
-tell('submitted', args.id, job)
+add_wake_up(queue)
+report('submitted', args.id, job)
 return reply({answer = 'new', id = args.id})

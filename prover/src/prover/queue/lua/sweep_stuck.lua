@@ -1,10 +1,10 @@
--- Gives back the jobs of dead workers, ends jobs that waited too long, and replaces wake-ups that dead workers hold.
+-- Requeues the jobs of dead workers, ends jobs that waited too long, and replaces wake-ups that dead workers hold.
 
 -- arq takes the lowest scores first, so wake-ups that workers hold are near the front.
-local function held_wake_ups(lane)
+local function held_wake_ups(queue)
     local count, free, from = 0, 0, 0
     while free < 256 do
-        local ids = call('ZRANGE', root .. lane, from, from + 255)
+        local ids = call('ZRANGE', root .. queue, from, from + 255)
         if #ids == 0 then break end
         for _, id in ipairs(ids) do
             if call('EXISTS', 'arq:in-progress:' .. id) == 1 then
@@ -19,12 +19,12 @@ local function held_wake_ups(lane)
 end
 
 if not may_sweep() then return reply({changed = 0, deposed = true}) end
-hear()
+note_sign_of_life()
 local changed = 0
-for _, lane in ipairs(LANES) do
-    changed = changed + reap(lane)
+for _, queue in ipairs(QUEUES) do
+    changed = changed + reap(queue)
     local overdue = call(
-        'ZRANGEBYSCORE', lane_key(lane, 'waiting'), '-inf', now - args.max_wait_ms, 'LIMIT', 0, 200
+        'ZRANGEBYSCORE', queue_key(queue, 'waiting'), '-inf', now - args.max_wait_ms, 'LIMIT', 0, 200
     )
     for _, id in ipairs(overdue) do
         local job = read(id)
@@ -32,10 +32,10 @@ for _, lane in ipairs(LANES) do
             expire(id, job, args.max_wait_ms)
             changed = changed + 1
         else
-            call('ZREM', lane_key(lane, 'waiting'), id)
+            call('ZREM', queue_key(queue, 'waiting'), id)
         end
     end
-    local free = call('ZCARD', root .. lane) - held_wake_ups(lane)
-    for _ = 1, math.min(call('ZCARD', lane_key(lane, 'pending')) - free, 1000) do add_wake_up(lane) end
+    local free = call('ZCARD', root .. queue) - held_wake_ups(queue)
+    for _ = 1, math.min(call('ZCARD', queue_key(queue, 'pending')) - free, 1000) do add_wake_up(queue) end
 end
 return reply({changed = changed})
