@@ -26,7 +26,7 @@ from prover.cpu.cpu_count import available_cpus
 from prover.errors import SettingsInvalid
 from prover.variables import PREFIX, unknown_names
 
-_MOST_GIB = 2**30
+_MAX_GIB = 2**30
 """Beyond all machines, and small enough for the kernel to count in bytes."""
 
 RunModeName = Literal["local-rpc", "rpc", "forester", "forester-test", "full", "full-test"]
@@ -96,9 +96,9 @@ class KeySettings(_Group):
     """Keys to load at the start and keep: none, all, or those of a run mode. Others load on first use."""
     preload_circuits: str = ""
     """Further circuits to preload: circuit or key names, separated by commas."""
-    memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
+    memory_gib: float = Field(default=0, ge=0, le=_MAX_GIB)
     """Maximum memory of all loaded keys; beyond it the least recently used is unloaded. 0 means half of the total."""
-    total_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
+    total_memory_gib: float = Field(default=0, ge=0, le=_MAX_GIB)
     """Total memory of this prover (PROVER_TOTAL_MEMORY_GB); 0 means that of the machine or container."""
     auto_download: bool = False
     """Download a missing key on first use."""
@@ -230,7 +230,7 @@ class DeviceSettings(_Group):
     """Indices of the GPUs that compute proofs, separated by commas; empty means all."""
     cuda_library: Path | None = None
     """CUDA library; unset means libgroth16_cuda.so next to the kernel."""
-    cuda_memory_gib: float = Field(default=0, ge=0, le=_MOST_GIB)
+    cuda_memory_gib: float = Field(default=0, ge=0, le=_MAX_GIB)
     """Maximum memory of each GPU for keys and proofs; 0 means nine tenths of what is free at the start."""
     cuda_batch: int = Field(default=64, ge=1, le=1024)
     """Maximum proofs of a small circuit that a GPU computes together; 1 computes each alone."""

@@ -21,7 +21,7 @@ _OF_FORESTERS = re.compile(
 _OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 """What Kubernetes tells of Services that are called prover or prover-something."""
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
-_LEAST_LIKENESS = 0.85
+_MIN_SIMILARITY = 0.85
 """Of the names behind the prefix, which makes all names alike."""
 
 
@@ -66,13 +66,13 @@ def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[s
         name = variable.upper()
         if not name.startswith(PREFIX) or name.removeprefix(PREFIX) in names or _is_foreign(name, value):
             continue
-        yield f"{variable} is not a setting of the prover{_perhaps_meant(name.removeprefix(PREFIX), names)}"
+        yield f"{variable} is not a setting of the prover{_suggestion(name.removeprefix(PREFIX), names)}"
 
 
-def _perhaps_meant(name: str, names: Set[str]) -> str:
+def _suggestion(name: str, names: Set[str]) -> str:
     if any(known.startswith(f"{name}__") for known in names):
         return f"; its settings are {PREFIX}{name}__<NAME>"
-    close = get_close_matches(name, names, n=1, cutoff=_LEAST_LIKENESS)
+    close = get_close_matches(name, names, n=1, cutoff=_MIN_SIMILARITY)
     return f"; did you mean {PREFIX}{close[0]}?" if close else ""
 
 

@@ -35,12 +35,12 @@ def die(*_):
 
 engine, source, folder = Engine(threads=1, backend=Backend.PORTABLE), Path(sys.argv[2]), Path(sys.argv[3])
 if sys.argv[1] == "wait":
-    print(prepared.prepare(engine, source, folder, check=say_and_wait), flush=True)
+    print(prepared_keys.prepare(engine, source, folder, check=say_and_wait), flush=True)
 elif sys.argv[1] == "die":
-    prepared.verify_prepared = die
-    prepared.prepare(engine, source, folder)
+    prepared_keys.verify_prepared = die
+    prepared_keys.prepare(engine, source, folder)
 else:
-    key = prepared.load(engine, source, folder)
+    key = prepared_keys.load(engine, source, folder)
     key.verifying_key.write()
     say_and_wait(key)
 """

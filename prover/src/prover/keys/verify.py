@@ -1,4 +1,4 @@
-"""Whether key files are what was published: size and digest, structure, and on demand a proof."""
+"""Verification of key files: published size and digest, structure, and on demand a proof."""
 
 import enum
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 TrialProof = Callable[[LoadedKey, CircuitId, CancelFlag], None]
-"""Proves something with a key and verifies it; raises ProverError."""
+"""Function that makes and verifies a proof with a key; raises ProverError."""
 
 
 class Verdict(enum.StrEnum):
-    """What became of a key."""
+    """Result of the verification of a key."""
 
     GOOD = "good"
     UNLISTED = "unlisted"
-    """Well-formed, but nobody said which size and digest it should have."""
+    """Well-formed, but no list has its size and digest."""
     MISSING = "missing"
     WRONG_SIZE = "wrong size"
     WRONG_CHECKSUM = "wrong checksum"
@@ -50,7 +50,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class KeyReport:
-    """One key: ``detail`` says what is wrong, or what was checked."""
+    """The verdict on one key; ``detail`` names the fault, or the checks that passed."""
 
     circuit: CircuitId
     file: str
@@ -59,25 +59,25 @@ class KeyReport:
 
 
 def known_files(folder: Path, manifest: Path | None) -> Expectations:
-    """What the files of a folder must be: by a pinned manifest, or by the lists beside them and the one shipped here.
+    """Return the expected files of a folder: of a pinned manifest, or of the folder's lists and the built-in one.
 
-    Of those, manifest.json of keys made here counts before the CHECKSUM list, and that before the shipped one.
+    The manifest.json of locally made keys precedes the CHECKSUM list, which precedes the built-in list.
     Raises SettingsInvalid for a list that cannot be read.
     """
     if manifest is not None:
         return read_pinned_manifest(manifest)
-    made_here = {
+    local_keys = {
         record.name: ExpectedFile(record.name, record.sha256, record.size)
         for record in read_manifest(folder, lenient=True).values()
     }
-    return {**published_keys(), **_checksum_list(folder), **made_here}
+    return {**published_keys(), **_checksum_list(folder), **local_keys}
 
 
 def accepted_digests(folder: Path, manifest: Path | None) -> Callable[[Path], prepared_keys.Digests]:
-    """Tell what a key file of a folder may be when it is loaded; nothing is refused that no list names.
+    """Return a function that gives the accepted digests of a key file; none, if no list names the file, accept any.
 
-    With a pinned manifest that alone counts, else the lists that ``known_files`` looks into, whichever names the file:
-    they may be older than it. Lists that cannot be read are left out, with a warning.
+    A pinned manifest excludes all other lists. Otherwise each list of ``known_files`` may accept the file, as a list
+    may be older than the file. Unreadable lists are skipped with a warning.
     """
 
     def look_up(path: Path) -> prepared_keys.Digests:
@@ -104,9 +104,9 @@ def verify_key(
     trial_proof: TrialProof | None = None,
     prepared_folder: Path | None = None,
 ) -> KeyReport:
-    """Check a key file: size and SHA-256, every byte's place in its format, ``trial_proof``, its prepared forms.
+    """Verify a key file: size and SHA-256, the whole structure, ``trial_proof``, its prepared files.
 
-    Raises Cancelled, and what the machine cannot do (OutOfMemory).
+    Raises Cancelled and OutOfMemory.
     """
 
     def report(verdict: Verdict, detail: str) -> KeyReport:
@@ -121,8 +121,8 @@ def verify_key(
             check_name(key, circuit, path)
             if trial_proof is not None and (problem := _try(trial_proof, key, circuit, cancel)):
                 return report(Verdict.WRONG_PROOF, problem)
-        forms = prepared_keys.forms_of(path, prepared_folder) if prepared_folder is not None else []
-        problem, notes = _verify_forms(forms, path, origin.sha256, cancel)
+        prepared_files = prepared_keys.prepared_files_of(path, prepared_folder) if prepared_folder is not None else []
+        problem, notes = _verify_prepared_files(prepared_files, path, origin.sha256, cancel)
         if problem is not None:
             return report(Verdict.PREPARED_DAMAGED, problem)
     except KeyUnavailable as error:
@@ -130,8 +130,8 @@ def verify_key(
     except OSError as error:
         return report(Verdict.UNUSABLE, f"the file cannot be read: {error.strerror}")
     checked = "structure" if trial_proof is None else "structure, a proof"
-    if len(forms) > len(notes):
-        checked += ", its prepared form"
+    if len(prepared_files) > len(notes):
+        checked += ", its prepared key"
     checked += "".join(f"; {note}" for note in notes)
     if expected is None:
         return report(Verdict.UNLISTED, f"{checked}; no checksum is known for this file")
@@ -143,14 +143,16 @@ def _checksum_list(folder: Path) -> Expectations:
     return read_checksum_list(listed) if listed.exists() else {}
 
 
-def _verify_forms(forms: list[Path], source: Path, sha256: bytes, cancel: CancelFlag) -> tuple[str | None, list[str]]:
-    """What is wrong with one of them, and a note on each of another version: those are left to that one."""
+def _verify_prepared_files(
+    prepared_files: list[Path], source: Path, sha256: bytes, cancel: CancelFlag
+) -> tuple[str | None, list[str]]:
+    """Return the first fault, and a note on each file of another version, which only that version can check."""
     notes: list[str] = []
-    for form in forms:
+    for prepared_file in prepared_files:
         try:
-            prepared_keys.verify(form, source, sha256, cancel)
+            prepared_keys.verify(prepared_file, source, sha256, cancel)
         except UnsupportedKey:
-            notes.append(f"{form.name} is of another version, and not checked")
+            notes.append(f"{prepared_file.name} is of another version and was not checked")
         except KeyUnavailable as error:
             return f"{error.detail}; remove it, or run `prover keys prepare --force`", notes
     return None, notes
@@ -175,6 +177,6 @@ def _try(trial_proof: TrialProof, key: LoadedKey, circuit: CircuitId, cancel: Ca
     return None
 
 
-@cache  # looked at for every load, and for every request for a key that failed
+@cache  # called for every load, and for every request for a key that failed
 def _warn_once(detail: str) -> None:
-    _log.warning("checksums_unreadable", error=detail, remedy="remove the list, or get it again")
+    _log.warning("checksums_unreadable", error=detail, remedy="remove the list, or download it again")

@@ -104,7 +104,7 @@ def test_check__beside_an_entry_that_is_no_key__warns(tmp_path: Path) -> None:
     (tmp_path / "v1_inclusion_26_1.key").symlink_to(tmp_path / "nowhere")
     result = CliRunner().invoke(cli, ["check", "--output", "json", "--keys-dir", str(tmp_path)])
     entries = [entry for entry in json.loads(result.stdout)["checks"] if entry["name"] == "keys"]
-    assert entries[0]["detail"] == "v1_inclusion_26_1.key is a link to a file that is not there"
+    assert entries[0]["detail"] == "v1_inclusion_26_1.key is a link to a missing file"
     assert entries[0]["status"] == "warning"
 
 

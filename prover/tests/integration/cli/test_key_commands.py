@@ -197,7 +197,7 @@ def test_verify__with_an_entry_that_is_no_file__reports_it_and_checks_the_others
         OTHER.key_file: "unlisted",
         broken.name: "unusable",
     }
-    assert keys[broken.name]["detail"].startswith("it is a link to a file that is not there; remove it, or put")
+    assert keys[broken.name]["detail"].startswith("it is a link to a missing file; remove it, or replace")
 
 
 def verdict(folder: Path) -> Verdict:

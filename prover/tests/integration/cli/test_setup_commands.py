@@ -20,7 +20,7 @@ from independent_groth16 import IndependentKey, holds
 from prover.kernel.engine import Engine
 from prover.keys.catalogue.run_modes import RunMode, circuits_of
 from prover.keys.files.provenance import KeyRecord, write_manifest
-from prover.keys.setup.trusted_setup import text_form
+from prover.keys.setup.trusted_setup import verifying_key_text
 
 PROVER = Path(sys.executable).with_name("prover")
 UNMEASURED = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
@@ -106,7 +106,7 @@ def test_setup__batch_append__key_proves_a_made_up_request(tmp_path: Path) -> No
 def test_text_verifying_key__of_a_reference_key__is_the_file_of_the_reference(reference_small_batch_key: Path) -> None:
     text = reference_small_batch_key.with_suffix(".vkey").read_text().strip()
     with Engine() as engine, engine.load_verifying_key(bytes(map(int, text[1:-1].split(" ")))) as key:
-        assert text_form(key) == text
+        assert verifying_key_text(key) == text
         assert key.write() in reference_small_batch_key.read_bytes()
 
 

@@ -161,7 +161,9 @@ def test_download__from_a_silent_server__is_tried_again(server: KeyServer, folde
 
 def test_download__from_a_server_silent_for_ever__fails_and_keeps_what_came(server: KeyServer, folder: Path) -> None:
     server.faults[FILE] = [silent(1000)] * 2
-    with pytest.raises(KeyDownloadFailed, match=r"file not found: v2_inclusion_32_1\.key; .*silent \(2 attempts\)"):
+    with pytest.raises(
+        KeyDownloadFailed, match=r"file not found: v2_inclusion_32_1\.key; .*sent nothing for too long \(2 attempts\)"
+    ):
         download_keys(folder, ONE, source(server, attempts=2, silence_s=0.3), CancelFlag())
     left = [path for path in folder.iterdir() if path.suffix == ".partial"]
     assert [path.stat().st_size for path in left] == [1000]
@@ -354,7 +356,7 @@ def test_download__through_a_proxy_without_a_valid_address__says_so(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://user:secret@:port")
-    with pytest.raises(KeyDownloadFailed, match=f"{FILE}; HTTP_PROXY is no address of a proxy: write") as caught:
+    with pytest.raises(KeyDownloadFailed, match=f"{FILE}; HTTP_PROXY is not the address of a proxy: write") as caught:
         download_keys(folder, ONE, source(server), CancelFlag())
     assert "secret" not in str(caught.value)
 

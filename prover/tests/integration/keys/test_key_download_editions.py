@@ -81,7 +81,7 @@ def test_download__from_another_edition__leaves_good_what_is_there(
     assert is_accepted(folder, NEW)
     assert (folder / OLD.key_file).read_bytes() == first.files[OLD.key_file]
     assert lines(folder) == {line_of(first, OLD), line_of(second, NEW), line_of(second, MORE)}
-    warnings = [entry for entry in logs if entry["event"] == "keys_of_another_edition"]
+    warnings = [entry for entry in logs if entry["event"] == "keys_of_another_release"]
     assert [entry["files"] for entry in warnings] == [OLD.key_file]
     assert second.url in warnings[0]["detail"]
     assert "remove them" in warnings[0]["remedy"]
@@ -95,7 +95,7 @@ def test_download__from_a_server_of_other_keys__keeps_the_lines_of_those_that_ar
     with capture_logs() as logs:
         bring(second, folder, NEW)
     assert lines(folder) == {line_of(first, OLD), line_of(second, NEW)}
-    assert "keys_of_another_edition" not in {entry["event"] for entry in logs}
+    assert "keys_of_another_release" not in {entry["event"] for entry in logs}
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -168,7 +168,7 @@ def test_download__of_one_key_after_the_other__reads_those_of_another_edition_on
     assert is_accepted(folder, OLD)
 
 
-def test_download__cancelled_while_it_reads_keys_of_another_edition__ends_soon(
+def test_download__cancelled_while_it_reads_keys_of_another_release__ends_soon(
     first: KeyServer, second: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading = threading.Event()

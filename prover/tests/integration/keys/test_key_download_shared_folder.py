@@ -22,7 +22,7 @@ from in_process_service import circuit
 from prover.errors import KeyDownloadFailed
 from prover.kernel.cancellation import CancelFlag
 from prover.keys.download.download import DownloadSource, download_keys
-from prover.keys.download.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.download.partial_file import PartialFile, PartialFileSuperseded
 
 pytestmark = pytest.mark.usefixtures("no_proxy")
 
@@ -146,7 +146,7 @@ def test_download__displaced_every_time__fails_and_says_so(
     server: KeyServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def publish(_: PartialFile) -> None:
-        raise PartialFileDisplaced
+        raise PartialFileSuperseded
 
     monkeypatch.setattr(PartialFile, "publish", publish)
     with pytest.raises(KeyDownloadFailed, match=r"replaced the partial file: download by one process at a time"):

@@ -271,7 +271,7 @@ def test_keys_verify__damaged_prepared_form__is_bad_until_it_is_made_anew(
     small = circuit("v1_inclusion_26_1")
     shutil.copy(reference_keys_dir / small.earlier_key_file, tmp_path)
     assert run("keys", "prepare", "--keys-dir", tmp_path, "--no-fold").returncode == 0
-    assert "its prepared form" in run("keys", "verify", "--keys-dir", tmp_path).stdout
+    assert "its prepared key" in run("keys", "verify", "--keys-dir", tmp_path).stdout
     (form,) = all_but_notes(tmp_path / prepared_keys.FOLDER)
     data = bytearray(form.read_bytes())
     data[len(data) // 2] ^= 1

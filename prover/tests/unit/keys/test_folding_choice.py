@@ -17,7 +17,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
 from prover.kernel.prepared import write_prepared
 from prover.keys.prepared import folding, prepared_keys
-from prover.keys.prepared.folding import Outcome
+from prover.keys.prepared.folding import PreparationOutcome
 
 WRITE: Any = write_prepared
 NATIVE = Path(__file__).resolve().parents[3] / "native" / "src"
@@ -67,9 +67,9 @@ def form(engine: Engine, source: Path, folder: Path) -> tuple[bool, bool]:
 def test_prepare__key_with_no_prepared_form__is_folded_as_asked_and_where_nobody_says(
     engine: Engine, source: Path, folder: Path, fold: bool | None, folded: bool
 ) -> None:
-    assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=True)
+    assert folding.prepare(engine, source, folder, fold=fold) == PreparationOutcome(was_made=True)
     assert form(engine, source, folder) == (folded, False)
-    assert folding.prepare(engine, source, folder, fold=fold) == Outcome(made=False)
+    assert folding.prepare(engine, source, folder, fold=fold) == PreparationOutcome(was_made=False)
     assert all_but_notes(folder) == [prepared_keys.path_of(engine, source, folder)]
 
 
@@ -85,7 +85,7 @@ def test_prepare__plain_and_folded_forms_there__change_as_asked(engine: Engine, 
         ({"fold": True, "force": True}, True, True),
     ]
     found = [
-        (options, folding.prepare(engine, source, folder, **options).made, form(engine, source, folder)[0])
+        (options, folding.prepare(engine, source, folder, **options).was_made, form(engine, source, folder)[0])
         for options, *_ in steps
     ]
     assert found == steps
@@ -99,20 +99,20 @@ def test_prepare__key_that_takes_more_than_is_cheap__stays_plain_unless_asked_fo
     monkeypatch.setattr(folding, "CHEAP_MULTIPLICATIONS", count - 1)
     for made in (True, False):
         outcome = folding.prepare(engine, source, folder, fold=None)
-        assert outcome.made == made
-        assert "--fold does it" in str(outcome.plain_because)
+        assert outcome.was_made == made
+        assert "--fold does it" in str(outcome.unfolded_reason)
         assert form(engine, source, folder) == (False, False)
     outcome = folding.prepare(engine, source, folder, fold=None, table_bytes=22_000)
-    assert outcome.made
+    assert outcome.was_made
     assert form(engine, source, folder) == (False, True)
-    assert folding.prepare(engine, source, folder, fold=False) == Outcome(made=False)
-    assert folding.prepare(engine, source, folder, fold=True) == Outcome(made=True)
+    assert folding.prepare(engine, source, folder, fold=False) == PreparationOutcome(was_made=False)
+    assert folding.prepare(engine, source, folder, fold=True) == PreparationOutcome(was_made=True)
     for force in (False, True):
-        assert folding.prepare(engine, source, folder, fold=None, force=force) == Outcome(made=force)
+        assert folding.prepare(engine, source, folder, fold=None, force=force) == PreparationOutcome(was_made=force)
         assert form(engine, source, folder)[0]
     monkeypatch.setattr(folding, "CHEAP_MULTIPLICATIONS", count)
-    assert folding.prepare(engine, source, folder, fold=False, force=True) == Outcome(made=True)
-    assert folding.prepare(engine, source, folder, fold=None) == Outcome(made=True)
+    assert folding.prepare(engine, source, folder, fold=False, force=True) == PreparationOutcome(was_made=True)
+    assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(was_made=True)
 
 
 def test_prepare__plain_form_with_tables__has_them_when_it_is_folded(
@@ -120,10 +120,10 @@ def test_prepare__plain_form_with_tables__has_them_when_it_is_folded(
 ) -> None:
     folding.prepare(engine, source, folder, fold=False, table_bytes=22_000)
     assert form(engine, source, folder) == (False, True)
-    assert folding.prepare(engine, source, folder, fold=None) == Outcome(made=True)
+    assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(was_made=True)
     assert form(engine, source, folder) == (True, True)
-    assert folding.prepare(engine, source, folder, fold=None) == Outcome(made=False)
-    assert folding.prepare(engine, source, folder, fold=None, force=True) == Outcome(made=True)
+    assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(was_made=False)
+    assert folding.prepare(engine, source, folder, fold=None, force=True) == PreparationOutcome(was_made=True)
     assert form(engine, source, folder) == (True, False)
 
 
@@ -133,8 +133,8 @@ def test_prepare__no_memory_for_folding__stays_plain_unless_asked_for(
     monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: 1)
     for made in (True, False):
         outcome = folding.prepare(engine, source, folder, fold=None)
-        assert outcome.made == made
-        assert "--no-fold" in str(outcome.plain_because)
+        assert outcome.was_made == made
+        assert "--no-fold" in str(outcome.unfolded_reason)
         assert form(engine, source, folder) == (False, False)
     with pytest.raises(MemoryBudgetExceeded):
         folding.prepare(engine, source, folder, fold=True)
@@ -156,8 +156,8 @@ def test_prepare__no_room_on_the_disk_for_the_folded_form__stays_plain_unless_as
     monkeypatch.setattr(os, "posix_fallocate", has_room_for_plain_forms)
     for force in (False, True):
         outcome = folding.prepare(engine, source, folder, fold=None, force=force)
-        assert outcome.made == force
-        assert "No space left on device; free some space" in str(outcome.plain_because)
+        assert outcome.was_made == force
+        assert "No space left on device; free some space" in str(outcome.unfolded_reason)
         assert form(engine, source, folder) == (False, False)
     with pytest.raises(DiskFull):
         folding.prepare(engine, source, folder, fold=True)
@@ -169,7 +169,7 @@ def test_prepare__folded_form_there_and_no_memory_to_make_it_anew__is_left_alone
 ) -> None:
     folding.prepare(engine, source, folder, fold=True)
     monkeypatch.setattr(prepared_keys, "memory_limit_bytes", lambda: 1)
-    assert folding.prepare(engine, source, folder, fold=None) == Outcome(made=False)
+    assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(was_made=False)
     with pytest.raises(MemoryBudgetExceeded):
         folding.prepare(engine, source, folder, fold=None, force=True)
     assert form(engine, source, folder) == (True, False)
@@ -188,7 +188,7 @@ def test_prepare__key_that_cannot_be_folded__stays_plain_unless_asked_for(
     engine: Engine, source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_to_fold(monkeypatch, UnsupportedKey("a base would be infinity"))
-    assert folding.prepare(engine, source, folder, fold=None) == Outcome(True, "a base would be infinity")
+    assert folding.prepare(engine, source, folder, fold=None) == PreparationOutcome(True, "a base would be infinity")
     assert form(engine, source, folder) == (False, False)
     with pytest.raises(UnsupportedKey):
         folding.prepare(engine, source, folder, fold=True)

@@ -45,7 +45,7 @@ from prover.keys.prepared import prepared_keys
 
 fold_checkpoint._INTERVAL_S = 0.05
 with Engine(threads=1, backend=Backend.PORTABLE) as engine:
-    prepared.prepare(engine, Path(sys.argv[1]), Path(sys.argv[2]), fold=True)
+    prepared_keys.prepare(engine, Path(sys.argv[1]), Path(sys.argv[2]), fold=True)
 """
 
 
@@ -288,10 +288,10 @@ def test_remains__of_a_stopped_folding__are_told_unless_a_process_is_at_them(
     engine: Engine, source: Path, folder: Path
 ) -> None:
     left = stopped(engine, source, folder)
-    assert fold_checkpoint.remains(folder) == [left]
+    assert fold_checkpoint.abandoned_checkpoints(folder) == [left]
     with left.open("rb") as file:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        assert fold_checkpoint.remains(folder) == []
+        assert fold_checkpoint.abandoned_checkpoints(folder) == []
 
 
 def test_keys_prepare__beside_what_a_folding_of_a_key_that_is_gone_has_left__names_it(

@@ -33,10 +33,10 @@ def keys(tmp_path: Path) -> Path:
 
 
 ENTRIES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "dangling link": (lambda path: path.symlink_to("absent"), "a link to a file that is not there"),
+    "dangling link": (lambda path: path.symlink_to("absent"), "a link to a missing file"),
     "link to itself": (lambda path: path.symlink_to(path), "not readable: Too many levels of symbolic links"),
     "folder": (Path.mkdir, "a folder"),
-    "fifo": (os.mkfifo, "no regular file"),
+    "fifo": (os.mkfifo, "not a regular file"),
 }
 
 
@@ -50,7 +50,7 @@ def test_entry__that_is_no_file__is_left_out_and_told_once(
             assert list(installed_keys(keys)) == [GOOD]
     (line,) = lines
     assert (line["event"], line["path"], line["detail"]) == ("key_unreadable", str(keys / NAME), f"it is {fault}")
-    assert "put the key file in its place" in line["remedy"]
+    assert "replace it with the key file" in line["remedy"]
     entry = keys_of_folder(keys).unreadable[BROKEN]
     assert (entry.path, entry.fault) == (keys / NAME, fault)
     with pytest.raises(KeyMissing):

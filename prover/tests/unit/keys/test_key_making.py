@@ -18,7 +18,7 @@ from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Encoding, Engine
 from prover.kernel.setup import SetupSecrets
 from prover.keys.files.atomic_file import atomic_file, mapped, require_free
-from prover.keys.files.key_description import circuit_of, header_of, is_earlier_proving_key
+from prover.keys.files.key_description import circuit_of, header_of, is_gnark_08_proving_key
 from prover.keys.files.provenance import KeyRecord, read_manifest, record_of, record_path, write_manifest
 from prover.keys.setup import trusted_setup
 from prover.keys.setup.trusted_setup import Outputs, assemble_key, make_key, secrets_from_seed
@@ -74,7 +74,7 @@ def test_make_key__seeded_under_a_plain_name__is_refused(engine: Engine, parts: 
 def test_make_key__over_existing_files__needs_force(engine: Engine, parts: list[bytes], tmp_path: Path) -> None:
     old = tmp_path / "a.key"
     old.write_bytes(b"old")
-    with pytest.raises(SettingsInvalid, match="exists already; give --force"):
+    with pytest.raises(SettingsInvalid, match="exists already; pass --force"):
         make_key(engine, CIRCUIT, parts[2], Outputs(old))
     assert old.read_bytes() == b"old"
     record = make_key(engine, CIRCUIT, parts[2], Outputs(old, force=True))
@@ -118,7 +118,7 @@ def test_make_key__one_file_for_key_and_verifying_key__is_refused(
     engine: Engine, parts: list[bytes], tmp_path: Path
 ) -> None:
     for name in ("a.key", "a.key.json"):
-        with pytest.raises(SettingsInvalid, match="file of its own"):
+        with pytest.raises(SettingsInvalid, match="a separate file"):
             make_key(engine, CIRCUIT, parts[2], Outputs(tmp_path / "a.key", tmp_path / name))
 
 
@@ -158,9 +158,9 @@ def test_assemble_key__bytes_moved_between_parts__is_refused(
 
 def test_is_earlier_proving_key__golden_keys__are_told_apart(parts: list[bytes]) -> None:
     earlier = bytes.fromhex(TINY["key_v0_8_hex"])[4 * len(TINY["header"]) :]
-    assert is_earlier_proving_key(earlier)
-    assert not is_earlier_proving_key(parts[0])
-    assert not is_earlier_proving_key(b"")
+    assert is_gnark_08_proving_key(earlier)
+    assert not is_gnark_08_proving_key(parts[0])
+    assert not is_gnark_08_proving_key(b"")
 
 
 @pytest.mark.parametrize(

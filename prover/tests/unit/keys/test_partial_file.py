@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from prover.keys.catalogue.published_digests import ExpectedFile
-from prover.keys.download.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.download.partial_file import PartialFile, PartialFileSuperseded
 
 DATA = bytes(range(256)) * 40
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())
@@ -131,7 +131,7 @@ def test_restart__of_a_file_that_another_process_writes__makes_no_hole_in_it(
     other.resume()
     other.restart()
     partial.write(DATA[1000:])
-    with pytest.raises(PartialFileDisplaced):
+    with pytest.raises(PartialFileSuperseded):
         partial.publish()
     assert names(tmp_path) == {SHARED}
     partial.close()
@@ -152,7 +152,7 @@ def test_publish__of_a_file_that_another_process_made_longer__is_refused(
     assert other.acquire()
     other.write(bytes(len(DATA) + 1))
     partial.write(DATA)
-    with pytest.raises(PartialFileDisplaced):
+    with pytest.raises(PartialFileSuperseded):
         partial.publish()
     assert names(tmp_path) == {SHARED}
 
@@ -168,7 +168,7 @@ def test_publish__of_a_file_that_another_process_published__is_refused_and_it_st
     other.publish()
     with monkeypatch.context() as unseen:
         unseen.setattr(Path, "is_file", lambda _: False)  # it came after the look
-        with pytest.raises(PartialFileDisplaced):
+        with pytest.raises(PartialFileSuperseded):
             partial.publish()
     partial.close()
     assert (tmp_path / EXPECTED.name).read_bytes() == DATA
@@ -236,6 +236,6 @@ def test_publish__while_another_process_restarts_the_file__takes_back_wrong_byte
         other.restart()
 
     monkeypatch.setattr(os, "link", link_and_restart)
-    with pytest.raises(PartialFileDisplaced):
+    with pytest.raises(PartialFileSuperseded):
         partial.publish()
     assert names(tmp_path) == {SHARED}

@@ -15,7 +15,7 @@ from prover.keys.catalogue.published_digests import ExpectedFile
 from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.atomic_file import atomic_file
 from prover.keys.prepared import fold_checkpoint, preparation_lock
-from prover.keys.prepared.verified_source import is_marked
+from prover.keys.prepared.verified_source import is_verified
 
 DATA = b"the key"
 EXPECTED = ExpectedFile("v2_inclusion_32_1.key", hashlib.sha256(DATA).hexdigest())
@@ -112,14 +112,14 @@ def test_note_of_a_prepared_key__that_is_planted__is_not_believed(folder: Path, 
     form = folder / "a.prepared"
     form.write_bytes(b"x")
     plant(folder / f".{form.name}.mark", outside)
-    assert not is_marked(form, form.stat(), form.stat())
+    assert not is_verified(form, form.stat(), form.stat())
 
 
 @pytest.mark.parametrize("plant", [PLANTS[name] for name in ("link", "pipe", "folder")])
 def test_remains_of_work__that_are_planted__are_not_waited_for(folder: Path, outside: Path, plant: Plant) -> None:
     plant(folder / f".key.prepared.{'0' * 16}.fold", outside)
-    fold_checkpoint.remains(folder)
+    fold_checkpoint.abandoned_checkpoints(folder)
     planted = folder / ".key.prepared.0123.partial"
     plant(planted, outside)
-    preparation_lock._remove_remains(folder / "key.prepared")
+    preparation_lock._remove_abandoned_files(folder / "key.prepared")
     assert outside.read_bytes() == SECRET

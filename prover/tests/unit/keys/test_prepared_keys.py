@@ -160,7 +160,7 @@ def test_load__prepared_file_with_a_flipped_bit_in_a_point__takes_the_source(
 
 def test_verify__prepared_file_of_another_edition__is_malformed(engine: Engine, source: Path, folder: Path) -> None:
     path = prepared_form(engine, source, folder)
-    with pytest.raises(MalformedKey, match=r"it was made from another edition of tiny\.key"):
+    with pytest.raises(MalformedKey, match=r"it was made from another release of tiny\.key"):
         prepared_keys.verify(path, source, hashlib.sha256(OTHER).digest(), CancelFlag())
 
 
@@ -190,7 +190,7 @@ def test_load__source_cut_short_while_it_is_read__is_malformed(
         return read(descriptor, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", cut_then_read)
-    with pytest.raises(MalformedKey, match=r"key file tiny\.key: the file was cut short to 100 bytes"):
+    with pytest.raises(MalformedKey, match=r"key file tiny\.key: the file was truncated to 100 bytes"):
         prepared_keys.load_source(engine, source)
 
 

@@ -157,7 +157,7 @@ def test_prepare__cleared_up_between_its_last_two_steps__is_published_all_the_sa
     published = atomic_file_module._publish
 
     def clear_up_first(hidden: Path, path: Path, *, force: bool) -> None:
-        preparation_lock._remove_remains(path)
+        preparation_lock._remove_abandoned_files(path)
         published(hidden, path, force=force)
 
     monkeypatch.setattr(atomic_file_module, "_publish", clear_up_first)

@@ -44,7 +44,7 @@ def test_evict_idle__of_keys_in_use_or_kept__takes_none() -> None:
     new = newcomer(residency, 10)
     assert residency.evict_idle(new) == []
     assert residency.excess_bytes() == 20
-    assert residency.pinned_bytes(besides=new) == 30
+    assert residency.pinned_bytes(excluding=new) == 30
 
 
 def test_retire_busy__takes_as_many_as_needed_and_they_leave_with_their_last_user() -> None:

@@ -21,7 +21,7 @@ from prover.keys.verify import known_files
 from prover.settings import KeySettings, ProvingSettings
 from shared.circuit_id import CircuitId
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def key_checks(
@@ -71,8 +71,8 @@ def check_presence(settings: KeySettings, selected: list[CircuitId], missing: li
     detail = f"{len(selected) - len(missing)} of {len(selected)} are installed"
     if not missing:
         return Check("keys", Status.OK, detail)
-    names = ", ".join(circuit.key_file for circuit in missing[:_MOST_NAMES])
-    more = f" and {len(missing) - _MOST_NAMES} more" if len(missing) > _MOST_NAMES else ""
+    names = ", ".join(circuit.key_file for circuit in missing[:_MAX_NAMES])
+    more = f" and {len(missing) - _MAX_NAMES} more" if len(missing) > _MAX_NAMES else ""
     detail += f"; proving key file not found: {names}{more}"
     if settings.auto_download:
         return Check(

@@ -25,15 +25,15 @@ from prover.proving.device_selection import open_devices
 from prover.proving.gpu.gpu import Gpu
 from prover.settings import DeviceSettings
 
-LEAST_MEMORY_BYTES = 32 * 10**9
-LEAST_CORES = 16
-LEAST_DISK_BYTES = 100 * 10**9
+MIN_MEMORY_BYTES = 32 * 10**9
+MIN_CORES = 16
+MIN_DISK_BYTES = 100 * 10**9
 """Recommended minimums of a host that proves every published circuit."""
 
-_LEAST_OPEN_FILES = 8192 + 256
+_MIN_OPEN_FILES = 8192 + 256
 """Connections that the API accepts, and what the process opens besides."""
 _ROOT = Path("/")
-_ON_PROCESSOR = DeviceSettings()
+_ON_CPU = DeviceSettings()
 _VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
 _BACKENDS = {
     "ifma": "AVX-512 IFMA, the fastest arithmetic",
@@ -63,7 +63,7 @@ class Check:
     hint: str = ""
 
 
-def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_PROCESSOR) -> Iterator[Check]:
+def machine_checks(keys_dir: Path, root: Path = _ROOT, devices: DeviceSettings = _ON_CPU) -> Iterator[Check]:
     """Check CPUs, memory, disk, limits and GPUs of this machine."""
     yield check_cores(root)
     yield check_arithmetic()
@@ -80,10 +80,10 @@ def check_cores(root: Path = _ROOT) -> Check:
     quota = cpu_quota(root)
     usable = min(cores, quota) if quota is not None else cores
     limited = f", of which the control group grants {quota:g}" if quota is not None and quota < cores else ""
-    detail = f"{cores} CPUs{limited}; {LEAST_CORES} are recommended"
+    detail = f"{cores} CPUs{limited}; {MIN_CORES} are recommended"
     if limited:
         return Check("processors", Status.WARNING, detail, "raise the CPU quota; a throttled prover is slow")
-    if usable < LEAST_CORES:
+    if usable < MIN_CORES:
         return Check("processors", Status.WARNING, detail, "proofs take longer; use a larger machine in production")
     return Check("processors", Status.OK, detail)
 
@@ -101,7 +101,7 @@ def check_arithmetic() -> Check:
 def check_memory(total_bytes: int) -> Check:
     """Compare memory with the recommended minimum."""
     detail = f"{gibibytes(total_bytes)}; 32 GB are recommended, and 64 GB in production"
-    if total_bytes < LEAST_MEMORY_BYTES:
+    if total_bytes < MIN_MEMORY_BYTES:
         return Check(
             "memory", Status.WARNING, detail, "production batches need more: use smaller batches or add memory"
         )
@@ -112,7 +112,7 @@ def check_disk(keys_dir: Path) -> Check:
     """Compare the disk of the keys with the recommended minimum."""
     usage = shutil.disk_usage(existing_parent(keys_dir))
     detail = f"{gibibytes(usage.total)}, {gibibytes(usage.free)} free; 100 GB are recommended"
-    if usage.total < LEAST_DISK_BYTES:
+    if usage.total < MIN_DISK_BYTES:
         return Check(
             "disk", Status.WARNING, detail, "all production keys together need more; choose another --keys-dir"
         )
@@ -139,13 +139,13 @@ def check_open_files() -> Check:
     """Compare the limit of open files with the connections that the API accepts."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     detail = f"{soft} open files allowed"
-    if soft != resource.RLIM_INFINITY and soft < _LEAST_OPEN_FILES:
-        hint = f"to serve thousands of connections, run ulimit -n {_LEAST_OPEN_FILES}, or set LimitNOFILE= in systemd"
+    if soft != resource.RLIM_INFINITY and soft < _MIN_OPEN_FILES:
+        hint = f"to serve thousands of connections, run ulimit -n {_MIN_OPEN_FILES}, or set LimitNOFILE= in systemd"
         return Check("open files", Status.WARNING, detail, hint)
     return Check("open files", Status.OK, detail)
 
 
-def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_PROCESSOR) -> Check:
+def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Check:
     """Tell which GPUs the driver knows and, where they are to make proofs, open them."""
     models = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):

@@ -15,7 +15,7 @@ from prover.cli.work import progress, run_cancellable
 from prover.errors import KeyUnavailable, MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, KeyInfo
-from prover.keys.files.key_description import is_earlier_proving_key
+from prover.keys.files.key_description import is_gnark_08_proving_key
 from prover.keys.setup.trusted_setup import Outputs, assemble_key
 
 
@@ -67,7 +67,7 @@ def import_setup(
             if system_file is not None:
                 system = stack.enter_context(_mapped(system_file))
             else:
-                generation = "0.8" if is_earlier_proving_key(proving_key) else LATEST_GENERATION
+                generation = "0.8" if is_gnark_08_proving_key(proving_key) else LATEST_GENERATION
                 compiled = stack.enter_context(compiled_system(circuit, output.parent, cancel, generation))
                 system = compiled.earlier or compiled.for_setup
             engine = stack.enter_context(Engine(threads))

@@ -142,9 +142,9 @@ def prepare(
                     progress=counter.written,
                     cancel=cancel,
                 )
-                made += outcome.made
-                if outcome.plain_because is not None:
-                    plain[path] = outcome.plain_because
+                made += outcome.was_made
+                if outcome.unfolded_reason is not None:
+                    plain[path] = outcome.unfolded_reason
                 counter.next_file()
         return made
 
@@ -154,11 +154,11 @@ def prepare(
     for path, reason in plain.items():
         click.echo(f"{path} is not folded: {reason}", err=True)
     for folder in sorted({prepared_dir or path.parent / prepared_keys.FOLDER for path in wanted}):
-        _name_remains(folder)
+        _report_abandoned_checkpoints(folder)
 
 
-def _name_remains(folder: Path) -> None:
-    for file in fold_checkpoint.remains(folder):
+def _report_abandoned_checkpoints(folder: Path) -> None:
+    for file in fold_checkpoint.abandoned_checkpoints(folder):
         click.echo(
             f"{file} is the checkpoint of a stopped folding; `prover keys prepare --fold` of its key resumes it. "
             "To abandon folding, delete the file",

@@ -74,7 +74,7 @@ def setup(
                 circuit,
                 system.for_setup,
                 outputs,
-                earlier_system=system.earlier,
+                gnark_08_system=system.earlier,
                 seed=seed,
                 progress=counter,
                 cancel=cancel,

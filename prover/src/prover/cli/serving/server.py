@@ -82,7 +82,7 @@ async def run_server(settings: Settings) -> int:
         metrics.build_info.labels(own_version(), INTERFACE_VERSION, kernel_version(), engine.backend).set(1)
         metrics_server = start_metrics_server(state, registry)
         preloader.start()
-        _spare_the_collector()
+        _freeze_collector()
         try:
             await _serve_all(state, queue, metrics_server, shutdown)
         finally:
@@ -118,7 +118,7 @@ def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
     return QueuePart.open(settings.queue.url.get_secret_value(), settings, metrics)
 
 
-def _spare_the_collector() -> None:
+def _freeze_collector() -> None:
     """Keep what the start made out of collections: each full one took 50 ms, in which nobody was answered."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The published circuits: every shape for which a proving key exists somewhere, and the names of their groups."""
+"""The published circuits: every shape with a published proving key, and the names of their groups."""
 
 from collections.abc import Iterable, Mapping
 
@@ -58,9 +58,9 @@ class UnknownCircuit(ValueError):
 
 
 def circuits_named(names: Iterable[str]) -> frozenset[CircuitId]:
-    """The circuits of groups (``update``, ``update-test``) and of single keys (``v2_inclusion_32_1``).
+    """Return the circuits of groups (``update``, ``update-test``) and of single keys (``v2_inclusion_32_1``).
 
-    Raises UnknownCircuit that says which names there are.
+    Raises UnknownCircuit that lists the valid names.
     """
     chosen: set[CircuitId] = set()
     for name in names:
@@ -76,5 +76,5 @@ def circuits_named(names: Iterable[str]) -> frozenset[CircuitId]:
 
 
 def smallest_first(circuits: Iterable[CircuitId]) -> list[CircuitId]:
-    """Circuits in the order of the time and memory that their keys take, roughly."""
+    """Return circuits in the approximate order of the time and memory that their keys take."""
     return sorted(circuits, key=lambda circuit: (circuit.kind.is_batch, sum(circuit.sizes), circuit.name))

@@ -1,7 +1,7 @@
-"""What a key that is not here would take: disk, memory, and working memory of a proof.
+"""Estimates for a key that is not installed: disk, memory, and working memory of a proof.
 
-Constraint counts are those of the service specification (section 1.9) and exact but for batches, which grow with their
-size. Bytes per constraint were measured on published keys of generation 0.8, whose files are the larger ones.
+Constraint counts are those of the published circuits; they are exact except for batches, which grow with their size.
+Bytes per constraint were measured on published keys of gnark 0.8, whose files are larger than those of gnark 0.14.
 """
 
 import math
@@ -26,13 +26,13 @@ _FILE_BYTES: Final = 660
 _RESIDENT_BYTES: Final = 590
 _SCRATCH_BYTES_PER_ROW: Final = 272
 _SCRATCH_BYTES: Final = 2 * 2**20
-# Buckets of a thread: about as many as the square root of the rows, and never few.
+# Buckets of a thread: about the square root of the rows, with a minimum.
 _THREAD_BYTES_PER_ROOT: Final = 17 * 2**10
 _THREAD_BYTES: Final = 3 * 2**19
 
 
 def constraints_of(circuit: CircuitId) -> int:
-    """About how many constraints a published circuit has."""
+    """Return the approximate number of constraints of a published circuit."""
     sizes = circuit.sizes
     if circuit.kind.is_batch:
         return _ELEMENT[circuit.kind] * sizes[0]
@@ -49,17 +49,17 @@ def constraints_of(circuit: CircuitId) -> int:
 
 
 def file_bytes(circuit: CircuitId) -> int:
-    """Size of a key file, at most about."""
+    """Return the approximate maximum size of a key file in bytes."""
     return constraints_of(circuit) * _FILE_BYTES
 
 
 def resident_bytes(circuit: CircuitId) -> int:
-    """Memory of a loaded key, at most about; its prepared form takes as much disk."""
+    """Return the approximate maximum memory of a loaded key in bytes; its prepared key takes as much disk."""
     return constraints_of(circuit) * _RESIDENT_BYTES
 
 
 def scratch_bytes(circuit: CircuitId, threads: int) -> int:
-    """Working memory of one proof by an engine of so many threads, at most about."""
+    """Return the approximate maximum working memory of one proof in bytes, by an engine with ``threads`` threads."""
     domain_size = 1 << (constraints_of(circuit) - 1).bit_length()
     thread_bytes = _THREAD_BYTES + math.isqrt(domain_size) * _THREAD_BYTES_PER_ROOT
     return _SCRATCH_BYTES + domain_size * _SCRATCH_BYTES_PER_ROW + threads * thread_bytes

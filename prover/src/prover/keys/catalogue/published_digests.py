@@ -1,7 +1,7 @@
-"""What a key file must be: digests from a CHECKSUM list, or sizes and digests from a pinned manifest.
+"""Published sizes and digests of key files: a CHECKSUM list, or a pinned manifest.
 
-``published_keys.json`` beside this module pins the keys whose digests are known here: those of the reference's package
-for developers, under their earlier names.
+``published_keys.json`` next to this module pins the keys with known digests: those of the reference's package for
+developers, under their earlier names.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 from prover.errors import SettingsInvalid
 
 CHECKSUM_LIST = "CHECKSUM"
-"""Name of the list beside the key files, in the form of ``sha256sum``."""
+"""Name of the list next to the key files, in the format of ``sha256sum``."""
 
 PUBLISHED_MANIFEST = "published_keys.json"
 
@@ -26,7 +26,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """A key file as it was published: ``sha256`` in lower-case hex, ``size`` in bytes where it is known."""
+    """Facts of a published key file: ``sha256`` in lower-case hex, ``size`` in bytes, None if unknown."""
 
     name: str
     sha256: str
@@ -38,7 +38,7 @@ Expectations = Mapping[str, ExpectedFile]
 
 
 def parse_checksum_list(text: str) -> Expectations:
-    """Read a CHECKSUM list: a digest, white space and a file name per line. Raises ValueError that names the line."""
+    """Parse a CHECKSUM list: a digest, white space and a file name per line. Raises ValueError that names the line."""
     files: dict[str, ExpectedFile] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -51,7 +51,7 @@ def parse_checksum_list(text: str) -> Expectations:
 
 
 def read_checksum_list(path: Path) -> Expectations:
-    """Read a CHECKSUM list on disk; raises SettingsInvalid."""
+    """Return the files of a CHECKSUM list on disk; raises SettingsInvalid."""
     try:
         return parse_checksum_list(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
@@ -59,7 +59,7 @@ def read_checksum_list(path: Path) -> Expectations:
 
 
 def read_pinned_manifest(path: Path) -> Expectations:
-    """Read a manifest: ``{"keys": [{"name": …, "size": …, "sha256": …}]}``; more members are allowed.
+    """Return the files of a manifest: ``{"keys": [{"name": …, "size": …, "sha256": …}]}``; more members are allowed.
 
     Raises SettingsInvalid that names the entry.
     """
@@ -71,7 +71,7 @@ def read_pinned_manifest(path: Path) -> Expectations:
 
 @cache
 def published_keys() -> Expectations:
-    """Read the manifest that comes with this program."""
+    """Return the files of the built-in manifest."""
     return _parse_manifest(resources.files(__package__).joinpath(PUBLISHED_MANIFEST).read_bytes())
 
 

@@ -1,4 +1,4 @@
-"""Run modes: which published circuits a prover in a given role proves and needs keys for."""
+"""Run modes: the published circuits that a prover in a given role proves and needs keys for."""
 
 import enum
 
@@ -10,7 +10,7 @@ _MERKLE = _INCLUSION | _NON_INCLUSION | {CircuitKind.COMBINED}
 
 
 class RunMode(enum.StrEnum):
-    """Names of the reference."""
+    """Roles of a prover, by the names of the reference."""
 
     LOCAL_RPC = "local-rpc"
     RPC = "rpc"
@@ -21,10 +21,11 @@ class RunMode(enum.StrEnum):
 
 
 class KeySet(enum.StrEnum):
-    """Whose table says which circuits a run mode has.
+    """Table of the circuits of each run mode.
 
-    The specification's gives a mode what its role proves. The reference downloads wider sets, for example the keys of
-    clients for its forester modes, but no batch keys for ``local-rpc`` and none of production size for ``full-test``.
+    That of the specification gives a mode the circuits that its role proves. The reference downloads wider sets, for
+    example the keys of clients for its forester modes, but no batch keys for ``local-rpc`` and none of production size
+    for ``full-test``.
     """
 
     SPECIFICATION = "specification"
@@ -32,7 +33,7 @@ class KeySet(enum.StrEnum):
 
 
 def circuits_of(mode: RunMode, key_set: KeySet = KeySet.SPECIFICATION) -> list[CircuitId]:
-    """The circuits of a run mode, the small ones first."""
+    """Return the circuits of a run mode, the smallest first."""
     needs = _needs if key_set is KeySet.SPECIFICATION else _reference_needs
     return smallest_first(circuit for circuit in PUBLISHED_CIRCUITS if needs(mode, circuit))
 

@@ -1,4 +1,4 @@
-"""Which circuits an instance proves, or a command works on: run modes and circuit names, joined."""
+"""The circuits of an instance or a command, selected by run mode and by name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from shared.circuit_id import CircuitId
 
 @dataclass(frozen=True)
 class CircuitSelection:
-    """A set of circuits; None means that nothing is excluded."""
+    """A set of circuits; None excludes no circuit."""
 
     circuits: frozenset[CircuitId] | None
 
     @classmethod
     def everything(cls) -> Self:
-        """No restriction."""
+        """Return the selection that excludes no circuit."""
         return cls(None)
 
     @classmethod
@@ -27,7 +27,7 @@ class CircuitSelection:
         names: Iterable[str] = (),
         key_set: KeySet = KeySet.SPECIFICATION,
     ) -> Self:
-        """The circuits of a run mode and those of the names together; everything if neither is given.
+        """Return the circuits of a run mode and of the names together; all circuits if neither is given.
 
         Raises UnknownCircuit.
         """
@@ -38,13 +38,13 @@ class CircuitSelection:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether anything is excluded."""
+        """Whether any circuit is excluded."""
         return self.circuits is not None
 
     def includes(self, circuit: CircuitId) -> bool:
-        """Whether a circuit was selected."""
+        """Return whether a circuit is selected."""
         return self.circuits is None or circuit in self.circuits
 
     def published(self) -> list[CircuitId]:
-        """The published circuits that were selected, the small ones first."""
+        """Return the selected published circuits, the smallest first."""
         return smallest_first(circuit for circuit in PUBLISHED_CIRCUITS if self.includes(circuit))

@@ -1,4 +1,4 @@
-"""Published keys from their server into a folder: several at once, continued after a stop, whole or not at all."""
+"""Download of published keys into a folder: several at once, resumable, published atomically."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ from prover.keys.catalogue.published_digests import (
     read_checksum_list,
     read_pinned_manifest,
 )
-from prover.keys.download.partial_file import PartialFile, PartialFileDisplaced
+from prover.keys.download.partial_file import PartialFile, PartialFileSuperseded
 from prover.keys.download.transfer import (
     TransferFailed,
     TransferInterrupted,
@@ -37,7 +37,7 @@ from prover.keys.download.transfer import (
     transfer,
 )
 from prover.keys.files.atomic_file import atomic_file
-from prover.keys.files.key_folder import Fingerprint, find_key, fingerprint_of
+from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
 from prover.keys.files.provenance import sha256_of_file
 from prover.loopback import is_loopback
 from prover.versions import own_version
@@ -52,34 +52,34 @@ _CONNECT_S = 30.0
 _HEAD_S = 15.0
 _LONGEST_BACKOFF_S = 60.0
 _LOCK_POLL_S = 0.2
-_MOST_WRONG_CONTENTS = 3
-_MOST_DISPLACEMENTS = 5
+_MAX_WRONG_CONTENTS = 3
+_MAX_SUPERSEDED = 5
 _NOTABLE_PROGRESS_BYTES = 2**24
-"""An attempt that brought as much is not counted as failed."""
+"""Bytes after which an interrupted attempt does not count as failed."""
 _LONGEST_LIST_BYTES = 2**20
-_UNENCRYPTED = "over http:// the CHECKSUM list is only as good as the network: a key can be changed with its digest"
+_UNENCRYPTED = "over http:// an attacker in the network can change a key together with its digest in the CHECKSUM list"
 _UNENCRYPTED_REMEDY = "use https://, or pin the digests with --manifest"
 
 
 @dataclass(frozen=True)
 class DownloadSource:
-    """Where keys come from, and how hard to try."""
+    """Server of keys, and limits of the download."""
 
     url: str
     """Folder of the key files and of their CHECKSUM list."""
     attempts: int = 10
-    """Per file."""
+    """Maximum attempts per file."""
     parallel: int = 4
-    """Files at once."""
+    """Maximum files downloaded at once."""
     manifest: Path | None = None
-    """Pinned names, sizes and digests, in place of the CHECKSUM list and of those shipped for a server without one."""
+    """File with pinned names, sizes and digests; replaces the CHECKSUM list and the built-in digests."""
     silence_s: float = 60.0
-    """How long the server may send nothing."""
+    """Maximum time without data from the server."""
     backoff_s: float = 1.0
-    """First pause between attempts; each next one is twice as long, up to a minute."""
+    """First pause between attempts; each later one is twice as long, up to a minute."""
 
     def base(self) -> URL:
-        """The address as a URL; raises SettingsInvalid."""
+        """Return the address as a URL; raises SettingsInvalid."""
         try:
             url = URL(self.url)
         except ValueError as error:
@@ -90,33 +90,33 @@ class DownloadSource:
 
 
 class DownloadWatcher(Protocol):
-    """Who wants to know how far a download is. Called by the thread that downloads."""
+    """Observer of the progress of a download. The downloading thread calls it."""
 
     def planned(self, files: int, size: int | None) -> None:
-        """So many files are missing; ``size`` is None where the server does not tell all sizes."""
+        """Report the number of missing files and their size in bytes, None if the server does not give all sizes."""
 
     def advanced(self, name: str, done: int, total: int | None) -> None:
-        """So many bytes of a file are here."""
+        """Report the bytes present of a file, and its size, None if unknown."""
 
     def finished(self, name: str) -> None:
-        """A file is complete, checked and in place."""
+        """Report that a file is complete, verified and published."""
 
 
-class Unwatched:
-    """Nobody wants to know."""
+class SilentWatcher:
+    """A watcher that ignores progress."""
 
     def planned(self, files: int, size: int | None) -> None:
-        """Do nothing."""
+        """Ignore the report."""
 
     def advanced(self, name: str, done: int, total: int | None) -> None:
-        """Do nothing."""
+        """Ignore the report."""
 
     def finished(self, name: str) -> None:
-        """Do nothing."""
+        """Ignore the report."""
 
 
 def missing_keys(folder: Path, circuits: Iterable[CircuitId]) -> list[CircuitId]:
-    """The circuits of which a folder has no key under either name."""
+    """Return the circuits without a key in a folder under either name."""
     missing = []
     for circuit in circuits:
         try:
@@ -133,11 +133,11 @@ def download_keys(
     cancel: CancelFlag,
     watcher: DownloadWatcher | None = None,
 ) -> int:
-    """Bring the missing keys of circuits into a folder and return how many came; those present need no network.
+    """Download the missing keys of circuits into a folder and return their number; present keys need no network.
 
-    Every key is checked against the digest that was published before it gets its name. Blocks; call it from a thread
-    without an event loop. Raises KeyDownloadFailed that names every file, SettingsInvalid, and Cancelled when
-    ``cancel`` is raised; what came of unfinished files is kept for the next time.
+    Every key is verified against its published digest before it gets its name. Blocks; call it from a thread without
+    an event loop. Raises KeyDownloadFailed that names every file, SettingsInvalid, and Cancelled when ``cancel`` is
+    raised; the bytes of unfinished files are kept for the next call.
     """
     missing = missing_keys(folder, circuits)
     if not missing:
@@ -145,8 +145,8 @@ def download_keys(
     base = source.base()
     pinned = read_pinned_manifest(source.manifest) if source.manifest else None
     _make_writable(folder, missing)
-    run = _Download(folder, source, base, watcher or Unwatched(), cancel)
-    _interruptible(run.bring(missing, pinned), cancel)
+    run = _Download(folder, source, base, watcher or SilentWatcher(), cancel)
+    _interruptible(run.run(missing, pinned), cancel)
     return len(missing)
 
 
@@ -160,11 +160,11 @@ class _Download:
         self._shown = str(base.with_user(None).with_query(None))
         self._watcher = watcher
         self._cancel = cancel
-        self._turns = asyncio.Semaphore(source.parallel)
+        self._transfer_slots = asyncio.Semaphore(source.parallel)
         self._missing = ""
         self._list_failure: KeyDownloadFailed | None = None
 
-    async def bring(self, circuits: Sequence[CircuitId], pinned: Expectations | None) -> None:
+    async def run(self, circuits: Sequence[CircuitId], pinned: Expectations | None) -> None:
         first = circuits[0].key_file
         self._missing = first if len(circuits) == 1 else f"{first} and {len(circuits) - 1} more"
         try:
@@ -200,17 +200,17 @@ class _Download:
             raise KeyDownloadFailed("\n".join(str(failure) for failure in failures))
 
     async def _published(self, session: aiohttp.ClientSession, circuits: Sequence[CircuitId]) -> Expectations:
-        """What the server lists, or the digests shipped here where it has no list but may have their keys."""
+        """Return the server's list; if it has none but may have keys with built-in digests, return those digests."""
         try:
             return await self._checksum_list(session)
         except KeyDownloadFailed as failure:
-            shipped = published_keys()
+            built_in = published_keys()
             refused = isinstance(failure.__cause__, TransferFailed)
-            if not refused or all(_listed(circuit, shipped) is None for circuit in circuits):
+            if not refused or all(_listed(circuit, built_in) is None for circuit in circuits):
                 raise
-            _log.warning("checksum_list_missing", error=str(failure.__cause__), detail="the pinned digests count")
+            _log.warning("checksum_list_missing", error=str(failure.__cause__), detail="the built-in digests are used")
             self._list_failure = failure
-            return shipped
+            return built_in
 
     def _explained(self, failure: TransferFailed) -> str:
         return f"proving key file not found: {self._missing}; {failure}: {failure.remedy}"
@@ -230,59 +230,59 @@ class _Download:
                 raise TransferFailed("the CHECKSUM list is implausibly long", "check --download-url")
             return content.decode("ascii", "replace")
 
-        text = await self._insist(CHECKSUM_LIST, fetch)
+        text = await self._retry(CHECKSUM_LIST, fetch)
         try:
             known = parse_checksum_list(text)
         except ValueError as error:
-            raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or give --manifest") from error
-        await asyncio.to_thread(self._leave_list, text, known)
+            raise self._failed(CHECKSUM_LIST, str(error), "check --download-url, or pass --manifest") from error
+        await asyncio.to_thread(self._store_list, text, known)
         return known
 
-    def _leave_list(self, text: str, known: Expectations) -> None:
-        """Write the list into the folder, by which `prover keys verify` and a start work without the network.
+    def _store_list(self, text: str, known: Expectations) -> None:
+        """Write the list into the folder, where `prover keys verify` and a start use it without the network.
 
-        Keys that came by an earlier list and are there keep its lines, else a start would refuse good ones of another
-        edition, or take bad ones that only the earlier list names.
+        Present keys of an earlier list keep their lines. Otherwise a start would refuse good keys of another release,
+        or accept bad ones that only the earlier list names.
         """
         kept = _lines_to_keep(self._folder, known, self._cancel)
         _write_list(self._folder, _with_lines(text, kept))
         others = sorted(name for name in kept if name in known)
         if others:
             _log.warning(
-                "keys_of_another_edition",
+                "keys_of_another_release",
                 files=", ".join(others),
                 detail=f"the list of {self._shown} has other digests for them; they stay as they are",
-                remedy="to have its edition, remove them and run `prover download` again",
+                remedy="to replace them with its release, remove them and run `prover download` again",
             )
 
-    def _correct_list(self, brought: ExpectedFile) -> None:
-        """Give a key its line back: a process that downloads another edition may have replaced the list meanwhile."""
+    def _restore_line(self, downloaded: ExpectedFile) -> None:
+        """Restore the line of a key: a process that downloads another release may have replaced the list meanwhile."""
         if self._source.manifest is not None:
             return
         with suppress(SettingsInvalid, OSError, UnicodeError):
             path = self._folder / CHECKSUM_LIST
-            if read_checksum_list(path).get(brought.name, brought).sha256 != brought.sha256:
-                _write_list(self._folder, _with_lines(path.read_text(encoding="ascii"), {brought.name: brought}))
+            if read_checksum_list(path).get(downloaded.name, downloaded).sha256 != downloaded.sha256:
+                _write_list(self._folder, _with_lines(path.read_text(encoding="ascii"), {downloaded.name: downloaded}))
 
     def _unlisted(self, name: str) -> KeyDownloadFailed:
-        remedy = "check --manifest" if self._source.manifest else "check --download-url, or give --manifest"
+        remedy = "check --manifest" if self._source.manifest else "check --download-url, or pass --manifest"
         return self._failed(name, f"no checksum found for {name}", remedy)
 
     async def _require_space(self, session: aiohttp.ClientSession, files: list[ExpectedFile]) -> None:
-        """Compare the sizes that are known with the free space before anything is written."""
+        """Compare the known sizes with the free space before the first write."""
         sizes = await asyncio.gather(*(self._size(session, file) for file in files))
         known = [size for size in sizes if size is not None]
         self._watcher.planned(len(files), sum(known) if len(known) == len(files) else None)
-        there = sum(PartialFile(self._folder, file).left_over_bytes() for file in files)
-        free = self._room()
-        if sum(known) - there > free:
-            failure = no_room(sum(known) - there, free)
+        present = sum(PartialFile(self._folder, file).left_over_bytes() for file in files)
+        free = self._free_bytes()
+        if sum(known) - present > free:
+            failure = no_room(sum(known) - present, free)
             raise KeyDownloadFailed(self._explained(failure))
 
     async def _size(self, session: aiohttp.ClientSession, file: ExpectedFile) -> int | None:
         if file.size is not None:
             return file.size
-        async with self._turns:
+        async with self._transfer_slots:
             with suppress(aiohttp.ClientError, TimeoutError, TransferFailed):
                 async with (
                     asyncio.timeout(_HEAD_S),
@@ -292,28 +292,28 @@ class _Download:
         return None
 
     async def _file(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> None:
-        async with self._turns:
-            for _ in range(_MOST_DISPLACEMENTS):
+        async with self._transfer_slots:
+            for _ in range(_MAX_SUPERSEDED):
                 if await self._fetch(session, expected):
                     break
                 _log.info("download_superseded", file=expected.name, detail="another process replaced the partial file")
             else:
-                reason = "other processes, which its file system does not keep apart, replaced the partial file"
+                reason = "other processes, which the locks of its file system do not exclude, replaced the partial file"
                 raise self._failed(expected.name, reason, "download by one process at a time")
         self._watcher.finished(expected.name)
 
     async def _fetch(self, session: aiohttp.ClientSession, expected: ExpectedFile) -> bool:
-        """Bring a file; False when another process got in the way, whose result may be there now."""
+        """Download a file; False when another process interfered, which may have published it."""
         partial = PartialFile(self._folder, expected)
         try:
             await self._lock(partial)
             if not partial.target.is_file():  # else another process was faster
                 await _in_thread(partial.resume, partial)
-                await self._insist(expected.name, lambda: self._attempt(session, expected, partial), partial)
-                self._correct_list(expected)
+                await self._retry(expected.name, lambda: self._attempt(session, expected, partial), partial)
+                self._restore_line(expected)
                 await _in_thread(partial.publish, partial)
                 _log.debug("key_downloaded", file=expected.name, bytes=partial.size, sha256=expected.sha256)
-        except PartialFileDisplaced:
+        except PartialFileSuperseded:
             return False
         except OSError as error:
             reason = f"the file cannot be written: {error.strerror}"
@@ -330,7 +330,7 @@ class _Download:
             url,
             expected,
             partial,
-            self._room,
+            self._free_bytes,
             lambda done, total: self._watcher.advanced(expected.name, done, total),
         )
 
@@ -343,13 +343,13 @@ class _Download:
             detail = "the file system has no locks: other processes may download it too, and no part of it is kept"
             _log.info("download_unlocked", file=partial.target.name, detail=detail)
 
-    async def _insist(
+    async def _retry(
         self,
         name: str,
         attempt: Callable[[], Coroutine[Any, Any, Result]],
         partial: PartialFile | None = None,
     ) -> Result:
-        """Attempt until it works, with growing pauses; raises KeyDownloadFailed."""
+        """Retry until an attempt succeeds, with growing pauses; raises KeyDownloadFailed."""
         failed = wrong = 0
         while True:
             before = partial.size if partial else 0
@@ -360,20 +360,20 @@ class _Download:
             except TransferInterrupted as error:
                 reason, wait_s = str(error), error.wait_s
                 wrong += isinstance(error, WrongContent)
-                came = partial.size - before if partial else 0
-                failed = 1 if came >= _NOTABLE_PROGRESS_BYTES else failed + 1
-                if failed >= self._source.attempts or wrong >= _MOST_WRONG_CONTENTS:
+                received = partial.size - before if partial else 0
+                failed = 1 if received >= _NOTABLE_PROGRESS_BYTES else failed + 1
+                if failed >= self._source.attempts or wrong >= _MAX_WRONG_CONTENTS:
                     tries = "1 attempt" if failed == 1 else f"{failed} attempts"
                     remedy = "try again later, or check --download-url and the network"
                     if partial is None or partial.is_kept:
-                        remedy += "; what came is kept"
+                        remedy += "; received bytes are kept"
                     raise self._failed(name, f"{reason} ({tries})", remedy) from error
             pause_s = max(wait_s, min(self._source.backoff_s * 2 ** (failed - 1), _LONGEST_BACKOFF_S))
             pause_s *= random.uniform(1.0, 1.25) if wait_s else random.uniform(0.5, 1.0)  # noqa: S311 - spreads clients
             _log.warning("download_interrupted", file=name, error=reason, attempt=failed, pause_s=round(pause_s, 2))
             await asyncio.sleep(pause_s)
 
-    def _room(self) -> int:
+    def _free_bytes(self) -> int:
         stat = os.statvfs(self._folder)
         return stat.f_bavail * stat.f_frsize
 
@@ -384,15 +384,15 @@ class _Download:
 
 
 def _listed(circuit: CircuitId, known: Expectations) -> ExpectedFile | None:
-    """The file of a circuit that a list has, under its current name or else its earlier one."""
+    """Return the listed file of a circuit, under its current name or else its earlier one."""
     return next((known[name] for name in circuit.key_files if name in known), None)
 
 
 def _lines_to_keep(folder: Path, known: Expectations, cancel: CancelFlag) -> dict[str, ExpectedFile]:
-    """What the list in a folder says of keys that are there, where it is not what the new list says.
+    """Return the lines of a folder's list for present keys that differ from the new list.
 
-    Where both name a key, the earlier line stays only while the key agrees with it: one that was replaced by hand, or
-    damaged, is the new list's. Raises Cancelled.
+    If both name a key, the earlier line stays only while the key agrees with it: a key that was replaced by hand or
+    damaged gets the new line. Raises Cancelled.
     """
     try:
         earlier = read_checksum_list(folder / CHECKSUM_LIST)
@@ -403,28 +403,28 @@ def _lines_to_keep(folder: Path, known: Expectations, cancel: CancelFlag) -> dic
         for name, file in earlier.items()
         if (name not in known or known[name].sha256 != file.sha256)
         and CircuitId.from_key_file(name) is not None
-        and os.path.isfile(folder / name)  # noqa: PTH113 - a Path's raises where it cannot look
-        and (name not in known or _may_be(folder / name, file, cancel))
+        and os.path.isfile(folder / name)  # noqa: PTH113 - that of a Path raises for a path that it cannot read
+        and (name not in known or _may_match(folder / name, file, cancel))
     }
 
 
-def _may_be(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> bool:
-    """Whether a file has the digest that is expected, or cannot be read."""
+def _may_match(path: Path, expected: ExpectedFile, cancel: CancelFlag) -> bool:
+    """Return whether a file has the expected digest, or cannot be read."""
     try:
         return _digest_of(path, cancel) == expected.sha256
     except (KeyUnavailable, OSError):
         return True
 
 
-_digests: dict[tuple[Path, Fingerprint], str] = {}
-"""Of keys that were read once: a server with --auto-download gets a list for each key that it misses."""
+_digests: dict[tuple[Path, FileIdentity], str] = {}
+"""Digests of keys that were read once: a server with --auto-download gets a list for each missing key."""
 
 
 def _digest_of(path: Path, cancel: CancelFlag) -> str:
-    state = path, fingerprint_of(path)
-    if state not in _digests:
-        _digests[state] = sha256_of_file(path, cancel.check)
-    return _digests[state]
+    version = path, file_identity(path)
+    if version not in _digests:
+        _digests[version] = sha256_of_file(path, cancel.check)
+    return _digests[version]
 
 
 def _with_lines(text: str, lines: Expectations) -> str:
@@ -454,19 +454,19 @@ def _make_writable(folder: Path, missing: Sequence[CircuitId]) -> None:
 
 
 async def _in_thread(work: Callable[[], None], partial: PartialFile) -> None:
-    """Run blocking work; when this task is cancelled, the work has ended before the file is closed."""
+    """Run blocking work in a thread; a cancelled task waits for its end, so that the file is not closed before."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         partial.interrupt()
-        with suppress(PartialFileDisplaced):
+        with suppress(PartialFileSuperseded):
             await running
         raise
 
 
 def _interruptible(work: Coroutine[Any, Any, None], cancel: CancelFlag) -> None:
-    """Run a coroutine in an event loop of its own; raises Cancelled when the flag is raised."""
+    """Run a coroutine in a new event loop; raises Cancelled when the flag is raised."""
 
     async def watched() -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

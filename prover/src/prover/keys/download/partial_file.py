@@ -1,15 +1,15 @@
-"""A file that is being downloaded: hidden, locked against other processes, and there to be continued.
+"""A file that is being downloaded: hidden, locked against other processes, and resumable.
 
-It lies beside its target under a name that holds the digest it must get, so that a new edition of a file is never
-continued with the bytes of an old one. Its lock ends with the process, however that ends.
+It is next to its target, under a name that contains the expected digest, so that a new release of a file is never
+resumed with the bytes of an old one. Its lock is released when the process ends in any way.
 
-Not every file system keeps that promise. Where it has no locks, the file gets a name of its own, and nobody continues
-it. Where locks hold on one machine alone, processes of two machines may write into one file. So bytes are never cut off
-in place, what is published is compared with what was written, and a process that finds wrong bytes of its own in a file
-that another one has published removes it.
+Not every file system has such locks. Without locks, the file gets a private name and is not resumed. With locks on one
+machine only, processes of two machines may write into one file. So files are never truncated in place, a published file
+is compared with the written bytes, and a process that finds its own wrong bytes in a file that another one has
+published removes that file.
 
-Another user who may write to the folder may have planted something under the name: a link would lead the bytes out of
-the folder. What is no regular file of this user with one name is left alone, and the file gets a name of its own.
+Another user with write permission for the folder may have planted an entry under the name: a link would lead the bytes
+out of the folder. Anything but a regular file of this user with one name is left alone, and a private name is used.
 """
 
 import errno
@@ -30,81 +30,81 @@ _log = get_logger(__name__)
 _STEP_BYTES = 2**22
 _DIGEST_DIGITS = 16
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A pipe that somebody planted would be waited for without O_NONBLOCK; it changes nothing about files."""
+"""Without O_NONBLOCK opening a planted pipe would block; regular files are not affected."""
 _REFUSED = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM)
-"""What opening says of a link, a folder, a pipe or socket, and of another user's file."""
+"""Errors of opening a link, a folder, a pipe or socket, and another user's file."""
 
 
-class PartialFileDisplaced(Exception):
-    """Another process has taken, replaced or changed the file while it was written; nothing was published."""
+class PartialFileSuperseded(Exception):
+    """Another process has published, replaced or changed the file during the download; nothing was published."""
 
 
 class PartialFile:
-    """The hidden file of one download. Methods raise OSError where the file system does."""
+    """The hidden file of one download. Methods raise the OSError of the file system."""
 
     def __init__(self, folder: Path, expected: ExpectedFile) -> None:
         self.target = folder / expected.name
         self.size = 0
-        """Bytes that are there."""
+        """Bytes in the file."""
         self._expected = expected
         self._shared_name = f".{expected.name}.{expected.sha256[:_DIGEST_DIGITS]}.partial"
         self._path = folder / self._shared_name
-        self._is_own = False
-        """Whether no other process knows its name."""
+        self._is_private = False
+        """Whether its name is private to this process."""
         self._descriptor: int | None = None
         self._digest = hashlib.sha256()
         self._interrupted = False
 
     def acquire(self) -> bool:
-        """Open and lock the file, made if need be; False while another process holds it.
+        """Open and lock the file, created if necessary; False while another process holds it.
 
-        Where the file system has no locks, or something else has the name, a file of its own is made.
+        If the file system has no locks, or another entry has the name, a file with a private name is created.
         """
         descriptor = self._open_shared()
         if descriptor is None:
             self._path, self._descriptor = self._new_file()
-            self._is_own = True
+            self._is_private = True
             return True
         is_ours = False
         try:
-            taken = try_lock(descriptor)
-            is_ours = taken is True and _is_at(self._path, descriptor)
-            if taken is None:
+            locked = try_lock(descriptor)
+            is_ours = locked is True and _is_at(self._path, descriptor)
+            if locked is None:
                 self._remove_empty(descriptor)
         finally:
-            if not is_ours:  # locked, or finished by its owner between our two steps, or without a lock
+            if not is_ours:  # locked by another, or published between the two steps, or without locks
                 os.close(descriptor)
         if is_ours:
             self._descriptor = descriptor
-        elif taken is None:
+        elif locked is None:
             self._path, self._descriptor = self._new_file()
-            self._is_own = True
+            self._is_private = True
         return self._descriptor is not None
 
     @property
     def is_kept(self) -> bool:
-        """Whether the next download finds and continues what is there."""
-        return not self._is_own
+        """Whether the next download finds and resumes the file."""
+        return not self._is_private
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the bytes are those that were published."""
+    def matches_published_digest(self) -> bool:
+        """Whether the bytes have the published digest."""
         return self._digest.hexdigest() == self._expected.sha256
 
     @property
     def sha256(self) -> str:
-        """Digest of the bytes that are there."""
+        """Digest of the bytes in the file, in hex."""
         return self._digest.hexdigest()
 
     def left_over_bytes(self) -> int:
-        """Bytes on disk that an earlier download left."""
+        """Return the bytes on disk of an earlier download."""
         try:
             return self._path.lstat().st_size
         except FileNotFoundError:
             return 0
 
     def resume(self) -> None:
-        """Take what an earlier download left; reads all of it, unless another thread calls ``interrupt``."""
+        """Read and hash the bytes of an earlier download, until another thread calls ``interrupt``."""
         descriptor = self._open()
         os.lseek(descriptor, 0, os.SEEK_SET)
         while not self._interrupted and (piece := os.read(descriptor, _STEP_BYTES)):
@@ -112,22 +112,22 @@ class PartialFile:
             self.size += len(piece)
 
     def interrupt(self) -> None:
-        """Let a running ``resume`` end early; the file can only be closed then."""
+        """End a running ``resume`` early; afterwards the file can only be closed."""
         self._interrupted = True
 
     def restart(self) -> None:
-        """Throw away what is there, by a new file: a process that shares the old one must not find a hole in it.
+        """Discard the bytes by means of a new file: a process that shares the old one must not find a hole in it.
 
-        Nothing is there at a first start, and still the file is new: two machines that opened one then write apart.
+        An empty file is replaced, too: two machines that opened the same one then write to different files.
         """
         before = self._open()
         path, descriptor = self._new_file()
         try:
-            try_lock(descriptor)  # before it has the name for which others wait
+            try_lock(descriptor)  # before it gets the name for which others wait
             if _is_at(self._path, before):
                 path.replace(self._path)
-            else:  # another process has the name now
-                self._path, self._is_own = path, True
+            else:  # another process uses the name now
+                self._path, self._is_private = path, True
         except BaseException:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -150,9 +150,9 @@ class PartialFile:
             view = view[written:]
 
     def publish(self) -> None:
-        """Make the bytes last and give them the name of the target, in one step.
+        """Sync the bytes to the disk and give them the name of the target in one step.
 
-        A target that came meanwhile stays. Raises PartialFileDisplaced when the file is no longer what was written.
+        A target that appeared meanwhile stays. Raises PartialFileSuperseded when the file was replaced or changed.
         """
         descriptor = self._open()
         os.fsync(descriptor)
@@ -161,21 +161,21 @@ class PartialFile:
         if _is_at(self._path, descriptor):
             self._path.unlink(missing_ok=True)
         elif self._path.exists() and self._remove_spoiled_target(descriptor):
-            # It was replaced by a process that may have found wrong bytes of its own in it, after we compared.
-            raise PartialFileDisplaced
+            # A process replaced it after the comparison, possibly as it found its own wrong bytes in it.
+            raise PartialFileSuperseded
         sync_folder(self.target.parent)
 
     def close(self) -> None:
-        """Release the file; nothing stays of one that is empty or that nobody would continue."""
+        """Release the file; an empty or private one is removed."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         try:
-            if self._is_own:
+            if self._is_private:
                 self._path.unlink(missing_ok=True)
             else:
                 self._remove_empty(descriptor)
-            if not self.is_complete:
+            if not self.matches_published_digest:
                 self._remove_spoiled_target(descriptor)
         finally:
             os.close(descriptor)
@@ -186,7 +186,7 @@ class PartialFile:
         return self._descriptor
 
     def _open_shared(self) -> int | None:
-        """Open the file that processes of this user share, made if need be; None where something else has its name."""
+        """Open the file shared by processes of this user, created if necessary; None if another entry has its name."""
         try:
             descriptor = os.open(self._path, _OPEN, 0o666)
         except OSError as error:
@@ -194,37 +194,37 @@ class PartialFile:
                 raise
             reason: str | None = f"it cannot be opened: {error.strerror}"
         else:
-            reason = _objection(os.fstat(descriptor))
+            reason = _refusal_reason(os.fstat(descriptor))
             if reason is None:
                 return descriptor
             os.close(descriptor)
         _log.warning("partial_file_refused", file=str(self._path), reason=reason, remedy="remove it")
         return None
 
-    def _own_path(self) -> Path:
+    def _private_path(self) -> Path:
         return self._path.with_name(f"{self._shared_name}.{secrets.token_hex(8)}")
 
     def _new_file(self) -> tuple[Path, int]:
-        path = self._own_path()
+        path = self._private_path()
         return path, os.open(path, _OPEN | os.O_EXCL, 0o666)
 
     def _rename(self, descriptor: int) -> None:
-        """Give the file its last name by way of a link that nobody else knows, hence nobody exchanges."""
-        path = self._path if self._is_own else self._link()
+        """Give the file its final name by means of a link with a private name, which no other process replaces."""
+        path = self._path if self._is_private else self._link()
         try:
             if not _is_at(path, descriptor) or os.fstat(descriptor).st_size != self.size:
-                raise PartialFileDisplaced
+                raise PartialFileSuperseded
             path.replace(self.target)
         finally:
-            if path != self._path:  # a rename onto another link of the same file leaves both
+            if path != self._path:  # a rename onto another link of the same file keeps both
                 path.unlink(missing_ok=True)
 
     def _link(self) -> Path:
-        path = self._own_path()
+        path = self._private_path()
         try:
             os.link(self._path, path)
         except FileNotFoundError as error:
-            raise PartialFileDisplaced from error
+            raise PartialFileSuperseded from error
         except OSError:  # the file system has no links
             return self._path
         return path
@@ -234,9 +234,9 @@ class PartialFile:
             self._path.unlink(missing_ok=True)
 
     def _remove_spoiled_target(self, descriptor: int) -> bool:
-        """Remove the target if it is this very file and wrong; tells whether it was.
+        """Remove the target if it is this file and has a wrong digest, and return whether it was removed.
 
-        Another process that shares the file has published it then, while this one wrote other bytes into it.
+        In that case another process that shares the file published it while this one wrote other bytes into it.
         """
         if not _is_at(self.target, descriptor) or _digest_of(descriptor) == self._expected.sha256:
             return False
@@ -244,10 +244,10 @@ class PartialFile:
         return True
 
 
-def _objection(file: os.stat_result) -> str | None:
-    """Say why what has the name of a partial file is not to be written to; None if it is one."""
+def _refusal_reason(file: os.stat_result) -> str | None:
+    """Return why an entry with the name of a partial file must not be written to; None if it may be."""
     if not stat.S_ISREG(file.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     if file.st_nlink > 1:
         return "it has other names, too"
     return untrusted_reason(file)

@@ -1,4 +1,4 @@
-"""One attempt to bring a file over HTTP: continued where the last one ended, checked against what it must be."""
+"""One attempt to download a file over HTTP, resumed where the last one ended and checked against its digest."""
 
 import re
 import time
@@ -15,14 +15,14 @@ from prover.keys.download.partial_file import PartialFile
 from prover.keys.files.memory_budget import gibibytes
 
 _LARGEST_BYTES = 2**36
-"""Of a file whose size nobody tells."""
+"""Maximum size of a file of unknown size."""
 _TRANSIENT = frozenset({408, 425, 429})
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]+)-[0-9]+/(?:([0-9]+)|\*)", re.ASCII)
-_MOST_PATIENCE_S = 300.0
+_MAX_RETRY_AFTER_S = 300.0
 
 
 class TransferFailed(Exception):
-    """An attempt failed for good; ``remedy`` says what the operator can do."""
+    """A permanent failure of an attempt; ``remedy`` says what the operator can do."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class TransferFailed(Exception):
 
 
 class TransferInterrupted(Exception):
-    """An attempt failed in a way that another one may not; ``wait_s`` is the server's wish."""
+    """A temporary failure of an attempt; ``wait_s`` is the pause that the server requests."""
 
     def __init__(self, reason: str, wait_s: float = 0) -> None:
         super().__init__(reason)
@@ -38,12 +38,12 @@ class TransferInterrupted(Exception):
 
 
 class WrongContent(TransferInterrupted):
-    """The bytes that came are not those that were published."""
+    """The received bytes are not the published ones."""
 
 
-Room = Callable[[], int]
-Advance = Callable[[int, int | None], None]
-"""Told the bytes there are and the total, where that is known."""
+FreeBytes = Callable[[], int]
+Progress = Callable[[int, int | None], None]
+"""Function that gets the bytes present and the total, None if unknown."""
 
 
 async def transfer(
@@ -51,18 +51,18 @@ async def transfer(
     url: str,
     expected: ExpectedFile,
     partial: PartialFile,
-    room: Room,
-    advance: Advance,
+    free_bytes: FreeBytes,
+    progress: Progress,
 ) -> None:
     """Fill a partial file until it is complete.
 
-    ``room`` tells how many bytes the disk takes. Raises TransferFailed or TransferInterrupted; what came is kept for
-    the next attempt unless it is wrong.
+    ``free_bytes`` returns the free bytes of the disk. Raises TransferFailed or TransferInterrupted; received bytes are
+    kept for the next attempt unless they are wrong.
     """
-    if not partial.is_complete:
+    if not partial.matches_published_digest:
         with explained_network():
-            await _request(session, url, expected, partial, room, advance)
-    if not partial.is_complete:
+            await _request(session, url, expected, partial, free_bytes, progress)
+    if not partial.matches_published_digest:
         got, size = partial.sha256, partial.size
         partial.restart()
         raise WrongContent(f"checksum mismatch: SHA-256 of the {size} bytes is {got}, expected {expected.sha256}")
@@ -84,7 +84,7 @@ def require_status(response: aiohttp.ClientResponse, *accepted: int) -> None:
 
 
 def keeps_encryption() -> aiohttp.TraceConfig:
-    """Return a hook of a session that raises TransferFailed for a redirect from https to anything else."""
+    """Return a hook of a session that raises TransferFailed for a redirect from https to another scheme."""
 
     async def refuse(_: object, __: object, redirect: aiohttp.TraceRequestRedirectParams) -> None:
         response = redirect.response
@@ -106,14 +106,14 @@ def keeps_encryption() -> aiohttp.TraceConfig:
 
 
 def require_proxies() -> None:
-    """Raise TransferFailed for the address of a proxy that cannot be read; it may hold a password and is not shown."""
+    """Raise TransferFailed for a malformed proxy address; it may contain a password and is not shown."""
     proxies = getproxies()
     for scheme in ("http", "https"):
         try:
             URL(proxies.get(scheme, ""))
         except ValueError:
             variable = f"{scheme.upper()}_PROXY"
-            raise TransferFailed(f"{variable} is no address of a proxy", "write http://host:port") from None
+            raise TransferFailed(f"{variable} is not the address of a proxy", "write http://host:port") from None
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def explained_network() -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise TransferInterrupted("the server is silent") from error
+        raise TransferInterrupted("the server sent nothing for too long") from error
     except aiohttp.ClientPayloadError as error:
         raise TransferInterrupted("the connection ended before the file did") from error
     except aiohttp.ClientError as error:
@@ -134,23 +134,23 @@ async def _request(
     url: str,
     expected: ExpectedFile,
     partial: PartialFile,
-    room: Room,
-    advance: Advance,
+    free_bytes: FreeBytes,
+    progress: Progress,
 ) -> None:
     headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
     async with session.get(url, headers=headers) as response:
         if response.status == 416:
             with _explained_disk():
                 partial.restart()
-            raise TransferInterrupted("the server has fewer bytes than are here already; starting anew")
+            raise TransferInterrupted("the server has fewer bytes than are already downloaded; restarting")
         require_status(response, 200, 206)
         with _explained_disk():
             total = _continue_or_restart(response, partial)
         if total is not None and expected.size is not None and total != expected.size:
             raise WrongContent(f"the server offers {total} bytes, and {expected.size} were published")
         total = expected.size if total is None else total
-        _require_room(total, partial, room)
-        advance(partial.size, total)
+        _require_room(total, partial, free_bytes)
+        progress(partial.size, total)
         async for piece in response.content.iter_any():
             if partial.size + len(piece) > (_LARGEST_BYTES if total is None else total):
                 with _explained_disk():
@@ -158,26 +158,26 @@ async def _request(
                 raise WrongContent("the server sends more bytes than were published")
             with _explained_disk():
                 partial.write(piece)
-            advance(partial.size, total)
+            progress(partial.size, total)
     if total is not None and partial.size < total:
         raise TransferInterrupted(f"the connection ended after {partial.size} of {total} bytes")
 
 
 def _continue_or_restart(response: aiohttp.ClientResponse, partial: PartialFile) -> int | None:
-    """Return the size of the whole file; what is there is thrown away where the server does not continue it."""
+    """Return the size of the whole file; restarts the partial file if the server does not resume it."""
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if response.status == 206 and match is not None and int(match[1]) == partial.size:
         return int(match[2]) if match[2] else None
     partial.restart()
     if response.status == 206:
-        raise TransferInterrupted("the server continues at another place than asked; starting anew")
+        raise TransferInterrupted("the server resumes at another offset than requested; restarting")
     return response.content_length
 
 
-def _require_room(total: int | None, partial: PartialFile, room: Room) -> None:
+def _require_room(total: int | None, partial: PartialFile, free_bytes: FreeBytes) -> None:
     need = (total or 0) - partial.size
     with _explained_disk():
-        free = room()
+        free = free_bytes()
     if need > free:
         raise no_room(need, free)
 
@@ -201,11 +201,11 @@ def _explained_disk() -> Iterator[None]:
 
 
 def _retry_after_s(response: aiohttp.ClientResponse) -> float:
-    """Return what the server asks to wait, as seconds or a date; 0 if it says nothing usable."""
+    """Return the pause in seconds that the server requests as seconds or a date; 0 without a usable request."""
     value = response.headers.get("Retry-After", "")
     if value.isascii() and value.isdigit():
-        return min(float(value), _MOST_PATIENCE_S)
+        return min(float(value), _MAX_RETRY_AFTER_S)
     try:
-        return max(0.0, min(parsedate_to_datetime(value).timestamp() - time.time(), _MOST_PATIENCE_S))
+        return max(0.0, min(parsedate_to_datetime(value).timestamp() - time.time(), _MAX_RETRY_AFTER_S))
     except (TypeError, ValueError):
         return 0.0

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all.
+"""Files that are written atomically.
 
-The bytes go to a hidden file beside the target, reach the disk, and take the target's name in one step. Whatever ends
-the block early, an exception of a signal handler included, leaves the target as it was and nothing beside it.
+The bytes go to a hidden file next to the target, are synced to the disk, and get the target's name in one step. If the
+block ends early, even by an exception of a signal handler, the target stays as it was and the hidden file is removed.
 """
 
 import contextlib
@@ -21,21 +21,25 @@ _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, err
 
 
 def require_free(path: Path, *, force: bool) -> None:
-    """Raise SettingsInvalid unless a file may be written at ``path``; ``force`` allows to replace one."""
+    """Raise SettingsInvalid unless a file may be written at ``path``; ``force`` allows replacing one."""
     with explained(path):
         if not path.parent.is_dir():
             raise SettingsInvalid(f"cannot write {path}: directory {path.parent} does not exist; create it first")
         if path.is_dir() or (path.exists() and not path.is_file()):
             raise SettingsInvalid(f"cannot write {path}: it is not a regular file")
         if not force and (path.exists() or path.is_symlink()):
-            raise SettingsInvalid(f"{path} exists already; give --force to replace it, or another name")
+            raise SettingsInvalid(_exists_already(path))
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise SettingsInvalid(f"cannot write {path}: permission denied in {path.parent}; choose a writable folder")
 
 
+def _exists_already(path: Path) -> str:
+    return f"{path} exists already; pass --force to replace it, or choose another name"
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
-    """Give a file to fill, which becomes ``path`` when the block ends well.
+    """Yield a file to fill, which becomes ``path`` when the block ends without an error.
 
     Raises SettingsInvalid when ``path`` exists without ``force``, or cannot be written.
     """
@@ -56,21 +60,21 @@ def atomic_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
 
 
 def _new_locked(path: Path) -> tuple[Path, int]:
-    """Make a hidden file beside a target and lock it until it is closed: who clears up leaves alone what is locked."""
+    """Create a hidden file next to a target, locked until it is closed: locked files are not cleaned up."""
     while True:
         hidden = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
         descriptor = os.open(hidden, _NEW_FILE, 0o666)
         try_lock(descriptor)
         if os.fstat(descriptor).st_nlink:
             return hidden, descriptor
-        os.close(descriptor)  # somebody cleared up between the two steps
+        os.close(descriptor)  # a cleanup removed it between the two steps
 
 
 @contextlib.contextmanager
 def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
-    """Give ``size`` writable bytes of an empty file; raises OSError when the disk has no room for them.
+    """Yield ``size`` writable bytes of an empty file; raises OSError when the disk has no room for them.
 
-    The room is reserved, since a write through a map to a full disk would end the process.
+    The space is reserved, since a write through a map to a full disk would end the process.
     """
     os.posix_fallocate(file.fileno(), 0, size)
     with mmap.mmap(file.fileno(), size) as view:
@@ -79,7 +83,7 @@ def mapped(file: BinaryIO, size: int) -> Iterator[mmap.mmap]:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn failures of the file system inside the block into SettingsInvalid, DiskFull too, that names ``path``."""
+    """Turn failures of the file system in the block into SettingsInvalid, or DiskFull, that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -92,9 +96,9 @@ def explained(path: Path) -> Iterator[None]:
 def _publish(hidden: Path, path: Path, *, force: bool) -> None:
     if not force:
         try:
-            os.link(hidden, path)  # unlike a rename, this never replaces a file that came meanwhile
+            os.link(hidden, path)  # unlike a rename, this never replaces a file that appeared meanwhile
         except FileExistsError as error:
-            raise SettingsInvalid(f"{path} exists already; give --force to replace it, or another name") from error
+            raise SettingsInvalid(_exists_already(path)) from error
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
@@ -104,12 +108,12 @@ def _publish(hidden: Path, path: Path, *, force: bool) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make new names in a folder last; raises OSError."""
+    """Sync new names in a folder to the disk; raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems cannot
+        if error.errno != errno.EINVAL:  # unsupported by some file systems
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Locks on files, which end with the process that holds them, however that ends."""
+"""Locks on files, released when the process that holds them ends in any way."""
 
 import fcntl
 
@@ -6,8 +6,8 @@ import fcntl
 def try_lock(descriptor: int) -> bool | None:
     """Lock a file until it is closed, without waiting.
 
-    False where another process holds it, None where the file system has no such lock: NFS wants a descriptor that may
-    write, and may have none at all.
+    Returns False if another process holds the lock, None if the file system has none: NFS requires a writable
+    descriptor, and may have no locks at all.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,15 +1,15 @@
-"""Whose files beside the keys are believed: what lies in a prepared file decides what a proof reads."""
+"""Owners whose files next to the keys are trusted: the content of a prepared key decides which memory a proof reads."""
 
 import os
 import stat
 
 
 def untrusted_reason(file: os.stat_result, *owners: int) -> str | None:
-    """Say why a file is not to be believed; None if it is.
+    """Return why a file is not trusted; None if it is.
 
-    It must belong to this user, to root or to one of ``owners``, whoever else could change it at any time. A group of
-    ours may have the right to write to it: the fsGroup of a Kubernetes pod gets that on whatever is in a volume, and is
-    trusted with the process then. Everybody else never may.
+    It must belong to this user, to root or to one of ``owners``; another owner could change it at any time. A group of
+    this process may have write permission: the fsGroup of a Kubernetes pod gets it on all files of a volume, and is
+    trusted like the process. Other users must not have it.
     """
     groups = {os.getegid(), *os.getgroups()}
     if file.st_uid not in (os.geteuid(), 0, *owners):

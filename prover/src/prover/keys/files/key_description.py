@@ -1,4 +1,4 @@
-"""What a key file is, told from its content; names are only compared with it."""
+"""Description of a key file from its content; names are only compared with it."""
 
 import hashlib
 import struct
@@ -19,18 +19,18 @@ _KINDS = {
 }
 _GENERATIONS = {1: "0.8", 2: "0.14"}
 _LARGEST_DOMAIN = 2**28
-# Wrapper lengths of batch and merkle files; the domain block follows them.
+# Wrapper lengths of batch and Merkle keys; the domain block follows the wrapper.
 _WRAPPER_BYTES = (8, 16)
 _DOMAIN_BYTES = 8 + 5 * FIELD_BYTES
 WORD_BYTES = 4
 """One number of the wrapper."""
 PRELUDE_BYTES = _DOMAIN_BYTES + 1
-"""What follows the wrapper and tells the generation."""
+"""Bytes after the wrapper that identify the format version."""
 
 
 @dataclass(frozen=True)
 class KeyDescription:
-    """A loaded key file in the words of this project; ``circuit`` None means a foreign circuit."""
+    """Circuit, format version and sizes of a loaded key file; ``circuit`` is None for an unknown circuit."""
 
     circuit: CircuitId | None
     generation: str
@@ -38,7 +38,7 @@ class KeyDescription:
     info: KeyInfo
 
     def as_json(self) -> dict[str, Any]:
-        """Return the documented JSON form; sizes are counts unless the name says bytes."""
+        """Return the documented JSON representation; sizes are counts unless the name says bytes."""
         info = self.info
         return {
             "circuit": self.circuit.name if self.circuit else None,
@@ -60,7 +60,7 @@ class KeyDescription:
 
 
 def circuit_of(info: KeyInfo) -> CircuitId | None:
-    """Return which circuit a key holds, None if it is none of ours."""
+    """Return the circuit of a key, None if it is unknown."""
     kind = _KINDS.get(info.kind)
     if kind is None:
         return None
@@ -97,13 +97,13 @@ def describe(key: LoadedKey) -> KeyDescription:
 
 
 def looks_like_proving_key(data: Readable) -> bool:
-    """Tell a whole key file from a verifying key alone by the domain block after the wrapper."""
+    """Return whether data is a whole key file, not a verifying key alone, by the domain block after the wrapper."""
     with memoryview(data) as view:
         return any(_is_domain(bytes(view[start : start + 8 + FIELD_BYTES])) for start in _WRAPPER_BYTES)
 
 
-def is_earlier_proving_key(data: Readable) -> bool:
-    """Tell a proving key of generation 0.8: a point follows the domain block, later there is a byte 0 or 1 first."""
+def is_gnark_08_proving_key(data: Readable) -> bool:
+    """Return whether a proving key is of gnark 0.8: a point follows the domain block, not a byte 0 or 1 as later."""
     with memoryview(data) as view:
         return len(view) > _DOMAIN_BYTES and view[_DOMAIN_BYTES] > 1
 

@@ -1,4 +1,4 @@
-"""The key files of a folder: which circuit has one, and whether a file is what its name claims."""
+"""The key files of a folder by circuit, and checks of a file against its name."""
 
 import os
 import stat
@@ -9,18 +9,18 @@ from pathlib import Path
 
 from prover.errors import KeyMissing, KeyUnavailable, MisnamedKey, UnsupportedKey
 from prover.kernel.engine import LoadedKey
-from prover.keys.files.key_description import PRELUDE_BYTES, WORD_BYTES, circuit_of, header_of, is_earlier_proving_key
+from prover.keys.files.key_description import PRELUDE_BYTES, WORD_BYTES, circuit_of, header_of, is_gnark_08_proving_key
 from shared.circuit_id import KEY_SUFFIX, CircuitId
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
-Fingerprint = tuple[str, int, int, int, int]
+FileIdentity = tuple[str, int, int, int, int]
 
-MISSING_REMEDY = "run `prover download`, start with --auto-download, or put it into the keys directory (--keys-dir)"
-UNREADABLE_REMEDY = "remove it, or put the key file in its place"
+MISSING_REMEDY = "run `prover download`, start with --auto-download, or copy it into the keys directory (--keys-dir)"
+UNREADABLE_REMEDY = "remove it, or replace it with the key file"
 _RESIDENT_PER_FILE_BYTE = {False: 1.8, True: 1.0}
-"""Points are compressed in key files, and constraints verbose in those of generation 0.8 (True)."""
+"""Points are compressed in key files; constraints are verbose in those of gnark 0.8 (True)."""
 
 
 def find_key(directory: Path, circuit: CircuitId) -> Path:
@@ -34,7 +34,7 @@ def find_key(directory: Path, circuit: CircuitId) -> Path:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """What has the name of a key and is no file that can be read; ``fault`` says what it is."""
+    """An entry named like a key that is not a readable file; ``fault`` says what it is."""
 
     path: Path
     fault: str
@@ -42,15 +42,15 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class FolderKeys:
-    """The keys of a folder by the circuit that their names claim."""
+    """The keys of a folder by the circuit in their names."""
 
     files: Mapping[CircuitId, Path]
     unreadable: Mapping[CircuitId, Unreadable]
-    """Of circuits that have no file under another name either."""
+    """Entries of circuits that have no file under another name either."""
 
 
 def keys_of_folder(directory: Path) -> FolderKeys:
-    """Look through a folder; nothing is found in one that is not there."""
+    """Return the keys of a folder; none for a missing one."""
     try:
         paths = sorted(path for path in directory.iterdir() if path.suffix == KEY_SUFFIX)
     except OSError:
@@ -71,7 +71,7 @@ def keys_of_folder(directory: Path) -> FolderKeys:
 
 
 def installed_keys(directory: Path) -> Mapping[CircuitId, Path]:
-    """Return the key files of a folder by circuit; what is no file is left out, with a warning for each name."""
+    """Return the key files of a folder by circuit; other entries are skipped, with one warning for each name."""
     found = keys_of_folder(directory)
     for entry in found.unreadable.values():
         _warn_once(entry)
@@ -79,7 +79,7 @@ def installed_keys(directory: Path) -> Mapping[CircuitId, Path]:
 
 
 def check_name(key: LoadedKey, circuit: CircuitId, path: Path) -> None:
-    """Raise UnsupportedKey or MisnamedKey unless a key is of the circuit that its file name claims."""
+    """Raise UnsupportedKey or MisnamedKey unless a key is of the circuit in its file name."""
     held = circuit_of(key.info)
     if held is None:
         raise UnsupportedKey(f"key file {path.name} holds a circuit that this prover does not know")
@@ -87,8 +87,8 @@ def check_name(key: LoadedKey, circuit: CircuitId, path: Path) -> None:
         raise MisnamedKey(f"key file {path.name} holds {held.name}; rename it to {held.key_file}")
 
 
-def fingerprint_of(path: Path) -> Fingerprint:
-    """What changes when a file does; raises KeyUnavailable."""
+def file_identity(path: Path) -> FileIdentity:
+    """Return values that change whenever a file changes; raises KeyUnavailable."""
     try:
         status = path.stat()
     except OSError as error:
@@ -97,7 +97,7 @@ def fingerprint_of(path: Path) -> Fingerprint:
 
 
 def resident_estimate(path: Path, circuit: CircuitId) -> int:
-    """Memory that the key of a circuit will take once loaded, told from its file's size; raises KeyUnavailable."""
+    """Return the estimated memory of a loaded key in bytes, from its file's size; raises KeyUnavailable."""
     wrapper_bytes = WORD_BYTES * len(header_of(circuit))
     try:
         with path.open("rb") as file:
@@ -105,22 +105,22 @@ def resident_estimate(path: Path, circuit: CircuitId) -> int:
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise KeyUnavailable(f"key file {path.name} cannot be read: {error.strerror}") from error
-    return int(size * _RESIDENT_PER_FILE_BYTE[is_earlier_proving_key(start[wrapper_bytes:])])
+    return int(size * _RESIDENT_PER_FILE_BYTE[is_gnark_08_proving_key(start[wrapper_bytes:])])
 
 
 def _fault_of(path: Path) -> str | None:
-    """Say why what is at a path can be no key file; None if it is a regular file."""
+    """Return why a path cannot be a key file; None if it is a regular file."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        return "a link to a file that is not there"
+        return "a link to a missing file"
     except OSError as error:
         return f"not readable: {error.strerror}"
     if stat.S_ISREG(mode):
         return None
-    return "a folder" if stat.S_ISDIR(mode) else "no regular file"
+    return "a folder" if stat.S_ISDIR(mode) else "not a regular file"
 
 
-@cache  # probes look into the folder every few seconds
+@cache  # probes read the folder every few seconds
 def _warn_once(entry: Unreadable) -> None:
     _log.warning("key_unreadable", path=str(entry.path), detail=f"it is {entry.fault}", remedy=UNREADABLE_REMEDY)

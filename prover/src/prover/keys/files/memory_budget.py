@@ -1,4 +1,4 @@
-"""How much memory loaded keys may take, and what folding one takes besides."""
+"""Memory budget of loaded keys, and the additional memory that folding takes."""
 
 from prover.errors import MemoryBudgetExceeded
 from prover.kernel.engine import KeyInfo
@@ -7,18 +7,18 @@ from prover.observability.memory import memory_limit_bytes
 GIB = 2**30
 
 _KEY_SHARE = 0.5
-"""Of the memory of this process; the other half is for proofs in progress."""
+"""Share of the memory of this process; the other half is for proofs in progress."""
 
 
 def key_budget_bytes(budget_gib: float, total_gib: float = 0) -> int:
-    """Bytes that loaded keys may take: ``budget_gib``, or where that is 0 half of ``total_gib`` or of the machine."""
+    """Return the bytes for loaded keys: ``budget_gib``, if 0 half of ``total_gib``, if 0 half of the memory."""
     if budget_gib:
         return int(budget_gib * GIB)
     return int((total_gib * GIB or memory_limit_bytes()) * _KEY_SHARE)
 
 
 def folding_bytes(info: KeyInfo) -> int:
-    """Return the bytes that folding a key works in: five points and four scalars a place, one sum a wire."""
+    """Return the bytes that folding needs: five points and four scalars per domain element, one sum per wire."""
     return 448 * info.domain_size + 128 * info.wires
 
 
@@ -28,12 +28,12 @@ def require_memory_for_folding(info: KeyInfo, limit_bytes: int) -> None:
     need = info.resident_bytes + working
     if need > limit_bytes:
         raise MemoryBudgetExceeded(
-            f"folding takes {gibibytes(working)} of memory beside the key's {gibibytes(info.resident_bytes)}, and this "
-            f"process may use {gibibytes(limit_bytes)}: prepare the key with --no-fold, or fold it on a machine with "
-            "more memory and copy the prepared file"
+            f"folding takes {gibibytes(working)} of memory in addition to {gibibytes(info.resident_bytes)} of the key; "
+            f"this process may use {gibibytes(limit_bytes)}: prepare the key with --no-fold, or fold it on a machine "
+            "with more memory and copy the prepared file"
         )
 
 
 def gibibytes(count: float) -> str:
-    """Bytes for a sentence: ``1.5 GiB``, ``12 MiB``."""
+    """Return a number of bytes as text: ``1.5 GiB``, ``12 MiB``."""
     return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / 2**20:.1f} MiB"

@@ -1,6 +1,6 @@
-"""Where keys come from: a record beside a key, or the manifest of a whole folder of keys.
+"""Origin of keys: a record next to a key, or the manifest of a whole folder of keys.
 
-Key files have no room for such words, and a reader of gnark's format would stumble over them.
+The format of key files has no field for it, and readers of the format would fail on one.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ _DIGEST_STEP = 2**24
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """A key made here. ``size`` in bytes, ``sha256`` in hex, both of the key file.
+    """A locally made key. ``size`` in bytes and ``sha256`` in hex are those of the key file.
 
-    ``development``: its secrets existed in one process. ``seeded``: they follow from a seed that others may know.
+    ``development``: its secrets existed in one process. ``seeded``: they are derived from a seed that others may know.
     """
 
     name: str
@@ -34,12 +34,12 @@ class KeyRecord:
     seeded: bool
 
     def to_json(self) -> str:
-        """The record as a file holds it."""
+        """Return the record as the text of its file."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_value(cls, value: Any) -> Self:
-        """Read a decoded record; raises ValueError."""
+        """Return the record in decoded JSON; raises ValueError."""
         types = {"name": str, "size": int, "sha256": str, "circuit": str, "development": bool, "seeded": bool}
         if not isinstance(value, dict) or set(value) != set(types):
             raise ValueError("not a record of a key")
@@ -48,7 +48,7 @@ class KeyRecord:
         return cls(**value)
 
     def describes(self, path: Path, checkpoint: Callable[[], None] | None = None) -> bool:
-        """Tell whether a file has the size and the digest of this record."""
+        """Return whether a file has the size and the digest of this record."""
         try:
             if path.stat().st_size != self.size:
                 return False
@@ -58,12 +58,12 @@ class KeyRecord:
 
 
 def record_path(key: Path) -> Path:
-    """Where the record of a key lies."""
+    """Return the path of the record of a key."""
     return key.with_name(key.name + RECORD_SUFFIX)
 
 
 def sha256_of(pieces: Iterable[Readable], checkpoint: Callable[[], None] | None = None) -> str:
-    """The digest of bytes in pieces; ``checkpoint`` is called before each and may raise to stop the work."""
+    """Return the digest of bytes in pieces, in hex; ``checkpoint`` is called before each and may raise to stop."""
     digest = hashlib.sha256()
     for piece in pieces:
         if checkpoint is not None:
@@ -73,20 +73,20 @@ def sha256_of(pieces: Iterable[Readable], checkpoint: Callable[[], None] | None 
 
 
 def sha256_of_file(path: Path, checkpoint: Callable[[], None] | None = None) -> str:
-    """The digest of a file; raises OSError."""
+    """Return the digest of a file in hex; raises OSError."""
     with path.open("rb") as file:
         return sha256_of(iter(lambda: file.read(_DIGEST_STEP), b""), checkpoint)
 
 
 def record_of(key: Path, checkpoint: Callable[[], None] | None = None) -> KeyRecord | None:
-    """The record that describes a key file, its own or one of the manifest beside it; None if there is none."""
+    """Return the record that describes a key file, its own or one of the folder's manifest; None if there is none."""
     own = _read_record(record_path(key))
     listed = read_manifest(key.parent, lenient=True).get(key.name)
     return next((record for record in (own, listed) if record is not None and record.describes(key, checkpoint)), None)
 
 
 def recorded_digest(key: Path) -> bytes | None:
-    """The digest in the record beside a key, whether or not it describes the file; None if there is none."""
+    """Return the digest in the record next to a key, even of another file; None if there is none."""
     record = _read_record(record_path(key))
     try:
         return None if record is None else bytes.fromhex(record.sha256)
@@ -95,7 +95,7 @@ def recorded_digest(key: Path) -> bytes | None:
 
 
 def require_free_record(key: Path, *, force: bool) -> None:
-    """Raise SettingsInvalid unless the record of a key may be written: a record may be replaced, other files not."""
+    """Raise SettingsInvalid unless the record may be written: without ``force`` it replaces only an earlier record."""
     path = record_path(key)
     require_free(path, force=force or _read_record(path) is not None)
 
@@ -107,9 +107,9 @@ def forget_record(key: Path) -> None:
 
 
 def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord]:
-    """Records of the manifest of a folder by file name, empty if there is none.
+    """Return the records of the manifest of a folder by file name; empty if there is no manifest.
 
-    Raises SettingsInvalid for a file that is no manifest, unless ``lenient``.
+    Raises SettingsInvalid for a malformed manifest, unless ``lenient``.
     """
     path = folder / MANIFEST
     try:
@@ -125,7 +125,7 @@ def read_manifest(folder: Path, *, lenient: bool = False) -> dict[str, KeyRecord
 
 
 def write_manifest(folder: Path, records: Mapping[str, KeyRecord]) -> None:
-    """Write the manifest of a folder, whole or not at all."""
+    """Write the manifest of a folder atomically."""
     keys = [asdict(record) for _, record in sorted(records.items())]
     value = {"development": True, "note": "made locally: whoever made them could forge proofs", "keys": keys}
     with atomic_file(folder / MANIFEST, force=True) as file:

@@ -1,4 +1,4 @@
-"""Verifying keys alone: a few hundred bytes of a key file, or a file of their own, without loading the proving key."""
+"""Verifying keys without their proving keys: a few hundred bytes of a key file, or separate files."""
 
 import os
 import threading
@@ -11,27 +11,27 @@ from prover.keys.files.key_description import (
     PRELUDE_BYTES,
     WORD_BYTES,
     header_of,
-    is_earlier_proving_key,
+    is_gnark_08_proving_key,
     looks_like_proving_key,
 )
-from prover.keys.files.key_folder import Fingerprint, find_key, fingerprint_of
+from prover.keys.files.key_folder import FileIdentity, file_identity, find_key
 from shared.circuit_id import CircuitId
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 SUFFIX: Final = ".vkey"
-"""Of a verifying key that is a file of its own, as ``prover setup`` and ``prover export-vk`` write it."""
+"""Suffix of a separate verifying key, as ``prover setup`` and ``prover export-vk`` write it."""
 
 _LONGEST_FILE_BYTES: Final = 2**20
-_MOST_PUBLIC_INPUTS: Final = 4096
+_MAX_PUBLIC_INPUTS: Final = 4096
 _COUNT_BYTES: Final = 4
 _G1_BYTES: Final = 32
 _G2_BYTES: Final = 64
 _MAP_BYTES: Final = 3 * 8
 _FIXED_BYTES: Final = 3 * _G1_BYTES + 3 * _G2_BYTES
 _LATER_COUNTS_BYTES: Final = 2 * _COUNT_BYTES
-"""Two counts of commitments, which are 0, end a verifying key of generation 0.14."""
+"""Two counts of commitments, both 0, at the end of a verifying key of gnark 0.14."""
 _COMPRESSED: Final = 0xC0
 """A compressed point has one of these bits."""
 
@@ -43,16 +43,16 @@ class VerifyingKeys:
         self._directory = directory
         self._engine = engine
         self._lock = threading.Lock()
-        self._known: dict[CircuitId, tuple[Fingerprint, VerifyingKey | None]] = {}
+        self._known: dict[CircuitId, tuple[FileIdentity, VerifyingKey | None]] = {}
 
     def find(self, circuit: CircuitId) -> VerifyingKey | None:
-        """Return the verifying key of a circuit, of its key file or else of a ``.vkey`` file; None if there is none.
+        """Return the verifying key of a circuit, from its key file or else a ``.vkey`` file; None if there is none.
 
-        A file that holds no usable one is logged once and counts as none.
+        A file without a usable one is logged once and treated as missing.
         """
         try:
             path = self._path_of(circuit)
-            fingerprint = fingerprint_of(path)
+            fingerprint = file_identity(path)
         except KeyUnavailable:
             return None
         with self._lock:
@@ -62,7 +62,7 @@ class VerifyingKeys:
             return known[1]
 
     def has(self, circuit: CircuitId) -> bool:
-        """Whether there is a file with the verifying key of a circuit."""
+        """Return whether there is a file with the verifying key of a circuit."""
         try:
             self._path_of(circuit)
         except KeyMissing:
@@ -91,7 +91,7 @@ class VerifyingKeys:
 
 
 def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
-    """Load a verifying key that is a file of its own, binary or as text; raises MalformedKey and OSError."""
+    """Load a separate verifying key, binary or as text; raises MalformedKey and OSError."""
     if path.stat().st_size > _LONGEST_FILE_BYTES:
         raise MalformedKey(f"{path.name} is neither a proving key nor a verifying key")
     data = path.read_bytes()
@@ -99,9 +99,9 @@ def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
 
 
 def verifying_key_bytes(path: Path, circuit: CircuitId) -> bytes:
-    """Return the verifying key inside the key file of a circuit; reads only that and the counts before it.
+    """Return the verifying key in the key file of a circuit; reads only that and the counts before it.
 
-    Raises MalformedKey for a file that is not laid out as key files are, and OSError.
+    Raises MalformedKey for a file without the layout of key files, and OSError.
     """
     with path.open("rb") as file:
         return _KeyFile(file.fileno(), path, circuit).verifying_key()
@@ -120,22 +120,22 @@ class _KeyFile:
         wrapper = b"".join(word.to_bytes(WORD_BYTES, "big") for word in self._words)
         head = self._take(len(wrapper) + PRELUDE_BYTES)
         if not (head.startswith(wrapper) and looks_like_proving_key(head)):
-            raise self._malformed("it is not the key of the circuit that its name says")
-        earlier = is_earlier_proving_key(head[len(wrapper) :])
-        self._at -= earlier
+            raise self._malformed("it is not the key of the circuit in its name")
+        is_gnark_08 = is_gnark_08_proving_key(head[len(wrapper) :])
+        self._at -= is_gnark_08
         alpha_beta_delta = self._take(3 * _G1_BYTES)
         for _ in range(4):  # A, B, Z, K
             self._skip_points(_G1_BYTES)
         self._skip(2 * _G2_BYTES)
         self._skip_points(_G2_BYTES)
         wires = int.from_bytes(self._take(_MAP_BYTES)[:8], "big")
-        self._skip(2 * wires + (0 if earlier else _COUNT_BYTES))
+        self._skip(2 * wires + (0 if is_gnark_08 else _COUNT_BYTES))
         start = self._at
         fixed = self._take(_FIXED_BYTES)
         points = self._count()
-        if fixed[: 2 * _G1_BYTES] != alpha_beta_delta[: 2 * _G1_BYTES] or not 0 < points <= _MOST_PUBLIC_INPUTS:
-            raise self._malformed("no verifying key follows its proving key")
-        size = _FIXED_BYTES + _COUNT_BYTES + points * _G1_BYTES + (0 if earlier else _LATER_COUNTS_BYTES)
+        if fixed[: 2 * _G1_BYTES] != alpha_beta_delta[: 2 * _G1_BYTES] or not 0 < points <= _MAX_PUBLIC_INPUTS:
+            raise self._malformed("its proving key is not followed by a verifying key")
+        size = _FIXED_BYTES + _COUNT_BYTES + points * _G1_BYTES + (0 if is_gnark_08 else _LATER_COUNTS_BYTES)
         self._at = start
         return self._take(size)
 
@@ -157,16 +157,16 @@ class _KeyFile:
     def _take(self, size: int) -> bytes:
         data = os.pread(self._descriptor, size, self._at) if self._at < 2**62 else b""
         if len(data) != size:
-            raise self._malformed("it ends before its verifying key does")
+            raise self._malformed("it ends before the end of its verifying key")
         self._at += size
         return data
 
     def _malformed(self, reason: str) -> MalformedKey:
-        return MalformedKey(f"key file {self._path.name} has no verifying key that can be read alone: {reason}")
+        return MalformedKey(f"the verifying key cannot be read from key file {self._path.name}: {reason}")
 
 
 def _from_text(text: bytes, path: Path) -> bytes:
-    """Read the text format of `prover setup`: bytes in decimal, between brackets. "[" begins no binary key."""
+    """Read the text format of `prover setup`: bytes in decimal, between brackets. No binary key begins with "["."""
     try:
         return bytes(map(int, text.strip().removeprefix(b"[").removesuffix(b"]").split()))
     except ValueError:

@@ -1,8 +1,8 @@
-"""How far the folding of a key came: a hidden file beside its prepared form, from which the next run goes on.
+"""Progress of the folding of a key: a hidden file next to its prepared key, from which the next run resumes.
 
-Its name holds the digest of the key file, and the kernel takes nothing from it that is not whole and of this key: such
-a file is removed. It is locked while a process folds. All of it is reserved first, since a write through a map to a
-full disk would end the process; where there is no room, or no locks, folding is not kept, which is logged.
+Its name contains the digest of the key file. The kernel accepts only a complete state of this key; another file is
+removed. It is locked while a process folds. Its disk space is reserved first, since a write through a map to a full
+disk would end the process. Without space or locks no checkpoint is saved, which is logged.
 """
 
 import contextlib
@@ -26,25 +26,25 @@ _log = get_logger(__name__)
 SUFFIX = ".fold"
 
 _INTERVAL_S = 30.0
-"""Between two states that are kept; what takes less leaves none."""
-_LEFT_FREE_BYTES = 2**29
-"""Of the disk."""
+"""Time between two saved states; shorter folding saves none."""
+_RESERVED_DISK_BYTES = 2**29
+"""Disk space that a checkpoint leaves free."""
 _DIGEST_DIGITS = 16
 
 
 @contextlib.contextmanager
-def kept_folding(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterator[FoldCheckpoint | None]:
-    """Give a place where the folding of a key is kept, with what an earlier one left; None where none can be had.
+def open_checkpoint(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterator[FoldCheckpoint | None]:
+    """Yield the checkpoint of the folding of a key, with the state of an earlier run; None if there can be none.
 
-    ``path`` is the prepared form that is made. After a failure what was kept stays, unless the key cannot be folded;
-    ``discard`` removes it when the prepared form is there.
+    ``path`` is the prepared key that is written. After a failure the checkpoint stays, unless the key cannot be folded;
+    ``discard`` removes it once the prepared key exists.
     """
     own = path.with_name(f".{path.name}.{source_sha256.hex()[:_DIGEST_DIGITS]}{SUFFIX}")
     size = fold_checkpoint_bytes(key)
     try:
-        for foreign in set(_of(path)) - {own}:
-            _remove(foreign, "it is of another edition of the key")
-        view = _continued(own, key, source_sha256, size) or _new(own, size)
+        for foreign in set(_checkpoints_of(path)) - {own}:
+            _remove(foreign, "it is of another release of the key")
+        view = _resume(own, key, source_sha256, size) or _create(own, size)
     except OSError as error:
         _log.warning("fold_checkpoint_not_saved", file=str(own), error=str(error), detail="a stopped run restarts")
         yield None
@@ -70,14 +70,14 @@ def kept_folding(path: Path, key: LoadedKey, source_sha256: bytes) -> Iterator[F
 
 
 def discard(path: Path) -> None:
-    """Remove what foldings for a prepared form have left."""
-    for left in _of(path):
+    """Remove all checkpoints of a prepared key."""
+    for left in _checkpoints_of(path):
         with contextlib.suppress(OSError):
             left.unlink(missing_ok=True)
 
 
-def remains(folder: Path) -> list[Path]:
-    """Return what foldings into this folder have left, also of keys that are gone, and no process uses."""
+def abandoned_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder that no process uses, including those of removed keys."""
     found = folder.glob(f".*.{'[0-9a-f]' * _DIGEST_DIGITS}{SUFFIX}")
     return sorted(file for file in found if not _is_in_use(file))
 
@@ -96,46 +96,46 @@ def _is_in_use(file: Path) -> bool:
     return False
 
 
-def _of(path: Path) -> list[Path]:
+def _checkpoints_of(path: Path) -> list[Path]:
     return list(path.parent.glob(f".{glob.escape(path.name)}.*{SUFFIX}"))
 
 
-def _continued(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mmap.mmap | None:
-    """Map what an earlier run left, if it holds; else it is removed. Raises OSError."""
+def _resume(own: Path, key: LoadedKey, source_sha256: bytes, size: int) -> mmap.mmap | None:
+    """Map the checkpoint of an earlier run, or remove it if it is invalid. Raises OSError."""
     try:
         descriptor = os.open(own, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        reason = _objection(os.fstat(descriptor), size)
+        reason = _refusal_reason(os.fstat(descriptor), size)
         if reason is None:
             os.posix_fallocate(descriptor, 0, size)  # a copy may have holes
-            view = mmap.mmap(descriptor, size)  # with a descriptor of its own, which keeps the lock
+            view = mmap.mmap(descriptor, size)  # the map duplicates the descriptor, which keeps the lock
             permille = fold_checkpoint_permille(key, view, source_sha256)
             if permille is not None:
                 _log.info("fold_resumed", file=str(own), percent=permille / 10)
                 return view
             view.close()
-            reason = "it holds nothing whole of the folding of this key"
+            reason = "it has no complete state of the folding of this key"
     finally:
         os.close(descriptor)
     _remove(own, reason)
     return None
 
 
-def _objection(stat: os.stat_result, size: int) -> str | None:
+def _refusal_reason(stat: os.stat_result, size: int) -> str | None:
     if (reason := untrusted_reason(stat)) is not None:
         return reason
     if stat.st_size != size:
-        return f"it has {stat.st_size} bytes in place of {size}"
+        return f"it has {stat.st_size} bytes instead of {size}"
     return None
 
 
-def _new(own: Path, size: int) -> mmap.mmap:
-    """Make and map a file of zeros; raises OSError and leaves nothing when the disk has no room for it."""
-    if shutil.disk_usage(own.parent).free < size + _LEFT_FREE_BYTES:
-        raise OSError(errno.ENOSPC, f"no room for {size} bytes on a disk where {_LEFT_FREE_BYTES} stay free")
+def _create(own: Path, size: int) -> mmap.mmap:
+    """Create and map a file of zeros; raises OSError and leaves no file when the disk has no room for it."""
+    if shutil.disk_usage(own.parent).free < size + _RESERVED_DISK_BYTES:
+        raise OSError(errno.ENOSPC, f"no room for {size} bytes on a disk where {_RESERVED_DISK_BYTES} stay free")
     descriptor = os.open(own, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

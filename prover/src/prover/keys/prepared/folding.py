@@ -1,8 +1,8 @@
-"""Which prepared keys are folded: all, none, or, where nobody says, those for which that is cheap.
+"""Choice of the prepared keys that are folded: all, none, or by default those that are cheap to fold.
 
-Folding makes every proof after it faster and its cost is known from the shape of a key, so small keys and batches of
-10 are folded unless asked not to; larger batches would keep somebody waiting for most of an hour who did not ask. The
-plain form is written first: a prover that starts while a key is folded maps that.
+Folding makes later proofs faster, and its cost follows from the shape of a key. So small keys and batches of 10 are
+folded by default; larger batches would take most of an hour that the user did not request. The unfolded key is written
+first: a prover that starts during folding maps it.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from prover.kernel.prepared import WriteProgress
 from prover.keys.prepared import prepared_keys
 
 CHEAP_MULTIPLICATIONS = 32_000_000
-"""Of points by scalars: batches of 10 take up to 26 million, those of 50 at least 48 million."""
+"""Multiplications of points by scalars: batches of 10 take up to 26 million, those of 50 at least 48 million."""
 
-_SECONDS_IN_LANES = 25e-6
+_SECONDS_OF_SIMD_CODE = 25e-6
 _SECONDS_OF_SCALAR_CODE = 75e-6
 """Time of one multiplication on one thread (prover/docs/explanation/folded-keys.md, "Cost")."""
 _SCALAR_BACKENDS = ("portable", "adx")
@@ -31,11 +31,11 @@ _STEPS = 32
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Whether a prepared form was made, and why it is not folded where that was left to the prover."""
+class PreparationOutcome:
+    """Whether a prepared key was written, and the reason if the default left it unfolded."""
 
-    made: bool
-    plain_because: str | None = None
+    was_made: bool
+    unfolded_reason: str | None = None
 
 
 def prepare(
@@ -49,38 +49,38 @@ def prepare(
     force: bool = False,
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
-) -> Outcome:
-    """Make the prepared form of a key unless it is there, folded or not as ``fold`` says; the rest as prepared.prepare.
+) -> PreparationOutcome:
+    """Write the prepared key of a key file unless it exists, folded as ``fold`` says. See prepared_keys.prepare.
 
-    Without ``fold`` (None) a key is folded if that takes CHEAP_MULTIPLICATIONS at most, and one that cannot be, or for
-    which memory or disk have no room, is left plain. A form that is folded stays so, unless ``force`` is given with
-    False. One that gets folded keeps as much room for tables as it had, unless ``force`` is given.
+    With None, a key is folded if that takes at most CHEAP_MULTIPLICATIONS. It stays unfolded if it cannot be folded, or
+    if memory or disk have no room. A folded one stays folded, except with ``fold`` False and ``force``. A key that gets
+    folded keeps the room for tables that it had, unless ``force`` is given.
     """
     make = partial(prepared_keys.prepare, engine, source, folder, check=check, cancel=cancel)
     if fold is False:
-        return Outcome(make(table_bytes=table_bytes, force=force, progress=progress))
-    there = _info_of_form(engine, source, folder, cancel) if force else None
-    is_new = there is None and make()
-    force = there is not None
-    if there is None:
+        return PreparationOutcome(make(table_bytes=table_bytes, force=force, progress=progress))
+    existing = _info_of_prepared_key(engine, source, folder, cancel) if force else None
+    is_new = existing is None and make()
+    force = existing is not None
+    if existing is None:
         with prepared_keys.load(engine, source, folder, cancel) as key:
-            there = key.info
-        table_bytes = max(table_bytes, there.table_bytes)
-    is_folded = there.fold_bytes > 0
-    reason = None if fold or is_folded else _too_much(engine, there)
+            existing = key.info
+        table_bytes = max(table_bytes, existing.table_bytes)
+    is_folded = existing.fold_bytes > 0
+    reason = None if fold or is_folded else _expense_reason(engine, existing)
     make = partial(make, table_bytes=table_bytes, force=force, progress=progress)
     try:
-        return Outcome(make(fold=reason is None) or is_new, reason)
+        return PreparationOutcome(make(fold=reason is None) or is_new, reason)
     except (OutOfMemory, UnsupportedKey, DiskFull) as error:
         if fold or is_folded:
             raise
-        return Outcome(make() or is_new, error.detail)
+        return PreparationOutcome(make() or is_new, error.detail)
 
 
 def multiplications(info: KeyInfo) -> int:
-    """Return about how many multiplications of points folding takes; the kernel counts its progress by the same.
+    """Return the approximate number of multiplications of points in folding; the kernel's progress has the same unit.
 
-    A domain that is full, but for a sixteenth, takes two transforms of points, any other three and those of its parts.
+    A domain that is full but for a sixteenth takes two transforms of points; others take three and those of parts.
     """
     n = info.domain_size
     log2 = n.bit_length() - 1
@@ -93,7 +93,7 @@ def multiplications(info: KeyInfo) -> int:
     return 3 * transform + 2 * n + sum((bit + 1 + len(parts) << bit) + n for bit in parts)
 
 
-def _info_of_form(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None) -> KeyInfo | None:
+def _info_of_prepared_key(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None) -> KeyInfo | None:
     key = prepared_keys.open_existing(engine, source, folder, cancel)
     if key is None:
         return None
@@ -101,13 +101,13 @@ def _info_of_form(engine: Engine, source: Path, folder: Path, cancel: CancelFlag
         return key.info
 
 
-def _too_much(engine: Engine, info: KeyInfo) -> str | None:
-    """Why a key is not folded unless somebody asks for it, and how that is done; None where it is cheap."""
+def _expense_reason(engine: Engine, info: KeyInfo) -> str | None:
+    """Return the cost of folding a key and the option that requests it; None if the cost is low."""
     count = multiplications(info)
     if count <= CHEAP_MULTIPLICATIONS:
         return None
     threads = engine.threads
-    each = _SECONDS_OF_SCALAR_CODE if engine.backend in _SCALAR_BACKENDS else _SECONDS_IN_LANES
+    each = _SECONDS_OF_SCALAR_CODE if engine.backend in _SCALAR_BACKENDS else _SECONDS_OF_SIMD_CODE
     digits = 0 if count >= 10 * _MILLION else 1
     return (
         f"folding takes {count / _MILLION:.{digits}f} million multiplications of points, "

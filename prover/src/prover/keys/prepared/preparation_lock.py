@@ -1,4 +1,4 @@
-"""One process at a time makes a prepared form; the next one clears up after one that was killed."""
+"""The lock of the process that writes a prepared key; the next holder removes the files of a killed one."""
 
 import contextlib
 import errno
@@ -13,41 +13,41 @@ from prover.keys.files.file_lock import try_lock
 
 _LOCK_POLL_S = 0.05
 _ABANDONED_S = 24 * 3600
-"""What has not been written to for so long is left over even where nobody can tell by a lock; folding takes an hour."""
+"""Age at which a file without a lock is abandoned; folding takes an hour."""
 
 
 @contextlib.contextmanager
 def preparation_lock(source: int, path: Path, cancel: CancelFlag, *, waits: bool = True) -> Iterator[bool]:
-    """Keep other processes from writing ``path`` meanwhile, and remove what one left that was killed.
+    """Exclude other processes from writing ``path`` during the block, and remove the files of a killed one.
 
-    Gives False where another process is at it and is not waited for. The lock is on the key file (``source`` is a
-    descriptor of it): it leaves nothing behind. NFS wants the right to write for that (flock(2)), so there the lock is
-    on a hidden file beside ``path``. Where the file system has no locks, or two key files share a name, the work may be
-    done twice, and the last result stays. Raises OSError, Cancelled.
+    Yields False if another process holds the lock and ``waits`` is False. The lock is on the key file, of which
+    ``source`` is a descriptor, so it leaves no file behind. NFS requires a writable descriptor for it (flock(2)), so
+    there the lock is on a hidden file next to ``path``. Without locks in the file system, or if two key files share a
+    name, the work may be done twice, and the last result stays. Raises OSError, Cancelled.
     """
     with contextlib.ExitStack() as stack:
-        is_alone = _taken(source, cancel, waits=waits)
+        is_alone = _acquire(source, cancel, waits=waits)
         if is_alone is None:
-            beside = stack.enter_context(_opened_beside(path))
-            is_alone = _taken(beside, cancel, waits=waits) if beside is not None else None
+            lock_file = stack.enter_context(_opened_lock_file(path))
+            is_alone = _acquire(lock_file, cancel, waits=waits) if lock_file is not None else None
         if is_alone is not False:
-            _remove_remains(path)
+            _remove_abandoned_files(path)
         yield is_alone is not False
 
 
-def _taken(descriptor: int, cancel: CancelFlag, *, waits: bool) -> bool | None:
-    """Take a lock; False if another process has it and is not waited for, None where there are no locks."""
-    while (taken := try_lock(descriptor)) is False:
+def _acquire(descriptor: int, cancel: CancelFlag, *, waits: bool) -> bool | None:
+    """Acquire a lock; False if another process holds it and ``waits`` is False, None if there are no locks."""
+    while (acquired := try_lock(descriptor)) is False:
         cancel.check()
         if not waits:
             break
         time.sleep(_LOCK_POLL_S)
-    return taken
+    return acquired
 
 
 @contextlib.contextmanager
-def _opened_beside(path: Path) -> Iterator[int | None]:
-    """Open the file for the lock, which stays: who removed it would leave two locks. None if there can be none."""
+def _opened_lock_file(path: Path) -> Iterator[int | None]:
+    """Yield the lock file, which is never removed, as that would allow two locks; None if there can be none."""
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path.with_name(f".{path.name}.lock"), flags, 0o660)
@@ -62,7 +62,7 @@ def _opened_beside(path: Path) -> Iterator[int | None]:
         os.close(descriptor)
 
 
-def _remove_remains(path: Path) -> None:
+def _remove_abandoned_files(path: Path) -> None:
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
         with contextlib.suppress(OSError):
             if _is_abandoned(left):
@@ -70,16 +70,16 @@ def _remove_remains(path: Path) -> None:
 
 
 def _is_abandoned(left: Path) -> bool:
-    """Whether nobody writes to a file any more: who does has a lock on it (atomic_file). Raises OSError."""
+    """Return whether no process writes to a file; a writer holds a lock on it (atomic_file). Raises OSError."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(left, os.O_RDWR | flags)
-    except PermissionError:  # it was whole, and closed to everybody, when its writer died
+    except PermissionError:  # its writer died after it had made the file read-only
         descriptor = os.open(left, os.O_RDONLY | flags)
     try:
-        taken = try_lock(descriptor)
-        if taken is None:
+        acquired = try_lock(descriptor)
+        if acquired is None:
             return time.time() - os.fstat(descriptor).st_ctime >= _ABANDONED_S
-        return taken
+        return acquired
     finally:
         os.close(descriptor)

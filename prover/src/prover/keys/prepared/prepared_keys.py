@@ -1,8 +1,8 @@
-"""Key files in memory: from their prepared form where that is valid, else from gnark's.
+"""Key files in memory: from a valid prepared key, else from gnark's file.
 
-A prepared file is written once, under a hidden name, and takes its own name when it is whole; nothing ever changes it
-afterwards, so processes map it without copying. It belongs to its source by size and SHA-256. The digest is not
-computed at every load (prepared_mark).
+A prepared key is written once, under a hidden name, and gets its own name when it is complete. It never changes
+afterwards, so processes map it without copying. Size and SHA-256 tie it to its source. The digest is not computed at
+every load (verified_source).
 See prover/docs/reference/prepared-key-format.md, "What a reader does" and "What a writer does".
 """
 
@@ -36,43 +36,43 @@ from prover.keys.files.memory_budget import require_memory_for_folding
 from prover.keys.files.provenance import sha256_of_file
 from prover.keys.prepared import fold_checkpoint
 from prover.keys.prepared.preparation_lock import preparation_lock
-from prover.keys.prepared.verified_source import is_marked, mark
+from prover.keys.prepared.verified_source import is_verified, record_verified
 from prover.observability.memory import memory_limit_bytes
 from shared.logs import get_logger
 
 _log = get_logger(__name__)
 
 Digests = frozenset[bytes]
-"""SHA-256 digests of which a key file must have one; none means that nobody knows."""
+"""SHA-256 digests, one of which a key file must have; an empty set accepts any."""
 
 
 FOLDER = "prepared"
 """Name of the folder of prepared files inside a keys directory."""
 SUFFIX = ".prepared"
 
-_WHOLLY_CHECKED_BYTES = 2**30
-"""Of larger files a load compares the checksums of what is not points; `verify` compares all."""
-_LEFT_FREE_BYTES = 2**29
-"""Of a disk, by keys that are prepared in the background."""
+_FULL_CHECK_BYTES = 2**30
+"""Size up to which a load compares all checksums; of larger files it skips those of points. `verify` compares all."""
+_RESERVED_DISK_BYTES = 2**29
+"""Disk space that preparation in the background leaves free."""
 _READ_BYTES = 8 * 2**20
 _READ_ONLY = 0o444
 _GROUP_MAY_WRITE = 0o020
 
 
 class _UntrustedOwner(Exception):
-    """A prepared file that is not believed here, and may be of use to others."""
+    """A prepared key that is not trusted here, but may be of use to other users."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A key file as it was when its bytes were read."""
+    """Status and digest of a key file at the time when its bytes were read."""
 
     stat: os.stat_result
     sha256: bytes
 
 
 def load(engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None = None) -> LoadedKey:
-    """Load a key file, from its prepared form where ``folder`` has a valid one; errors name the file.
+    """Load a key file, from its prepared key if ``folder`` has a valid one; errors name the file.
 
     Raises KeyUnavailable, MalformedKey, UnsupportedKey, OutOfMemory or Cancelled.
     """
@@ -89,14 +89,14 @@ def load_source(
 def load_with_origin(
     engine: Engine, source: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
 ) -> tuple[LoadedKey, Source]:
-    """Load a key file itself, and tell what was read, for ``prepare_loaded``; raises like ``load_source``."""
+    """Load a key file itself and return its Source for ``prepare_loaded``; raises like ``load_source``."""
     return _load_gnark(engine, source, cancel, accepted, with_digest=True)
 
 
 def path_of(engine: Engine, source: Path, folder: Path) -> Path:
-    """Where the prepared form of a key file lies; it serves the arithmetic of this engine."""
-    form = engine.point_form.name.lower().replace("_", "-")
-    return folder / f"{source.name}.{form}{SUFFIX}"
+    """Return the path of the prepared key of a key file in the point format of an engine."""
+    point_format = engine.point_form.name.lower().replace("_", "-")
+    return folder / f"{source.name}.{point_format}{SUFFIX}"
 
 
 def open_existing(
@@ -106,14 +106,14 @@ def open_existing(
     cancel: CancelFlag | None = None,
     accepted: Digests = frozenset(),
 ) -> LoadedKey | None:
-    """Map the prepared form of a key file; None when there is none or it does not hold, which is logged."""
+    """Map the prepared key of a key file; None if there is none or it is invalid, which is logged."""
     return _existing(engine, source, folder, cancel, accepted)[0]
 
 
 def _existing(
     engine: Engine, source: Path, folder: Path, cancel: CancelFlag | None, accepted: Digests
 ) -> tuple[LoadedKey | None, bool]:
-    """As ``open_existing``, and whether there is one that does not hold here, but may for other users or versions."""
+    """Open as ``open_existing`` does, and return whether an invalid one may be valid for other users or versions."""
     path = path_of(engine, source, folder)
     try:
         with _mapped_file(path, source) as (data, stat):
@@ -122,7 +122,7 @@ def _existing(
             if not is_accepted or not _is_made_from(source, info, path, stat, cancel):
                 _log.info("prepared_key_outdated", file=str(path), source=str(source))
                 return None, False
-            return open_prepared(engine, data, cancel, check_points=stat.st_size <= _WHOLLY_CHECKED_BYTES), False
+            return open_prepared(engine, data, cancel, check_points=stat.st_size <= _FULL_CHECK_BYTES), False
     except FileNotFoundError:
         return None, False
     except (OSError, KeyUnavailable, _UntrustedOwner) as error:
@@ -147,13 +147,13 @@ def prepare(
     progress: WriteProgress | None = None,
     cancel: CancelFlag | None = None,
 ) -> bool:
-    """Make the prepared form of a key file unless a valid one is there; tells whether it was made.
+    """Write the prepared key of a key file unless a valid one exists, and return whether it was written.
 
-    ``check`` sees the key before anything is written and may raise. ``table_bytes`` is room for tables of precomputed
-    bases, ``fold`` asks for folded bases; a prepared form with smaller tables than that gives, or without the folded
-    bases, is made anew, and one that is folded stays so unless ``force`` is given. Folding that was stopped continues
-    (fold_checkpoint). When another process makes it at this moment, its result is waited for and used. Raises
-    SettingsInvalid when the folder cannot be written or has no room, and what ``load`` raises.
+    ``check`` gets the key before the write and may raise. ``table_bytes`` is room for tables of precomputed bases,
+    ``fold`` requests folded bases. A prepared key with smaller tables or without the requested folded bases is written
+    again; a folded one stays folded unless ``force`` is given. Stopped folding resumes (fold_checkpoint). If another
+    process is writing it, its result is awaited and used. Raises SettingsInvalid when the folder cannot be written or
+    has no room, and the errors of ``load``.
     """
     flag = cancel or CancelFlag()
     with explained(folder):
@@ -182,11 +182,11 @@ def prepare(
 def prepare_loaded(
     key: LoadedKey, origin: Source, engine: Engine, source: Path, folder: Path, cancel: CancelFlag
 ) -> bool:
-    """Do the same with a key that load_with_origin gave, if that leaves some room on the disk.
+    """Write the prepared key, without tables, of a key that load_with_origin returned; return whether it was written.
 
-    Nobody asked for it, so a disk that is nearly full is left alone, and it gets no tables. So is a form of another
-    user or version, which would do the same: both would write at every start. Nor is another process waited for that
-    prepares the key at this moment: folding takes hours. Raises KernelMisused when the key is closed.
+    As no user requested it, nothing is written to a nearly full disk, nor over the file of another user or version,
+    which would replace ours in the same way at every start. It does not wait for another process that prepares the
+    key: folding takes hours. Raises KernelMisused when the key is closed.
     """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -198,28 +198,28 @@ def prepare_loaded(
         if existing is not None or is_foreign or not is_alone:
             return False
         with explained(folder):
-            if shutil.disk_usage(folder).free < prepared_bytes(key) + _LEFT_FREE_BYTES:
+            if shutil.disk_usage(folder).free < prepared_bytes(key) + _RESERVED_DISK_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         _write(engine, key, origin, path, WriteProgress(), cancel, 0, fold=False)
     return True
 
 
-def forms_of(source: Path, folder: Path) -> list[Path]:
-    """Return the prepared forms of a key file, of all kinds of processors."""
+def prepared_files_of(source: Path, folder: Path) -> list[Path]:
+    """Return the prepared keys of a key file in all point formats."""
     return sorted(folder.glob(f"{glob.escape(source.name)}.*{SUFFIX}"))
 
 
 def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -> None:
-    """Compare all checksums of a prepared file, whosever it is, and that it is of its source.
+    """Verify all checksums of a prepared key of any user, and that it was made from its source.
 
-    Raises MalformedKey, KeyUnavailable (for one of ours that others may write, too), or UnsupportedKey for one of
+    Raises MalformedKey, KeyUnavailable for a file of this user that others may write, or UnsupportedKey for one of
     another version.
     """
     with _named(path), _mapped_file(path, None) as (data, stat):
         if stat.st_uid == os.geteuid() and (reason := untrusted_reason(stat)) is not None:
             raise KeyUnavailable(f"prepared key {path.name}: {reason}")
         if describe_prepared(data).source_sha256 != source_sha256:
-            raise MalformedKey(f"it was made from another edition of {source.name}")
+            raise MalformedKey(f"it was made from another release of {source.name}")
         verify_prepared(data, cancel)
 
 
@@ -228,13 +228,13 @@ def verify(path: Path, source: Path, source_sha256: bytes, cancel: CancelFlag) -
 
 @contextlib.contextmanager
 def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, os.stat_result]]:
-    """Map a file for reading, one that is believed if a source is given; closes the map unless a key has taken it.
+    """Map a file for reading; with a source, only a trusted one. Closes the map unless a key owns it.
 
     Raises OSError or KeyUnavailable.
     """
-    with open(path, "rb", opener=_without_waiting) as file:
+    with open(path, "rb", opener=_open_nonblocking) as file:
         if source is not None:
-            _require_believed(file.fileno(), source)
+            _require_trusted(file.fileno(), source)
         stat = os.fstat(file.fileno())
         if stat.st_size == 0:
             raise MalformedKey("it is empty")
@@ -246,15 +246,15 @@ def _mapped_file(path: Path, source: Path | None) -> Iterator[tuple[mmap.mmap, o
             data.close()
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file, and a pipe that somebody planted in its place without waiting for who writes to it."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file; a pipe planted under its name does not block."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _require_believed(descriptor: int, source: Path) -> None:
-    """Keep our group from writing to a file, once it is known to be of those that are believed.
+def _require_trusted(descriptor: int, source: Path) -> None:
+    """Make a trusted file read-only for its group.
 
-    Raises _OfAnotherUser, or KeyUnavailable for one of ours that others may have written.
+    Raises _UntrustedOwner, or KeyUnavailable for a file of this user that others may have written.
     """
     stat = os.fstat(descriptor)
     if (reason := untrusted_reason(stat, source.stat().st_uid)) is not None:
@@ -265,16 +265,16 @@ def _require_believed(descriptor: int, source: Path) -> None:
 
 
 def _is_made_from(
-    source: Path, info: PreparedInfo, path: Path, made: os.stat_result, cancel: CancelFlag | None
+    source: Path, info: PreparedInfo, path: Path, prepared: os.stat_result, cancel: CancelFlag | None
 ) -> bool:
     now = source.stat()
     if now.st_size != info.source_bytes:
         return False
-    if is_marked(path, made, now):
+    if is_verified(path, prepared, now):
         return True
     if sha256_of_file(source, cancel.check if cancel is not None else None) != info.source_sha256.hex():
         return False
-    mark(path, made, now)
+    record_verified(path, prepared, now)
     return True
 
 
@@ -288,11 +288,13 @@ def _write(
     table_bytes: int,
     fold: bool,
 ) -> None:
-    """Write a prepared file and read it back before it takes its name."""
+    """Write a prepared key and verify it before it gets its name."""
     with explained(path), atomic_file(path, force=True) as file:
         with (
             mapped(file, prepared_bytes(key, table_bytes, fold=fold)) as view,
-            fold_checkpoint.kept_folding(path, key, origin.sha256) if fold else contextlib.nullcontext() as kept,
+            fold_checkpoint.open_checkpoint(path, key, origin.sha256)
+            if fold
+            else contextlib.nullcontext() as checkpoint,
         ):
             write_prepared(
                 engine,
@@ -303,16 +305,16 @@ def _write(
                 cancel,
                 table_bytes=table_bytes,
                 fold=fold,
-                checkpoint=kept,
+                checkpoint=checkpoint,
             )
             verify_prepared(view, cancel)
-        # Versions before the mark go by this time.
+        # Versions before verified_source compare this time.
         os.utime(file.fileno(), ns=(origin.stat.st_mtime_ns, origin.stat.st_mtime_ns))
         os.fchmod(file.fileno(), _READ_ONLY)
         written = os.fstat(file.fileno())
     with contextlib.suppress(OSError):
         if (published := path.stat()).st_ino == written.st_ino:
-            mark(path, published, origin.stat)
+            record_verified(path, published, origin.stat)
     if fold:
         fold_checkpoint.discard(path)
     _log.info("key_prepared", file=str(path))
@@ -324,7 +326,7 @@ def _write(
 def _load_gnark(
     engine: Engine, source: Path, cancel: CancelFlag | None, accepted: Digests, *, with_digest: bool
 ) -> tuple[LoadedKey, Source]:
-    """Load from a private copy of the bytes: another process that cuts the file short cannot end this one."""
+    """Load from a private copy of the bytes: another process that truncates the file cannot crash this one."""
     with _opened(source) as file, _named(source):
         stat = os.fstat(file.fileno())
         if stat.st_size == 0:
@@ -356,7 +358,7 @@ def _opened(source: Path) -> Iterator[BinaryIO]:
 
 
 def _pieces(descriptor: int, data: mmap.mmap, cancel: CancelFlag | None) -> Iterator[memoryview]:
-    """Fill ``data`` from a file; gives each piece once it is there."""
+    """Read a file into ``data`` and yield each piece."""
     done = 0
     with memoryview(data) as whole:
         while done < len(whole):
@@ -364,7 +366,7 @@ def _pieces(descriptor: int, data: mmap.mmap, cancel: CancelFlag | None) -> Iter
             with whole[done : done + _READ_BYTES] as room:
                 count = os.preadv(descriptor, [room], done)
                 if count == 0:
-                    raise MalformedKey(f"the file was cut short to {done} bytes while it was read", offset=done)
+                    raise MalformedKey(f"the file was truncated to {done} bytes while it was read", offset=done)
                 with room[:count] as piece:
                     yield piece
             done += count
@@ -377,7 +379,7 @@ def _check(cancel: CancelFlag | None) -> None:
 
 @contextlib.contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Put the name of the file in front of errors about it."""
+    """Prefix errors in the block with the name of the file."""
     try:
         yield
     except (MalformedKey, UnsupportedKey) as error:

@@ -1,9 +1,9 @@
-"""Whether a prepared file was found to be of its source before, so that its source need not be read for that.
+"""Record that a prepared key was verified against its source, so that a load need not read the source.
 
-The note is a small hidden file beside the prepared one. It names both files as they were: inode, size, time of
-modification and of change (ctime, which nobody can set). Whatever happens to one of them makes it void, and it stands
-for no other file. It is a file of its own since a prepared file is never touched: to set its times would copy all of it
-where it lies in a layer of a container's image.
+The record is a small hidden file next to the prepared key. It holds inode, size, modification time and change time
+(ctime, which no process can set) of both files. Any change of one of them invalidates it, and it is valid for no other
+file. It is a separate file because a prepared key is never changed: setting its times would copy all of it if it is
+in a layer of a container image.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from prover.keys.files.file_owner import untrusted_reason
 
 _SECOND_NS = 10**9
 _COARSE_S = 2
-"""File systems that keep whole seconds tell two changes apart after this."""
+"""Time after which file systems with whole seconds give two changes different times."""
 
 
-def is_marked(path: Path, form: os.stat_result, source: os.stat_result) -> bool:
-    """Whether ``path``, a prepared file as ``form`` has it, was found to be of ``source``."""
+def is_verified(path: Path, prepared: os.stat_result, source: os.stat_result) -> bool:
+    """Return whether the prepared key at ``path`` is recorded as made from its source; the rest are their statuses."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(_note_of(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(_record_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            text = _text(form, source)
+            text = _text(prepared, source)
             return (
-                untrusted_reason(os.fstat(descriptor), form.st_uid) is None
+                untrusted_reason(os.fstat(descriptor), prepared.st_uid) is None
                 and os.read(descriptor, len(text) + 1) == text
             )
         finally:
@@ -36,23 +36,26 @@ def is_marked(path: Path, form: os.stat_result, source: os.stat_result) -> bool:
     return False
 
 
-def mark(path: Path, form: os.stat_result, source: os.stat_result) -> None:
-    """Note that ``path`` is of ``source``; without a word where that cannot be, which costs the next load time."""
-    if any(_may_change_unseen(status) for status in (form, source)):
+def record_verified(path: Path, prepared: os.stat_result, source: os.stat_result) -> None:
+    """Record that the prepared key at ``path`` was made from its source.
+
+    Failures are ignored: the next load then reads the source.
+    """
+    if any(_may_change_unseen(status) for status in (prepared, source)):
         return
-    with contextlib.suppress(SettingsInvalid, OSError), atomic_file(_note_of(path), force=True) as file:
-        os.fchmod(file.fileno(), 0o444)  # whatever the umask: the form may be read by all, too
-        file.write(_text(form, source))
+    with contextlib.suppress(SettingsInvalid, OSError), atomic_file(_record_path(path), force=True) as file:
+        os.fchmod(file.fileno(), 0o444)  # independent of the umask: all users may read the prepared key, too
+        file.write(_text(prepared, source))
 
 
 def _may_change_unseen(file: os.stat_result) -> bool:
-    """Whether the times of a file say little: whole seconds of now, or those that the maker of an image chose."""
+    """Return whether a change may keep the times of a file: whole seconds of now, or times set by an image build."""
     if file.st_ctime_ns % _SECOND_NS:
         return False
     return abs(time.time() - file.st_ctime) < _COARSE_S or file.st_ctime_ns == file.st_mtime_ns
 
 
-def _note_of(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.mark")
 
 

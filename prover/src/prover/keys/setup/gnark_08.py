@@ -1,4 +1,4 @@
-"""Key files of gnark 0.14 in the bytes of gnark 0.8.
+"""Conversion of key files from gnark 0.14 to gnark 0.8.
 
 See prover/docs/reference/gnark-keys.md, "Conversion between format versions".
 """
@@ -15,13 +15,13 @@ _VERIFYING_KEY_COUNTS_BYTES = 8
 _STEP_BYTES = 2**24
 
 
-def earlier_key_bytes(system_offset: int, system: Readable) -> int:
-    """Size of the converted file; ``system_offset`` is that of the original, ``system`` replaces what is there."""
+def gnark_08_key_bytes(system_offset: int, system: Readable) -> int:
+    """Return the size of the converted file in bytes; ``system`` replaces that at ``system_offset``."""
     added = _G1_BYTES - 1 - _COUNT_BYTES - _VERIFYING_KEY_COUNTS_BYTES
     return system_offset + added + len(system)
 
 
-def write_earlier_key(
+def write_gnark_08_key(
     target: mmap.mmap,
     key: mmap.mmap,
     header_bytes: int,
@@ -31,11 +31,11 @@ def write_earlier_key(
 ) -> bytes:
     """Write the converted file and return its verifying key, compressed.
 
-    Generation 0.8 stores one more point of Z, the coefficient of X^(n-1), which is always zero: any point will do.
+    gnark 0.8 stores one more point of Z, for the coefficient of X^(n-1), which is always zero: any point is valid.
     """
     domain_end = header_bytes + _DOMAIN_BYTES
     _copy(target, key, 0, domain_end)
-    start = domain_end + 1  # a byte about tables that readers compute
+    start = domain_end + 1  # after a flag of gnark 0.14 for tables that readers compute
     slice_a = start + 3 * _G1_BYTES
     slice_z = _slice_end(key, _slice_end(key, slice_a))
     end_z = _slice_end(key, slice_z)

@@ -1,7 +1,7 @@
-"""Keys of our own: a compiled constraint system in, key files out.
+"""Creation of key files from a compiled constraint system.
 
-Whoever ran a setup could have kept its secrets and forged proofs with them: these keys are for development, tests and
-closed networks. Each comes with a record beside it that says so (see provenance.py); the key itself is plain gnark.
+A person who runs a setup could keep its secrets and forge proofs with them: these keys are for development, tests and
+closed networks. A record next to each key says so (see provenance.py); the key itself has the format of gnark.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from prover.kernel.setup import SetupProgress, SetupSecrets, TrustedSetup
 from prover.keys.files.atomic_file import atomic_file, explained, mapped, require_free
 from prover.keys.files.key_description import circuit_of, header_of
 from prover.keys.files.provenance import KeyRecord, forget_record, record_path, require_free_record, sha256_of
-from prover.keys.setup.gnark_08 import earlier_key_bytes, write_earlier_key
+from prover.keys.setup.gnark_08 import gnark_08_key_bytes, write_gnark_08_key
 from shared.circuit_id import CircuitId
 from shared.field import SCALAR_MODULUS
 
 INSECURE = "INSECURE"
-"""What the name of a key contains whose secrets are derived from a seed."""
+"""Part of the name of every key whose secrets are derived from a seed."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where a key goes, and its verifying key as text, if that is wanted; ``force`` replaces existing files."""
+    """Paths of a key and, optionally, of its verifying key as text; ``force`` replaces existing files."""
 
     key: Path
     text_verifying_key: Path | None = None
@@ -43,7 +43,7 @@ class Outputs:
         if self.text_verifying_key is not None:
             require_free(self.text_verifying_key, force=self.force)
             if self.text_verifying_key.resolve() in (self.key.resolve(), record_path(self.key).resolve()):
-                raise SettingsInvalid(f"{self.text_verifying_key}: the verifying key needs a file of its own")
+                raise SettingsInvalid(f"{self.text_verifying_key}: the verifying key needs a separate file")
 
 
 def make_key(
@@ -52,16 +52,16 @@ def make_key(
     system: Readable,
     outputs: Outputs,
     *,
-    earlier_system: Readable | None = None,
+    gnark_08_system: Readable | None = None,
     seed: str | None = None,
     progress: SetupProgress | None = None,
     cancel: CancelFlag | None = None,
 ) -> KeyRecord:
-    """Run a setup for ``system``, the constraint system of ``circuit`` in the bytes of generation 0.14.
+    """Run a setup for ``system``, the constraint system of ``circuit`` as gnark 0.14 encodes it.
 
-    With ``earlier_system``, the same constraints in the bytes of generation 0.8, the key is of that generation.
+    With ``gnark_08_system``, the same constraints as gnark 0.8 encodes them, the key has the format of gnark 0.8.
     Secrets come from the operating system; a ``seed`` derives them instead, for tests, and the name of the key must
-    say INSECURE then. All files appear together at the end. Raises SettingsInvalid, MalformedKey, UnsupportedKey,
+    then contain INSECURE. All files appear together at the end. Raises SettingsInvalid, MalformedKey, UnsupportedKey,
     OutOfMemory or Cancelled.
     """
     require_name_for_seed(outputs.key, seed)
@@ -70,9 +70,9 @@ def make_key(
     secrets = None if seed is None else secrets_from_seed(seed)
     with TrustedSetup(engine, system, header_of(circuit), cancel) as setup, atomic_files(outputs) as files:
         run = _Run(setup, header_of(circuit), len(system), secrets, progress, cancel)
-        size = run.size(earlier_system)
+        size = run.size(gnark_08_system)
         with files.key_bytes(size) as data:
-            verifying_key = run.write(data, earlier_system, outputs.key)
+            verifying_key = run.write(data, gnark_08_system, outputs.key)
             digest = _sha256(data, cancel)
         with engine.load_verifying_key(verifying_key) as key:
             files.write_text(key)
@@ -98,7 +98,7 @@ def assemble_key(
 ) -> KeyInfo:
     """Join the proving key, verifying key and constraint system of a ceremony into a key file.
 
-    The result is loaded and checked as a whole before it takes its name. Raises SettingsInvalid, MalformedKey,
+    The result is loaded and checked as a whole before it gets its name. Raises SettingsInvalid, MalformedKey,
     UnsupportedKey, MisnamedKey when the parts are of another circuit, OutOfMemory or Cancelled.
     """
     outputs.require_free()
@@ -118,13 +118,13 @@ def assemble_key(
 
 
 def require_name_for_seed(key: Path, seed: str | None) -> None:
-    """Raise SettingsInvalid unless the name of a key made from a seed says INSECURE."""
+    """Raise SettingsInvalid unless the name of a key made from a seed contains INSECURE."""
     if seed is not None and INSECURE not in key.name:
         raise SettingsInvalid(f"--seed makes an insecure key: put {INSECURE} into the name of --output, not {key.name}")
 
 
 def secrets_from_seed(seed: str) -> SetupSecrets:
-    """Derive secrets that anybody who knows the seed knows: SHA-512 of name and seed, reduced to 1 .. r-1."""
+    """Derive secrets that are known to all who know the seed: SHA-512 of name and seed, reduced to 1 .. r-1."""
 
     def derive(name: str) -> int:
         digest = hashlib.sha512(f"zkc-prover insecure setup\0{name}\0{seed}".encode()).digest()
@@ -133,14 +133,14 @@ def secrets_from_seed(seed: str) -> SetupSecrets:
     return SetupSecrets(*map(derive, ("tau", "alpha", "beta", "gamma", "delta")))
 
 
-def text_form(verifying_key: VerifyingKey) -> str:
-    """The uncompressed verifying key as decimal byte values in brackets, which on-chain code generators read."""
+def verifying_key_text(verifying_key: VerifyingKey) -> str:
+    """Return the uncompressed verifying key as decimal bytes in brackets, which on-chain code generators read."""
     return f"[{' '.join(map(str, verifying_key.write(Encoding.RAW)))}]"
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of a setup, in the generation that is wanted."""
+    """One run of a setup, with the key in the requested format version."""
 
     setup: TrustedSetup
     header: tuple[int, ...]
@@ -153,16 +153,16 @@ class _Run:
     def _system_offset(self) -> int:
         return self.setup.key_bytes - self.system_bytes
 
-    def size(self, earlier_system: Readable | None) -> int:
-        """Size of the key file in bytes."""
-        if earlier_system is None:
+    def size(self, gnark_08_system: Readable | None) -> int:
+        """Return the size of the key file in bytes."""
+        if gnark_08_system is None:
             return self.setup.key_bytes
-        return earlier_key_bytes(self._system_offset, earlier_system)
+        return gnark_08_key_bytes(self._system_offset, gnark_08_system)
 
-    def write(self, target: mmap.mmap, earlier_system: Readable | None, path: Path) -> bytes:
+    def write(self, target: mmap.mmap, gnark_08_system: Readable | None, path: Path) -> bytes:
         """Run the setup, write the key file and return its verifying key."""
         start, end = self.setup.verifying_key_offset, self._system_offset
-        if earlier_system is None:
+        if gnark_08_system is None:
             self.setup.run(target, self.secrets, self.progress, self.cancel)
             return target[start:end]
         with (
@@ -171,7 +171,7 @@ class _Run:
             mapped(file, self.setup.key_bytes) as later,
         ):
             self.setup.run(later, self.secrets, self.progress, self.cancel)
-            return write_earlier_key(target, later, 4 * len(self.header), start, end, earlier_system)
+            return write_gnark_08_key(target, later, 4 * len(self.header), start, end, gnark_08_system)
 
 
 class _Files:
@@ -184,23 +184,23 @@ class _Files:
 
     @contextlib.contextmanager
     def key_bytes(self, size: int) -> Iterator[mmap.mmap]:
-        """Give the bytes of the key file, all of them to be written."""
+        """Yield the bytes of the key file, all of which must be written."""
         file = self._create(self._outputs.key, force=self._outputs.force)
         with explained(self._outputs.key), mapped(file, size) as data:
             yield data
 
     def write_text(self, verifying_key: VerifyingKey) -> None:
-        """Write the text form, if it is wanted."""
+        """Write the verifying key as text, if a path for it is set."""
         path = self._outputs.text_verifying_key
         if path is not None:
-            self._write(path, text_form(verifying_key), force=self._outputs.force)
+            self._write(path, verifying_key_text(verifying_key), force=self._outputs.force)
 
     def write_record(self, record: KeyRecord) -> None:
-        """Write the record beside the key."""
+        """Write the record next to the key."""
         self._write(record_path(self._outputs.key), record.to_json(), force=True)
 
     def finish(self, cancel: CancelFlag | None) -> None:
-        """Bring all bytes to the disk, the last long step; raises Cancelled if somebody asked to stop until then."""
+        """Sync all files to the disk, the last long step; raises Cancelled if a stop was requested before its end."""
         with explained(self._outputs.key):
             for file in self._open:
                 file.flush()
@@ -221,7 +221,7 @@ class _Files:
 
 @contextlib.contextmanager
 def atomic_files(outputs: Outputs) -> Iterator[_Files]:
-    """Give the files of a key, which take their names when the block ends well, the key last."""
+    """Yield the files of a key, which get their names when the block ends without an error, the key last."""
     with contextlib.ExitStack() as stack:
         yield _Files(outputs, stack)
 
@@ -239,11 +239,11 @@ def _loaded(engine: Engine, data: mmap.mmap, path: Path, cancel: CancelFlag | No
 
 
 def _require_parts(info: KeyInfo, start: int, parts: Sequence[Readable]) -> None:
-    """The kernel must see each part where it was put: none may have lent bytes to its neighbour."""
+    """Raise MalformedKey unless the kernel finds each part at its offset."""
     expected = (start, start + len(parts[0]), start + len(parts[0]) + len(parts[1]))
     found = (info.proving_key_offset, info.verifying_key_offset, info.constraint_system_offset)
     if found != expected:
-        raise MalformedKey("the proving key, the verifying key or the constraint system has bytes too many or too few")
+        raise MalformedKey("the proving key, the verifying key or the constraint system has too many or too few bytes")
 
 
 def _require_circuit(circuit: CircuitId, info: KeyInfo) -> None:

@@ -1,8 +1,8 @@
-"""Loaded proving keys: found by circuit, loaded once however many ask, within a budget of memory.
+"""Loaded proving keys: found by circuit, loaded once for all callers, within a budget of memory.
 
-A key is loaded in a thread of its own; whoever needs it waits, and may leave without disturbing the load. Where
-memory is short, the key that nobody has used for longest leaves. One in use leaves only when another waited too long
-for its memory, and then with its last user. A file that turned out unusable is not read again until it changes.
+A separate thread loads each key; callers wait for it, and may stop waiting without disturbing the load. If memory is
+short, the least recently used key is evicted. A key in use is evicted only when another has waited too long for its
+memory, and then with its last user. An unusable file is not read again until it changes.
 """
 
 import contextvars
@@ -30,10 +30,10 @@ from prover.errors import (
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
 from prover.keys.files.key_folder import (
-    Fingerprint,
+    FileIdentity,
     check_name,
+    file_identity,
     find_key,
-    fingerprint_of,
     installed_keys,
     resident_estimate,
 )
@@ -50,16 +50,16 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 Fetch = Callable[[Sequence[CircuitId], CancelFlag], object]
-"""Brings the missing key files of circuits into the directory; raises KeyMissing or KeyDownloadFailed."""
+"""Function that downloads the missing key files of circuits; raises KeyMissing or KeyDownloadFailed."""
 
-_FETCH_AGAIN_S = 30.0
+_FETCH_RETRY_S = 30.0
 _ROOM_POLL_S = 0.5
-_PATIENCE_S = 2.0
-"""After this a key that waits for memory gets that of keys in use, once their users have left."""
+_BUSY_EVICTION_S = 2.0
+"""Wait for memory after which keys in use are evicted, each with its last user."""
 
 
-_Version = tuple[Fingerprint, prepared_keys.Digests]
-"""A key file as it is, and what the lists say that it must be: a failure is one of both."""
+_Version = tuple[FileIdentity, prepared_keys.Digests]
+"""Identity of a key file and its accepted digests: a failure is remembered for both."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class KeyStore:
     ) -> None:
         """Open a folder.
 
-        ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` brings missing key files; ``prepared_keys``,
-        which this store closes, has forms of keys that are mapped in place of loaded; ``accepted_digests`` tells what
-        a file may be.
+        ``budget_bytes`` bounds the memory of all loaded keys; ``fetch`` downloads missing key files; ``prepared_keys``,
+        which this store closes, are mapped instead of loading key files; ``accepted_digests`` returns the digests that
+        a file may have.
         """
         self.verifying = VerifyingKeys(directory, engine)
         """The verifying keys of the folder, which need no loaded key."""
@@ -116,17 +116,17 @@ class KeyStore:
         return installed_keys(self._directory)
 
     def is_loaded(self, circuit: CircuitId) -> bool:
-        """Whether a key is in memory now."""
+        """Return whether a key is in memory now."""
         with self._changed:
             slot = self._residency.find(circuit)
             return slot is not None and slot.key.done()
 
     @contextmanager
     def lease(self, circuit: CircuitId, cancel: CancelFlag) -> Iterator[LoadedKey]:
-        """Give the key of a circuit for the block, loading it if need be; it stays in memory as long.
+        """Yield the key of a circuit, loaded if necessary; it stays in memory during the block.
 
         Raises KeyMissing, KeyDownloadFailed, MalformedKey, UnsupportedKey, MisnamedKey, OutOfMemory, ShuttingDown,
-        and Cancelled when ``cancel`` is raised while waiting (the load goes on).
+        and Cancelled when ``cancel`` is raised while waiting (the load continues).
         """
         slot = self._enter(circuit)
         try:
@@ -137,7 +137,7 @@ class KeyStore:
             self._leave(slot)
 
     def get(self, circuit: CircuitId, cancel: CancelFlag) -> LoadedKey:
-        """Return the key of a circuit, loading it if need be; it stays in memory until the store is closed.
+        """Return the key of a circuit, loaded if necessary; it stays in memory until the store is closed.
 
         Raises like ``lease``.
         """
@@ -168,18 +168,18 @@ class KeyStore:
                 raise ShuttingDown
             slot = self._residency.find(circuit)
         if slot is None and self._fetch is None:
-            self._require_usable(circuit, self.find(circuit))  # no thread for what is known to fail
+            self._require_usable(circuit, self.find(circuit))  # starts no thread for a load that is known to fail
         with self._changed:
             if self._stopping.is_raised:
                 raise ShuttingDown
             slot = self._residency.find(circuit)
-            leads = slot is None
+            is_first = slot is None
             if slot is None:
                 slot = self._residency.add(circuit)
             slot.users += 1
             slot.pinned |= pin
-        if leads:
-            run = contextvars.copy_context().run  # its log lines have the fields of the request that began it
+        if is_first:
+            run = contextvars.copy_context().run  # its log lines have the fields of the request that started it
             threading.Thread(target=run, args=(self._load_into, slot), name=f"load {circuit}").start()
         return slot
 
@@ -202,12 +202,12 @@ class KeyStore:
                 raise
             return
         with self._changed:
-            orphaned = not self._residency.holds(slot)
+            is_orphaned = not self._residency.holds(slot)
             slot.bytes = key.info.resident_bytes
             slot.key.set_result(key)
-            if not orphaned:
+            if not is_orphaned:
                 self._make_room(slot)
-        if orphaned:  # the store was closed meanwhile
+        if is_orphaned:  # the store was closed meanwhile
             key.close()
         self._account()
 
@@ -219,7 +219,7 @@ class KeyStore:
         accepted = version[1]
         started = time.perf_counter()
         try:
-            # What is mapped needs no room: its pages belong to the file and go when memory is short.
+            # A mapped key needs no room: its pages belong to the file and are dropped when memory is short.
             key = None
             if self._prepared is not None:
                 key = self._prepared.map(self._engine, path, self._stopping, accepted)
@@ -255,7 +255,7 @@ class KeyStore:
         return key
 
     def _obtain(self, slot: Slot) -> Path:
-        """Return the key file, downloading it where that is asked for and none is there."""
+        """Return the key file, downloaded if it is missing and downloads are enabled."""
         circuit = slot.circuit
         try:
             return self.find(circuit)
@@ -268,28 +268,28 @@ class KeyStore:
         try:
             self._fetch([circuit], self._stopping)
         except (KeyMissing, KeyDownloadFailed) as error:
-            self._fetch_failures[circuit] = (time.monotonic() + _FETCH_AGAIN_S, error)
+            self._fetch_failures[circuit] = (time.monotonic() + _FETCH_RETRY_S, error)
             _log.error("key_download_failed", circuit=circuit.name, error=error.detail)
             raise
         return self.find(circuit)
 
     def _version_of(self, path: Path) -> _Version:
-        return fingerprint_of(path), self._accepted_digests(path)
+        return file_identity(path), self._accepted_digests(path)
 
     def _require_usable(self, circuit: CircuitId, path: Path) -> None:
-        """Raise what was wrong with a file if it is known to be unusable, and the lists say the same of it."""
+        """Raise the earlier error of a file if neither the file nor its accepted digests have changed."""
         failure = self._failures.get(circuit)
         if failure is not None and failure.version == self._version_of(path):
             raise failure.error.with_traceback(None)
 
     def _reserve(self, slot: Slot, path: Path) -> None:
-        """Wait until the key fits into the budget beside those in use; others are evicted for it."""
-        patience_ends = time.monotonic() + _PATIENCE_S
+        """Wait until the key fits into the budget with those in use; others are evicted for it."""
+        patience_ends = time.monotonic() + _BUSY_EVICTION_S
         need, budget = resident_estimate(path, slot.circuit), self._residency.budget_bytes
         with self._changed:
             slot.bytes = need
             while not self._make_room(slot):
-                fixed = self._residency.pinned_bytes(besides=slot)
+                fixed = self._residency.pinned_bytes(excluding=slot)
                 if budget is not None and fixed + need > budget:
                     raise MemoryBudgetExceeded(
                         f"the proving key of {slot.circuit} needs about {gibibytes(need)} of memory, and keys may take "
@@ -302,12 +302,12 @@ class KeyStore:
                     raise KeyLoading(f"the proving key of {slot.circuit} waits for memory; try again later")
                 if time.monotonic() > patience_ends:
                     self._note_evicted(self._residency.retire_busy(), slot)
-                slot.bytes = 0  # waits without keeping others from loading
+                slot.bytes = 0  # waits without blocking other loads
                 self._changed.wait(_ROOM_POLL_S)
                 slot.bytes = need
 
     def _make_room(self, slot: Slot) -> bool:
-        """Evict keys that nobody uses until all fit; the lock is held. Tells whether they do."""
+        """Evict unused keys until all fit, and return whether they do. The caller holds the lock."""
         victims = self._residency.evict_idle(slot)
         for victim in victims:
             victim.key.result().close()
@@ -329,7 +329,7 @@ class KeyStore:
 def load_key_file(
     engine: Engine, path: Path, cancel: CancelFlag | None = None, accepted: Digests = frozenset()
 ) -> LoadedKey:
-    """Load a key file itself; errors name the file."""
+    """Load a key file without its prepared key; errors name the file."""
     return prepared_keys.load_source(engine, path, cancel, accepted)
 
 

@@ -1,4 +1,4 @@
-"""Keys that a server wants in memory before requests come: loaded in the background, reported until they are there."""
+"""Keys that a server loads in the background before requests arrive, and reports as missing until then."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -13,13 +13,13 @@ from shared.logs import get_logger
 _log = get_logger(__name__)
 
 _RETRY_S = 30.0
-_MOST_NAMED = 8
+_MAX_NAMES = 8
 
 
 class Preloader:
-    """Loads the required keys of a store one after the other and keeps them there.
+    """Loader of the required keys of a store, one after the other; the keys stay in memory.
 
-    One that cannot be loaded is logged and tried again every ``retry_s`` seconds, while the others go on.
+    A key that cannot be loaded is logged and tried again every ``retry_s`` seconds, without delaying the others.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Preloader:
         retry_s: float = _RETRY_S,
         on_loaded: Callable[[LoadedKey], None] = lambda _: None,
     ) -> None:
-        """Prepare to load ``required``, in that order; ``fetch`` gets missing files first, several at once.
+        """Prepare to load ``required``, in that order; ``fetch`` downloads missing files first, several at once.
 
         ``on_loaded`` is called with every key that is in memory; one for which it raises does not count as loaded.
         """
@@ -47,22 +47,22 @@ class Preloader:
 
     @property
     def required(self) -> int:
-        """How many keys are required."""
+        """Number of required keys."""
         return len(self._required)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop before the next key; the one being loaded ends with the store."""
+        """Stop before the next key; closing the store cancels a running load."""
         self._stopping.raise_flag()
         self._stopped.set()
 
     def missing_required(self) -> list[str]:
-        """Say of the required keys that are not in memory what they wait for; empty when all are there."""
+        """Return the reasons why required keys are not in memory; empty when all are loaded."""
         missing = [circuit for circuit in self._required if circuit not in self._loaded]
-        named = [self._failures.get(circuit, f"{circuit}: not loaded yet") for circuit in missing[:_MOST_NAMED]]
+        named = [self._failures.get(circuit, f"{circuit}: not loaded yet") for circuit in missing[:_MAX_NAMES]]
         more = len(missing) - len(named)
         return [*named, f"{more} more keys"] if more else named
 
@@ -72,7 +72,7 @@ class Preloader:
                 self._fetch(self._required, self._stopping)
             except Cancelled:
                 return
-            except ProverError as error:  # what came is loaded; the rest is tried again one by one
+            except ProverError as error:  # downloaded keys are loaded; the others are tried again one by one
                 _log.error("keys_download_failed", error=error.detail)
         while True:
             for circuit in self._required:
@@ -85,11 +85,11 @@ class Preloader:
                 return
 
     def _load(self, circuit: CircuitId) -> bool:
-        """Load one key; tells whether to go on."""
+        """Load one key, and return whether to continue."""
         try:
             key = self._keys.get(circuit, self._stopping)
             self._on_loaded(key)
-            key.release_pages()  # its load compared checksums of all of them; those of keys in use come back
+            key.release_pages()  # the load read all of them for checksums; pages in use are read again
         except (Cancelled, ShuttingDown):
             return False
         except ProverError as error:

@@ -1,4 +1,4 @@
-"""Which keys are in memory, and which of them leave when it is short: decisions, under the lock of the key store."""
+"""Decisions on the keys in memory and on evictions, made under the lock of the key store."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from shared.circuit_id import CircuitId
 
 @dataclass(eq=False)
 class Slot:
-    """One circuit's key, loading or loaded; ``bytes`` are reserved for it or taken by it."""
+    """The key of one circuit, loading or loaded; ``bytes`` are reserved for it or used by it."""
 
     circuit: CircuitId
     key: Future[LoadedKey] = field(default_factory=Future)
     users: int = 0
     pinned: bool = False
-    """Whether it stays until the end."""
+    """Whether it stays until the store is closed."""
     last_use: int = 0
     bytes: int = 0
 
     @property
-    def may_leave(self) -> bool:
-        """Whether it is loaded and nobody asked to keep it."""
+    def is_evictable(self) -> bool:
+        """Whether it is loaded and not pinned."""
         return self.key.done() and not self.pinned
 
 
@@ -33,7 +33,7 @@ class Residency:
         self.budget_bytes = budget_bytes
         self._slots: dict[CircuitId, Slot] = {}
         self._retiring: set[Slot] = set()
-        """Slots that new requests do not get any more, and that leave with their last user."""
+        """Slots that new requests do not get, and whose keys are destroyed with their last user."""
         self._uses = count(1)
 
     def find(self, circuit: CircuitId) -> Slot | None:
@@ -41,28 +41,28 @@ class Residency:
         return self._slots.get(circuit)
 
     def add(self, circuit: CircuitId) -> Slot:
-        """Make the slot of a circuit that has none."""
+        """Add the slot of a circuit that has none."""
         slot = self._slots[circuit] = Slot(circuit)
         return slot
 
     def holds(self, slot: Slot) -> bool:
-        """Whether new requests get this slot."""
+        """Return whether new requests get this slot."""
         return self._slots.get(slot.circuit) is slot
 
     def drop(self, slot: Slot) -> None:
-        """Forget a slot whose load failed."""
+        """Remove a slot whose load failed."""
         if self.holds(slot):
             del self._slots[slot.circuit]
 
     def clear(self) -> list[Slot]:
-        """Forget all slots, and return them."""
+        """Remove all slots, and return them."""
         slots = [*self._slots.values(), *self._retiring]
         self._slots.clear()
         self._retiring.clear()
         return slots
 
     def leave(self, slot: Slot) -> bool:
-        """Count one user less; tells whether the key must be destroyed now."""
+        """Count one user less, and return whether the key must be destroyed now."""
         slot.users -= 1
         slot.last_use = next(self._uses)
         if slot.users or slot not in self._retiring:
@@ -71,28 +71,28 @@ class Residency:
         return True
 
     def loaded(self) -> list[Slot]:
-        """Slots with a key that new requests get."""
+        """Return the slots with a loaded key that new requests get."""
         return [slot for slot in self._slots.values() if slot.key.done()]
 
     def loaded_bytes(self) -> int:
-        """Memory of all keys, those that are about to leave included."""
+        """Return the memory of all keys in bytes, including retiring ones."""
         return sum(slot.bytes for slot in (*self.loaded(), *self._retiring))
 
-    def pinned_bytes(self, besides: Slot) -> int:
-        """Memory of the keys that stay until the end, ``besides`` excepted."""
-        return sum(slot.bytes for slot in self._slots.values() if slot.pinned and slot is not besides)
+    def pinned_bytes(self, excluding: Slot) -> int:
+        """Return the memory of the pinned keys in bytes, without that of ``excluding``."""
+        return sum(slot.bytes for slot in self._slots.values() if slot.pinned and slot is not excluding)
 
     def excess_bytes(self) -> int:
-        """By how much all slots exceed the budget, 0 if they do not."""
+        """Return the bytes by which all slots exceed the budget, 0 if they do not."""
         if self.budget_bytes is None:
             return 0
-        taken = sum(slot.bytes for slot in (*self._slots.values(), *self._retiring))
-        return max(taken - self.budget_bytes, 0)
+        used = sum(slot.bytes for slot in (*self._slots.values(), *self._retiring))
+        return max(used - self.budget_bytes, 0)
 
     def evict_idle(self, newcomer: Slot) -> list[Slot]:
-        """Remove slots without users, the longest unused first, until all others fit or none is left."""
+        """Remove slots without users, the least recently used first, until the others fit or none is left."""
         victims = []
-        idle = [slot for slot in self._slots.values() if slot.may_leave and not slot.users and slot is not newcomer]
+        idle = [slot for slot in self._slots.values() if slot.is_evictable and not slot.users and slot is not newcomer]
         for slot in sorted(idle, key=lambda slot: slot.last_use):
             if not self.excess_bytes():
                 break
@@ -101,13 +101,13 @@ class Residency:
         return victims
 
     def retire_busy(self) -> list[Slot]:
-        """Let slots with users go with the last of them, as many as all others need to fit."""
+        """Retire as many slots with users as the others need to fit; each is removed with its last user."""
         leaving = sum(slot.bytes for slot in self._retiring)
         victims = []
         for slot in sorted(self._slots.values(), key=lambda slot: slot.last_use):
             if self.excess_bytes() <= leaving:
                 break
-            if slot.may_leave and slot.users:
+            if slot.is_evictable and slot.users:
                 del self._slots[slot.circuit]
                 self._retiring.add(slot)
                 leaving += slot.bytes

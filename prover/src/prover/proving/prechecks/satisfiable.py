@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prover.circuits.frontend.gnark_release import GNARK_014, GNARK_08, GnarkRelease
 from prover.errors import KeyUnavailable, WitnessRejected
-from prover.keys.files.key_description import is_earlier_proving_key
+from prover.keys.files.key_description import is_gnark_08_proving_key
 from prover.proving.assignment import Assignment
 from prover.proving.prechecks.batches import check_address_append, check_append, check_update
 from prover.proving.prechecks.constraint_counter import ConstraintCounter, Failure
@@ -65,4 +65,4 @@ def _release_of(circuit: CircuitId, find_key: Callable[[CircuitId], Path]) -> Gn
             start = file.read(_HEADER_BYTES)
     except (KeyUnavailable, OSError):
         return GNARK_014
-    return GNARK_08 if is_earlier_proving_key(start[_BATCH_WRAPPER_BYTES:]) else GNARK_014
+    return GNARK_08 if is_gnark_08_proving_key(start[_BATCH_WRAPPER_BYTES:]) else GNARK_014
