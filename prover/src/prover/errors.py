@@ -1,7 +1,7 @@
 """Every failure of the prover, with its status for clients and its exit code for shells.
 
 ProverError                      unexpected_error    500  exit 70
-├── RequestRejected              proving_error       400  exit 1    the request is to blame
+├── RequestRejected              proving_error       400  exit 1    fault of the request
 │   ├── MalformedRequest         malformed_body      400  exit 65
 │   │   ├── BodyTooLarge         body_too_large      413  exit 65
 │   │   ├── BodyTooSlow          request_timeout     408  exit 65
@@ -18,7 +18,7 @@ ProverError                      unexpected_error    500  exit 70
 │   ├── InvalidJobId             invalid_job_id      400  exit 65
 │   ├── JobNotFound              job_not_found       404  exit 1
 │   └── RateLimited              rate_limited        429  exit 75
-├── ProofFailed                  proof_rejected      400  exit 1    a proof that was handed in
+├── ProofFailed                  proof_rejected      400  exit 1    fault of a given proof
 │   ├── MalformedProof           malformed_proof     400  exit 1
 │   └── ProofRejected            proof_rejected      400  exit 1
 ├── KeyUnavailable               key_unusable        503  exit 65

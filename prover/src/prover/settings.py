@@ -305,14 +305,14 @@ def load_settings(overrides: Mapping[str, Mapping[str, Any] | object] | None = N
 
 
 def device_settings(**values: object) -> DeviceSettings:
-    """Make the settings of what makes proofs, None for what is not given; raises SettingsInvalid."""
+    """Return the settings of the devices; None means not given. Raises SettingsInvalid."""
     with _explained():
         return DeviceSettings.model_validate({name: value for name, value in values.items() if value is not None})
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what does not validate into SettingsInvalid."""
+    """Turn validation errors in the block into SettingsInvalid."""
     try:
         yield
     except ValidationError as error:
@@ -328,7 +328,7 @@ def _explained() -> Iterator[None]:
 
 
 def unknown_variables() -> list[str]:
-    """Return one sentence per environment variable with our prefix that means nothing and is of no group."""
+    """Return one sentence per unknown environment variable with our prefix."""
     return list(unknown_names(os.environ, _known_variables()))
 
 

@@ -1,4 +1,4 @@
-"""Environment variables: those with our prefix that mean nothing, and secrets in files that variables name."""
+"""Environment variables: unknown ones with our prefix, and secrets in files that variables name."""
 
 import os
 import re
@@ -17,12 +17,12 @@ _IN_FILES = ("PROVER_API_KEY", "REDIS_URL")
 _OF_FORESTERS = re.compile(
     r"PROVER_((APPEND_|UPDATE_|ADDRESS_APPEND_)?URL(_FILE)?|POLLING_INTERVAL_MS|MAX_WAIT_TIME_SECS)"
 )
-"""What foresters read of an environment that they share with a prover."""
+"""Variables of foresters that share an environment with a prover."""
 _OF_SERVICES = re.compile(r"PROVER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
-"""What Kubernetes tells of Services that are called prover or prover-something."""
+"""Variables of Kubernetes for Services named prover or prover-something."""
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://.*")
 _MIN_SIMILARITY = 0.85
-"""Of the names behind the prefix, which makes all names alike."""
+"""Minimum similarity of a suggested name, compared without the prefix that all names share."""
 
 
 def with_secret_files(environment: Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def _file_variable(name: str) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as messages name it: not its text if nothing exists there, as that may be a misplaced secret."""
+    """Return a path as messages show it: a missing one without its text, which may be a misplaced secret."""
     return str(path) if os.path.exists(path) else "the file that it names"  # noqa: PTH110 - any text may be given
 
 
@@ -60,7 +60,7 @@ def _secret_in(path: Path, origin: str) -> str:
 
 
 def unknown_names(environment: Mapping[str, str], known: Set[str]) -> Iterator[str]:
-    """Give one sentence per variable that has our prefix and means nothing to anybody we know."""
+    """Yield one sentence per variable with our prefix that no known program uses."""
     names = {name.removeprefix(PREFIX) for name in {*known, *REFERENCE_VARIABLES, *map(_file_variable, _IN_FILES)}}
     for variable, value in sorted(environment.items()):
         name = variable.upper()
@@ -81,5 +81,5 @@ def _is_foreign(name: str, value: str) -> bool:
         return False
     if _OF_FORESTERS.fullmatch(name) or _OF_SERVICES.fullmatch(name):
         return True
-    # A port that somebody chose for us would be a number.
+    # A port that an operator chose for this program would be a number.
     return name.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value) is not None

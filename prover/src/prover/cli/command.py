@@ -15,13 +15,13 @@ import click
 from prover.errors import DiskFull, ProverError
 
 _OUTPUT_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Those of writing. A pipe that nobody reads any more (EPIPE) is not among them: click ends the process for it."""
+"""Errors of writing, without EPIPE (a pipe without a reader), for which click ends the process."""
 _SPARED = {"SSL_CERT_FILE": os.devnull, "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
 @contextlib.contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Spare imports a quarter of their time, which goes into what no command needs.
+    """Shorten imports by a quarter of their time, which goes into parts that no command needs.
 
     aiohttp reads the system's certificates, twice, for connections of later; who makes one reads them himself.
     Pydantic looks through all installed packages for plugins. The collector looks through all that modules are made
@@ -43,14 +43,14 @@ def _quick_imports() -> Iterator[None]:
 
 
 class Command(click.Command):
-    """A command with examples, which its help prints as they are."""
+    """A command with examples, which its help prints unchanged."""
 
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse arguments beyond the options without repeating them: they may be parts of a secret with spaces."""
+        """Refuse surplus arguments without repeating them: they may be parts of a secret with spaces."""
         ctx.allow_extra_args = True
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
@@ -92,7 +92,7 @@ class Group(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the names and summaries of the table: no command is imported for it."""
+        """Write the names and summaries of the table, without importing commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.modules.items()])
 
@@ -102,11 +102,11 @@ class Group(click.Group):
         super().format_epilog(ctx, formatter)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line, help included; output that cannot be written is one line and DiskFull's exit code."""
+        """Run the command line, including help; unwritable output gives one line and the exit code of DiskFull."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            # Those of other files name the file, or were explained where it is written.
+            # Errors of other files name the file, or were explained by the code that writes it.
             if error.errno not in _OUTPUT_FAILURES or error.filename is not None:
                 raise
             _drop_output()
@@ -115,8 +115,8 @@ class Group(click.Group):
             sys.exit(DiskFull.exit_code)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a ProverError ends the process with its exit code, Ctrl-C as shells expect."""
-        if os.getpid() == 1:  # of a container
+        """Run the command; a ProverError ends the process with its exit code, Ctrl-C with that of the signal."""
+        if os.getpid() == 1:  # the first process of a container
             from shared.shutdown import end_by_sigterm
 
             end_by_sigterm()
@@ -130,7 +130,7 @@ class Group(click.Group):
 
 
 def _drop_output() -> None:
-    """Let what is left in buffers go nowhere: it would fail again at exit, with a traceback and another code."""
+    """Discard buffered output: it would fail again at exit, with a traceback and another code."""
     with contextlib.suppress(OSError, ValueError):  # not a descriptor, as in tests
         sink = os.open(os.devnull, os.O_WRONLY)
         os.dup2(sink, sys.stdout.fileno())

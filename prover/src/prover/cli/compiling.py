@@ -1,4 +1,4 @@
-"""Circuits of the front end as the bytes of constraint systems."""
+"""Compilation of circuits to encoded constraint systems."""
 
 import dataclasses
 import mmap
@@ -24,7 +24,7 @@ from shared.circuit_id import CircuitId
 
 @dataclass(frozen=True)
 class SystemBytes:
-    """A constraint system as the kernel's setup reads it, and in the bytes of generation 0.8 if that is wanted."""
+    """A constraint system as the kernel's setup reads it and, if requested, as gnark 0.8 encodes it."""
 
     for_setup: mmap.mmap
     earlier: mmap.mmap | None
@@ -34,7 +34,7 @@ class SystemBytes:
 def compiled_system(
     circuit: CircuitId, folder: Path, cancel: CancelFlag, release: str = LATEST_GENERATION
 ) -> Iterator[SystemBytes]:
-    """Give the constraint system of a circuit, in nameless files of ``folder``.
+    """Yield the constraint system of a circuit, in unnamed files of ``folder``.
 
     Batches of 500 have gigabytes of it, which a file keeps out of the way. Raises SettingsInvalid when the
     folder has no room, and Cancelled.
@@ -50,17 +50,17 @@ def compiled_system(
                 compiled = _with_hints_of(GNARK_014, compiled)
             write_constraint_system(compiled, file)
             cancel.check()
-            del compiled  # gigabytes, too
+            del compiled  # frees gigabytes
         yield SystemBytes(_mapped(stack, file), None if earlier_file is None else _mapped(stack, earlier_file))
 
 
 def _with_hints_of(release: GnarkRelease, circuit: CompiledCircuit) -> CompiledCircuit:
-    """The same constraints and wires, with hints under the names of another generation."""
+    """Return the same constraints and wires, with hints under the names of another gnark release."""
     old, new = circuit.release, release
     names = {old.bits.id: new.bits.id, old.inverse_or_zero.id: new.inverse_or_zero.id}
     words = circuit.words.copy()
-    places = circuit.starts[circuit.is_hint].astype(np.intp) + 1
-    words[places] = [names[number] for number in words[places].tolist()]
+    positions = circuit.starts[circuit.is_hint].astype(np.intp) + 1
+    words[positions] = [names[number] for number in words[positions].tolist()]
     return dataclasses.replace(circuit, release=release, words=words)
 
 

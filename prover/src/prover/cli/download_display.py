@@ -1,4 +1,4 @@
-"""How far a download is: bars on terminals, a log line now and then elsewhere."""
+"""Progress of a download: bars on terminals, periodic log lines elsewhere."""
 
 import sys
 import threading
@@ -17,7 +17,7 @@ LOG_INTERVAL_S = 10.0
 
 @contextmanager
 def download_display() -> Iterator[DownloadWatcher]:
-    """Give a watcher that shows what it is told while the block runs."""
+    """Yield a watcher that displays the progress during the block."""
     if sys.stderr.isatty():
         with _bars() as bars:
             yield bars
@@ -26,7 +26,7 @@ def download_display() -> Iterator[DownloadWatcher]:
 
 
 class LogLines:
-    """Writes a line when files are planned, and then every ``interval_s`` seconds while bytes come."""
+    """A watcher that logs the planned files, and the progress at most every ``interval_s`` seconds."""
 
     def __init__(self, interval_s: float = LOG_INTERVAL_S) -> None:
         self._interval_s = interval_s
@@ -38,12 +38,12 @@ class LogLines:
         self._started = self._last = time.monotonic()
 
     def planned(self, files: int, size: int | None) -> None:
-        """Say how much will come."""
+        """Log the number and the size of the planned files."""
         self._files, self._size = files, size
         _log.info("download_started", files=files, size=gibibytes(size) if size is not None else "unknown")
 
-    def advanced(self, name: str, done: int, total: int | None) -> None:  # noqa: ARG002 - of a watcher
-        """Note bytes, and write a line if it is time."""
+    def advanced(self, name: str, done: int, total: int | None) -> None:  # noqa: ARG002 - signature of a watcher
+        """Count bytes, and log a line if one is due."""
         with self._lock:
             self._first.setdefault(name, done)
             self._done[name] = done
@@ -60,7 +60,7 @@ class LogLines:
         )
 
     def finished(self, name: str) -> None:
-        """Count a file."""
+        """Count a finished file."""
         self._finished += 1
         _log.info("key_downloaded", file=name, bytes=self._done.get(name), files=f"{self._finished}/{self._files}")
 
@@ -82,14 +82,14 @@ def _bars() -> Iterator[DownloadWatcher]:
         done: dict[str, int] = {}
 
         class Bars:
-            """One bar per file in progress, and one for all."""
+            """A watcher with one bar per file in progress, and one for all."""
 
             def planned(self, files: int, size: int | None) -> None:
-                """Give the bar of all files its length."""
+                """Set the length of the bar for all files."""
                 progress.update(tasks[""], total=size, description=f"{files} keys")
 
             def advanced(self, name: str, count: int, total: int | None) -> None:
-                """Move two bars."""
+                """Advance the bars of a file and of all files."""
                 if name not in tasks:
                     tasks[name] = progress.add_task(name, total=total)
                 progress.update(tasks[name], completed=count, total=total)
@@ -97,7 +97,7 @@ def _bars() -> Iterator[DownloadWatcher]:
                 progress.update(tasks[""], completed=sum(done.values()))
 
             def finished(self, name: str) -> None:
-                """Take the bar of a file away."""
+                """Remove the bar of a file."""
                 if name in tasks:
                     progress.remove_task(tasks.pop(name))
 

@@ -31,7 +31,7 @@ class MadeUpRequests:
         self._numbers = random.Random(seed)  # noqa: S311 - test data, not secrets
 
     def make(self, circuit: CircuitId) -> ProofRequest:
-        """A request that the circuit accepts; TreeFull if the trees are too small for it."""
+        """Return a request that the circuit accepts; raises TreeFull if the trees are too small for it."""
         height, size = circuit.heights[0], circuit.sizes[0]
         match circuit.kind:
             case CircuitKind.INCLUSION:
@@ -65,7 +65,7 @@ class MadeUpRequests:
         return [tree.absence(value) for value in absent[:count]]
 
     def _batch_append(self, height: int, count: int) -> ProofRequest:
-        """A second batch; some of its accounts were spent already, so that their slots hold nullifiers."""
+        """Return a second batch; some of its accounts are already spent, so that their leaves hold nullifiers."""
         tree = MerkleTree(height)
         tree.append([self._element() for _ in range(min(count, max(tree.capacity - count, 0)))])
         spent = range(tree.next_index, min(tree.next_index + count, tree.capacity), 3)
@@ -73,7 +73,7 @@ class MadeUpRequests:
         return batch_append_request(tree, [self._element() for _ in range(count)])
 
     def _batch_update(self, height: int, count: int) -> ProofRequest:
-        """About half of the accounts are in the tree; the others are spent before they are appended."""
+        """Return a batch with about half of the accounts in the tree; the others are spent before they are appended."""
         tree = MerkleTree(height)
         slots = min(tree.capacity, 2 * count)
         if slots < count:
@@ -98,7 +98,7 @@ class MadeUpRequests:
         return scalar_bytes(self._numbers.randrange(1, SCALAR_MODULUS))
 
     def _values(self, count: int) -> list[bytes]:
-        """Distinct values that an address tree can hold."""
+        """Return distinct values that an address tree can hold."""
         largest = int.from_bytes(LARGEST_VALUE, "big")
         values: dict[bytes, None] = {}
         while len(values) < count:

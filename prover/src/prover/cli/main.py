@@ -1,4 +1,4 @@
-"""The ``prover`` command: data on standard output, talk on standard error, exit codes that mean something."""
+"""The ``prover`` command: data on standard output, messages on standard error, documented exit codes."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""How far long work is: a bar on terminals, a log line now and then elsewhere."""
+"""Progress of long work: a bar on terminals, periodic log lines elsewhere."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ _REDRAW_INTERVAL_S = 0.2
 
 @contextmanager
 def meter(what: str, permille: Callable[[], int]) -> Iterator[None]:
-    """Report while the block runs; ``permille`` says how many thousandths are done."""
+    """Report the progress during the block; ``permille`` returns it in thousandths."""
     done = threading.Event()
     report = _draw if sys.stderr.isatty() else _log_lines
     reporter = threading.Thread(target=report, args=(what, permille, done), name="meter", daemon=True)

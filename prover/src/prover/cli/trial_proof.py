@@ -1,4 +1,4 @@
-"""A proof about made-up trees, to see whether a key works."""
+"""A proof about random trees, which tests a key."""
 
 from prover.cli.made_up_requests import MadeUpRequests
 from prover.kernel.cancellation import CancelFlag

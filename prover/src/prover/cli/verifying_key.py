@@ -1,4 +1,4 @@
-"""The verifying key of a file that is either a proving key or a verifying key alone."""
+"""The verifying key of a file with a proving key or a verifying key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _HEAD = 64
 
 @contextmanager
 def open_verifying_key(path: Path, cancel: CancelFlag) -> Iterator[VerifyingKey]:
-    """Open the verifying key of a file, told apart by content; raises MalformedKey."""
+    """Yield the verifying key of a file of either kind, distinguished by content; raises MalformedKey."""
     with Engine() as engine:
         if is_proving_key(path):
             with load_key(engine, path, cancel) as key:
@@ -26,6 +26,6 @@ def open_verifying_key(path: Path, cancel: CancelFlag) -> Iterator[VerifyingKey]
 
 
 def is_proving_key(path: Path) -> bool:
-    """Tell whether a file starts like a proving key."""
+    """Return whether a file starts like a proving key."""
     with path.open("rb") as file:
         return looks_like_proving_key(file.read(_HEAD))

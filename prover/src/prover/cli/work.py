@@ -1,4 +1,4 @@
-"""Blocking work of a command: in a thread, so that signals arrive; with progress, when somebody watches."""
+"""Blocking work of a command: in a thread, so that signals arrive; with progress on terminals."""
 
 import signal
 import sys
@@ -49,7 +49,7 @@ def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
     def run() -> None:
         try:
             outcome.append(work(cancel))
-        except BaseException as error:  # noqa: BLE001 - handed to the main thread as it is
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
             failure.append(error)
         finally:
             ended.set()
@@ -73,7 +73,7 @@ def run_cancellable(work: Callable[[CancelFlag], Result]) -> Result:
 
 
 def load_key(engine: Engine, path: Path, cancel: CancelFlag, *, prepared_folder: Path | None = None) -> LoadedKey:
-    """Load a key file with progress, from its prepared form where the folder has a valid one."""
+    """Load a key file with progress, from its prepared key if the folder has a valid one."""
     size_mib = path.stat().st_size / _MIB
     with progress(f"loading {path.name} ({size_mib:.1f} MiB)"):
         if prepared_folder is None:

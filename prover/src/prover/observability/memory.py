@@ -1,4 +1,4 @@
-"""Memory of this process and of what it runs in: /proc and control groups of either version."""
+"""Memory of this process and its limits, from /proc and control groups of either version."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,11 +9,11 @@ from prometheus_client.registry import Collector
 _KIB = 1024
 _ROOT = Path("/")
 _PARTS = {"heap_alloc": "RssAnon", "heap_inuse": "VmRSS", "heap_sys": "VmData", "sys": "VmSize"}
-"""The reference's labels, and what of /proc/self/status comes closest."""
+"""The reference's labels, and the closest fields of /proc/self/status."""
 
 
 def memory_limit_bytes(root: Path = _ROOT) -> int:
-    """Return the memory this process may use: that of the machine, or less where a control group says so."""
+    """Return the bytes that this process may use: the machine's memory, or less if a control group limits it."""
     candidates = [_kib_fields(root / "proc/meminfo").get("MemTotal", 0), *_group_limits(root)]
     return min(limit for limit in candidates if limit > 0)
 
@@ -27,7 +27,7 @@ def _group_limits(root: Path) -> Iterator[int]:
             base, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # A limit of any ancestor holds; inside a container the path may not exist and the base is the group.
+        # Limits of all ancestors apply; inside a container the path may not exist and the base is the group.
         folder = base / path.lstrip("/")
         while folder.is_relative_to(base):
             text = _text(folder / name).strip()
@@ -37,7 +37,7 @@ def _group_limits(root: Path) -> Iterator[int]:
 
 
 class MemoryCollector(Collector):
-    """``prover_system_memory_bytes`` under the reference's labels, read at each scrape."""
+    """Collector of ``prover_system_memory_bytes`` with the reference's labels, read at each scrape."""
 
     def __init__(self, root: Path = _ROOT) -> None:
         self._status = root / "proc/self/status"

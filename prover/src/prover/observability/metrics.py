@@ -12,12 +12,12 @@ STATUSES = ("ok", "client_error", "error", "timeout", "rejected", "queued")
 JOB_STATUSES = ("completed", "failed")
 SUBMISSIONS = ("new", "duplicate", "refused")
 RETRY_REASONS = ("lease_ended", "fault", "handed_back")
-"""Why a job is begun again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
+"""Reasons to start a job again: its worker vanished, it failed for no fault of its own, or its worker stopped."""
 
 PROCESSOR = "cpu"
-"""Name of what makes proofs where no GPU does; those are ``cuda:0`` and so on."""
+"""Device label of the CPU; GPUs have ``cuda:0`` and so on."""
 DEVICE_FAILURES = ("out_of_memory", "lost", "wrong_proof", "unavailable", "too_large", "unsupported")
-"""Why a proof was not made on a GPU that was asked to; the last two are refusals that last."""
+"""Reasons why a selected GPU did not make a proof; the last two are lasting refusals."""
 
 STORED_RESULTS = ("verified", "rejected", "unverified")
 REMOVALS = ("job", "wake_up")
@@ -185,7 +185,7 @@ class Metrics:
         self.swept_jobs.labels(kind).inc(jobs)
 
     def _declare_devices(self, registry: CollectorRegistry) -> None:
-        """Metrics of what makes proofs: ``device`` is cpu, or cuda:0 and so on."""
+        """Declare the metrics of devices; the label ``device`` is cpu, or cuda:0 and so on."""
         device = ("device",)
         self.device_info = Gauge(
             "prover_device_info",
@@ -228,20 +228,20 @@ class Metrics:
             self.device_fallbacks.labels(reason)
 
     def _declare_queue(self, registry: CollectorRegistry) -> None:
-        """Metrics of jobs; without a queue they stay at zero. Gauges tell of all instances, counters of this one."""
-        lane = ("queue",)
+        """Declare the metrics of jobs, zero without a queue. Gauges count all instances, counters this one."""
+        by_queue = ("queue",)
         self.queue_depth = Gauge(
             "prover_queue_depth", "Jobs waiting in the queue.", ("circuit_type",), registry=registry
         )
         self.queue_processing = Gauge(
-            "prover_queue_processing_jobs", "Jobs that some instance works on.", lane, registry=registry
+            "prover_queue_processing_jobs", "Jobs that some instance works on.", by_queue, registry=registry
         )
         self.queue_oldest_age_seconds = Gauge(
-            "prover_queue_oldest_age_seconds", "Age of the job that waits for longest.", lane, registry=registry
+            "prover_queue_oldest_age_seconds", "Age of the job that waits for longest.", by_queue, registry=registry
         )
-        self.queue_trees = Gauge("prover_queue_trees", "Trees with waiting jobs.", lane, registry=registry)
+        self.queue_trees = Gauge("prover_queue_trees", "Trees with waiting jobs.", by_queue, registry=registry)
         self.queue_bytes = Gauge(
-            "prover_queue_payload_bytes", "Bodies of waiting and running jobs.", lane, registry=registry
+            "prover_queue_payload_bytes", "Bodies of waiting and running jobs.", by_queue, registry=registry
         )
         self.queue_stuck = Gauge("prover_queue_stuck_jobs", "Jobs begun more than two minutes ago.", registry=registry)
         self.queue_kept = Gauge(
@@ -257,14 +257,14 @@ class Metrics:
         self.jobs_submitted = Counter(
             "prover_jobs_submitted_total",
             "Submissions to the queue: new jobs, duplicates of known ones, and refused ones.",
-            (*lane, "outcome"),
+            (*by_queue, "outcome"),
             registry=registry,
         )
         self.jobs_processed = Counter(
             "prover_jobs_processed_total", "Jobs that ended, by outcome.", ("status",), registry=registry
         )
         self.expired_jobs = Counter(
-            "prover_expired_jobs_total", "Jobs that waited too long to be started.", lane, registry=registry
+            "prover_expired_jobs_total", "Jobs that waited too long to be started.", by_queue, registry=registry
         )
         self.job_retries = Counter(
             "prover_job_retries_total", "Jobs put back to be begun again, by reason.", ("reason",), registry=registry
@@ -275,7 +275,7 @@ class Metrics:
         self.lease_losses = Counter(
             "prover_lease_losses_total",
             "Jobs taken from this instance, which seemed dead.",
-            lane,
+            by_queue,
             registry=registry,
         )
         self.sweeps = Counter("prover_queue_sweeps_total", "Sweeps of the queue.", ("kind",), registry=registry)
@@ -287,7 +287,7 @@ class Metrics:
         )
         self.redis_up = Gauge("prover_redis_up", "Whether Redis answered last; 0 without a queue.", registry=registry)
         self.worker_restarts = Counter(
-            "prover_queue_worker_restarts_total", "Workers begun again after a failure.", lane, registry=registry
+            "prover_queue_worker_restarts_total", "Workers begun again after a failure.", by_queue, registry=registry
         )
         self.stored_results = Counter(
             "prover_stored_results_total",

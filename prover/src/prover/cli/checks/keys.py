@@ -27,7 +27,7 @@ _MAX_NAMES = 5
 def key_checks(
     settings: KeySettings, proving: ProvingSettings, selection: CircuitSelection, required: Sequence[CircuitId] = ()
 ) -> Iterator[Check]:
-    """Check the folder of the keys, which of the selected are there, and disk and memory for them.
+    """Check the folder of the keys, the presence of the selected ones, and disk and memory for them.
 
     Where nothing is excluded, the selected keys are those of the folder and the ``required``, which are preloaded.
     """
@@ -49,7 +49,7 @@ def key_checks(
 
 
 def check_folder(settings: KeySettings) -> Check:
-    """Check that the folder can be read, and written where it must be."""
+    """Check that the folder can be read, and written if keys are downloaded."""
     folder = settings.directory
     if not folder.is_dir():
         status = Status.WARNING if settings.auto_download else Status.FAILURE
@@ -63,7 +63,7 @@ def check_folder(settings: KeySettings) -> Check:
 
 
 def check_presence(settings: KeySettings, selected: list[CircuitId], missing: list[CircuitId]) -> Check:
-    """Check that the selected keys are there."""
+    """Check that the selected keys are installed."""
     if not selected:
         status = Status.WARNING if settings.auto_download else Status.FAILURE
         detail = f"no proving keys in {settings.directory}"
@@ -82,7 +82,7 @@ def check_presence(settings: KeySettings, selected: list[CircuitId], missing: li
 
 
 def check_sizes(settings: KeySettings, present: dict[CircuitId, Path]) -> Check:
-    """Compare sizes with the lists that tell them."""
+    """Compare sizes with the lists that contain them."""
     try:
         known = known_files(settings.directory, settings.manifest)
     except SettingsInvalid as error:
@@ -98,7 +98,7 @@ def check_sizes(settings: KeySettings, present: dict[CircuitId, Path]) -> Check:
 
 
 def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
-    """Check that the missing keys fit on the disk, with the prepared forms that are made of them."""
+    """Check that the missing keys and their prepared keys fit on the disk."""
     need = sum(map(file_bytes, missing))
     if settings.prepare:
         need += sum(map(resident_bytes, missing))
@@ -110,7 +110,7 @@ def check_key_disk(settings: KeySettings, missing: list[CircuitId]) -> Check:
 
 
 def check_key_memory(settings: KeySettings, selected: list[CircuitId]) -> Check:
-    """Check that the largest selected key fits into the budget, and tell whether all do."""
+    """Check that the largest selected key fits into the budget, and warn unless all do."""
     budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)
     largest = max(selected, key=resident_bytes)
     need, together = resident_bytes(largest), sum(map(resident_bytes, selected))
@@ -129,7 +129,7 @@ def check_key_memory(settings: KeySettings, selected: list[CircuitId]) -> Check:
 def check_preload_memory(
     settings: KeySettings, required: Sequence[CircuitId], installed: Mapping[CircuitId, Path]
 ) -> Check:
-    """Check that the preloaded keys, which stay, fit into the budget together, but for those that will be mapped."""
+    """Check that the preloaded keys, which stay in memory, fit into the budget together; mapped keys do not count."""
     mapped = _prepared_of(settings, {circuit: installed[circuit] for circuit in required if circuit in installed})
     need = sum(resident_bytes(circuit) for circuit in required if circuit not in mapped)
     budget = key_budget_bytes(settings.memory_gib, settings.total_memory_gib)

@@ -1,4 +1,4 @@
-"""Checks of machine requirements, and of what slows a machine down. Facts come from /proc and /sys below a root."""
+"""Checks of machine requirements and of causes of slowness. Facts come from /proc and /sys below a root."""
 
 import enum
 import errno
@@ -31,7 +31,7 @@ MIN_DISK_BYTES = 100 * 10**9
 """Recommended minimums of a host that proves every published circuit."""
 
 _MIN_OPEN_FILES = 8192 + 256
-"""Connections that the API accepts, and what the process opens besides."""
+"""Connections that the API accepts, and other files that the process opens."""
 _ROOT = Path("/")
 _ON_CPU = DeviceSettings()
 _VIRTUAL_DISKS = ("vd", "xvd", "zram", "loop", "ram", "dm-")
@@ -55,7 +55,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One check: what was found, and what to do about it."""
+    """The finding of one check, with a remedy as its hint."""
 
     name: str
     status: Status
@@ -89,7 +89,7 @@ def check_cores(root: Path = _ROOT) -> Check:
 
 
 def check_arithmetic() -> Check:
-    """Tell which arithmetic the processor allows."""
+    """Report the arithmetic that the CPU supports."""
     with Engine(1) as engine:
         backend = engine.backend
     detail = _BACKENDS.get(backend, backend)
@@ -123,7 +123,7 @@ def check_rotation(keys_dir: Path, root: Path = _ROOT) -> Check:
     """Check whether the keys are on a rotating disk."""
     device = existing_parent(keys_dir).stat().st_dev
     block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
-    for folder in (block, block.parent):  # a partition has no queue of its own
+    for folder in (block, block.parent):  # a partition has no queue attributes
         try:
             rotates = (folder / "queue/rotational").read_text().strip() == "1"
         except OSError:
@@ -146,7 +146,7 @@ def check_open_files() -> Check:
 
 
 def check_gpu(root: Path = _ROOT, settings: DeviceSettings = _ON_CPU) -> Check:
-    """Tell which GPUs the driver knows and, where they are to make proofs, open them."""
+    """Report the GPUs known to the driver and, if they are selected for proofs, open them."""
     models = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")):
         lines = path.read_text(errors="replace").splitlines()
@@ -174,7 +174,7 @@ def _described(gpu: Gpu) -> str:
 
 
 def check_address(name: str, address: str, option: str, *, must_be_free: bool = True) -> Check:
-    """Try whether an address is free; raises SettingsInvalid for what is no address."""
+    """Check that an address is free; raises SettingsInvalid for a malformed one."""
     host, port = split_address(address, option)
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):

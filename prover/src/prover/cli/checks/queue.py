@@ -13,7 +13,7 @@ _TIMEOUT_S = 5
 
 
 def check_redis(url: str) -> Check:
-    """Connect to Redis and look at how it keeps jobs; raises SettingsInvalid for an address that cannot be one."""
+    """Connect to Redis and check how it keeps jobs; raises SettingsInvalid for a malformed address."""
     connection = RedisConnection.open(url, timeout_s=_TIMEOUT_S)
     try:
         facts = asyncio.run(_ask(connection))
@@ -24,7 +24,7 @@ def check_redis(url: str) -> Check:
 
 
 def judge(address: str, facts: RedisFacts, weaknesses: Sequence[Weakness] = ()) -> Check:
-    """Say what of a Redis may lose jobs or let others in."""
+    """Return the check of the facts by which a Redis may lose jobs or admit other clients."""
     detail = f"{address} answers in {facts.answer_ms:.1f} ms, version {facts.version}"
     dangers, hints = [weakness.detail for weakness in weaknesses], [weakness.remedy for weakness in weaknesses]
     if facts.appends is False:

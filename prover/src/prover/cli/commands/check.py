@@ -45,7 +45,7 @@ def check(output: str, **options: Any) -> None:
     settings = start_settings(options, os.environ)
     selection = selection_of(settings.keys)
     required = required_circuits(settings.keys, selection)
-    fetch_of(settings.keys)  # raises for a server that cannot be one
+    fetch_of(settings.keys)  # raises for a malformed address
     access = [*_api_key_checks(settings), *_address_checks(settings)]
     checks = [
         *machine_checks(settings.keys.directory, devices=settings),
@@ -61,13 +61,13 @@ def check(output: str, **options: Any) -> None:
 
 
 def _api_key_checks(settings: Settings) -> list[Check]:
-    """Name API keys that can be guessed; raises SettingsInvalid for keys that cannot be read."""
+    """Return warnings of guessable API keys; raises SettingsInvalid for keys that cannot be read."""
     names = ApiKeys(settings.http).short_names()
     return [Check("API keys", Status.WARNING, f"{', '.join(names)}: {SHORT_DETAIL}", SHORT_REMEDY)] if names else []
 
 
 def _address_checks(settings: Settings) -> list[Check]:
-    """Say whether the addresses are free; raises SettingsInvalid for what is none."""
+    """Return checks that the addresses are free; raises SettingsInvalid for a malformed one."""
     http, checks = settings.http, []
     if settings.queue.http:
         checks.append(check_address("API address", http.address, "--prover-address"))

@@ -78,5 +78,5 @@ def _download(keys_dir: Path, selection: CircuitSelection, source: DownloadSourc
         with download_display() as watcher:
             return download_keys(keys_dir, circuits, source, cancel, watcher)
 
-    came = run_cancellable(work)
-    click.echo(f"{came} keys downloaded, {len(circuits) - came} already present in {keys_dir}")
+    downloaded = run_cancellable(work)
+    click.echo(f"{downloaded} keys downloaded, {len(circuits) - downloaded} already present in {keys_dir}")

@@ -1,4 +1,4 @@
-"""``prover export-vk``: the verifying key of a proving key as a file of its own."""
+"""``prover export-vk``: the verifying key of a proving key as a separate file."""
 
 from pathlib import Path
 

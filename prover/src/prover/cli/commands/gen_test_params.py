@@ -83,7 +83,7 @@ def gen_test_params(kind: str, legacy: bool, seed: str | None, **sizes: int | No
 
 
 def _circuit(kind: CircuitKind, version: int, sizes: dict[str, int | None]) -> CircuitId:
-    """The circuit that the options name; click.UsageError if they do not fit together."""
+    """Return the circuit of the options; raises click.UsageError if they contradict each other."""
     if version == 1 and kind.is_batch:
         raise click.UsageError(f"--legacy exists for inclusion, non-inclusion and combined, not for --circuit {kind}")
     state = ("tree_height", _STATE_HEIGHTS[version])

@@ -1,4 +1,4 @@
-"""``prover inspect`` says what is in a key file."""
+"""``prover inspect``: the description of a key file."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def inspect(file: Path, output: str, threads: int) -> None:
 
 
 def _origin(path: Path) -> dict[str, Any]:
-    """Tell what is known about who could forge proofs; null where the file has no record beside it."""
+    """Return the known facts on who could forge proofs; None for a file without a record."""
     record = record_of(path)
     seeded = INSECURE in path.name or (record is not None and record.seeded)
     return {

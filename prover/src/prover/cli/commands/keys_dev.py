@@ -1,4 +1,4 @@
-"""``prover keys dev``: the keys of a run mode, made here."""
+"""``prover keys dev``: locally made keys of a run mode."""
 
 from pathlib import Path
 

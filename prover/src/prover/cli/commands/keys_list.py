@@ -1,4 +1,4 @@
-"""``prover keys list``: the known keys, their run modes, and which of them are here."""
+"""``prover keys list``: the known keys, their run modes, and the installed ones."""
 
 import json
 from pathlib import Path

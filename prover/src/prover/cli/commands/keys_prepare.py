@@ -1,4 +1,4 @@
-"""``prover keys prepare``: keys in the form that a prover maps at once."""
+"""``prover keys prepare``: keys in the format that a prover maps."""
 
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ _MEBIBYTE = 2**20
 
 
 class _Progress:
-    """How much of several files is done, by their sizes; of the present one, how much is written."""
+    """Progress over several files by their sizes, including the written part of the current one."""
 
     def __init__(self, files: list[Path]) -> None:
         self._sizes = [path.stat().st_size for path in files]
@@ -41,14 +41,14 @@ class _Progress:
 
     @property
     def permille(self) -> int:
-        """Thousandths that are done."""
+        """Return the progress in thousandths."""
         done = sum(self._sizes[: self._done]) * _PERMILLE
         if self._done < len(self._sizes):
             done += self._sizes[self._done] * self.written.permille
         return done // max(sum(self._sizes), 1)
 
     def next_file(self) -> None:
-        """Count the present file as done."""
+        """Count the current file as done."""
         self._done += 1
         self.written = WriteProgress()
 
@@ -175,6 +175,6 @@ def _selected(keys_dir: Path, selection: CircuitSelection) -> dict[Path, Circuit
 
 
 def _check(circuit: CircuitId | None, path: Path, key: LoadedKey) -> None:
-    """Of a key that was found by its name, check that it holds what that says."""
+    """Raise UnsupportedKey or MisnamedKey unless a key found by its name is of the circuit in that name."""
     if circuit is not None:
         check_name(key, circuit, path)

@@ -1,4 +1,4 @@
-"""``prover keys verify``: the keys of a folder against what was published."""
+"""``prover keys verify``: comparison of the keys of a folder with the published ones."""
 
 import json
 import sys
@@ -116,7 +116,7 @@ def verify_selection(
 
 
 def show_reports(found: Iterable[KeyReport], output: str) -> None:
-    """Print what is found, text as soon as it is, and end the process with 1 if a key is bad."""
+    """Print reports, as text each at once, and end the process with 1 if a key is bad."""
     reports = []
     for report in found:
         reports.append(report)

@@ -1,4 +1,4 @@
-"""``prover setup``: a proving key of our own."""
+"""``prover setup``: a locally made proving key."""
 
 from pathlib import Path
 from typing import Any

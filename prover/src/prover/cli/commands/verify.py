@@ -1,4 +1,4 @@
-"""``prover verify`` says whether a proof holds for given public inputs."""
+"""``prover verify``: verification of a proof for given public inputs."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ class PublicInput(click.ParamType[tuple[bytes, ...]]):
     name = "HEX"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[bytes, ...]:
-        """Read the numbers as the wire spells them, reduced to the field."""
+        """Parse the numbers as on the wire, reduced to the field."""
         if isinstance(value, tuple):
             return value
         try:
@@ -93,7 +93,7 @@ def verify(
 
 @contextmanager
 def _open_key(path: Path, circuits: Sequence[str], cancel: CancelFlag) -> Iterator[VerifyingKey]:
-    """Open a key; raises click.UsageError unless it is of one of the circuits, if it tells of which it is."""
+    """Open a key; raises click.UsageError if it names a circuit that is not one of the given."""
     if not circuits or not is_proving_key(path):
         with open_verifying_key(path, cancel) as verifying_key:
             yield verifying_key

@@ -1,4 +1,4 @@
-"""``prover version``: the version of the interface, then our own."""
+"""``prover version``: the versions of the interface and of this program."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""The options that choose a circuit: the reference's names, checked before anything is touched."""
+"""The options that choose a circuit, by the reference's names, checked before any work."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""Options of every command that makes proofs about the device that makes them."""
+"""Options for the device of every command that makes proofs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

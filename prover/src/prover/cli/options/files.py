@@ -26,7 +26,7 @@ def key_option(what: str, *, required: bool = True) -> Callable[[Function], Func
 
 
 def _circuit_names(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Split names at commas and check them. Names of keys need not be of published ones."""
+    """Split names at commas and check them. Keys need not be published ones."""
     names = tuple(name.strip() for word in value for name in word.split(",") if name.strip())
     for name in names:
         if _group(name) is None and _single(name) is None:
@@ -43,7 +43,7 @@ def expected_circuit_option(what: str) -> Callable[[Function], Function]:
 
 
 def is_named(circuit: CircuitId, name: str) -> bool:
-    """Whether a name of ``--circuit`` is that of a circuit or of its group.
+    """Return whether a name of ``--circuit`` is that of a circuit or of its group.
 
     Circuits of sizes that nobody published are in each group of their kind.
     """

@@ -15,7 +15,7 @@ class FlagWords(Command):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the words out, then parse as usual."""
+        """Remove the words, then parse as usual."""
         flags = {
             name
             for parameter in self.params

@@ -1,4 +1,4 @@
-"""Options about keys that several commands share: which circuits, which folder, which server."""
+"""Options about keys that several commands share: circuits, folder, server."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The part of a server that shares jobs through Redis: made from settings, drained when the process stops."""
+"""The part of a server that shares jobs through Redis: built from settings, drained when the process stops."""
 
 import asyncio
 from functools import partial
@@ -23,7 +23,7 @@ _UNVERIFIED = "results of their jobs are passed on as workers left them in Redis
 
 
 class QueuePart:
-    """The connection of one process to the queue, its store, and what it does there."""
+    """The connection of one process to the queue, with its job store and its workers."""
 
     def __init__(self, connection: RedisConnection, store: JobStore, settings: Settings, metrics: Metrics) -> None:
         self.store = store
@@ -33,14 +33,14 @@ class QueuePart:
 
     @classmethod
     def open(cls, url: str, settings: Settings, metrics: Metrics) -> Self:
-        """Read the settings. Connects later. Raises SettingsInvalid for a bad address."""
+        """Return the part for these settings, not yet connected. Raises SettingsInvalid for a malformed address."""
         queue = settings.queue
         connection = RedisConnection.open(url, max_connections=queue.connection_limit, timeout_s=queue.timeout_s)
         store = JobStore(connection, limits_of(queue), partial(count_event, metrics))
         return cls(connection, store, settings, metrics)
 
     def start(self, state: ServerState) -> None:
-        """Begin; Redis need not be there yet."""
+        """Start; Redis need not be reachable yet."""
         queue, proving, keys = self._settings.queue, self._settings.proving, self._settings.keys
         _log.info("queue", redis=self._connection.address, workers=queue.workers, api=queue.http)
         for weakness in self._connection.weaknesses:
@@ -49,19 +49,19 @@ class QueuePart:
             _log.warning("verifying_keys_missing", circuits=missing, detail=_UNVERIFIED, remedy=UNVERIFIED_REMEDY)
         self._instance.start()
         if queue.workers:
-            # Requests that somebody waits for have a place of their own.
+            # One slot stays free for requests whose clients wait.
             total_slots = max(1, proving.permits - 1) if queue.http else proving.permits
             self._instance.work(state.service, state.selection, queue.slots_of(keys.total_memory_gib), total_slots)
 
     async def drain_on(self, shutdown: Shutdown) -> None:
-        """Wait for a stop, begin no more jobs, and let those that run end until the deadline."""
+        """Wait for a stop, start no more jobs, and wait for running ones until the deadline."""
         await shutdown.wait()
         self._instance.leave()
         http = self._settings.http
         await self._instance.drain(http.drain_delay_s + http.drain_deadline_s)
 
     async def close(self) -> None:
-        """End everything and close the connections."""
+        """End all tasks and close the connections."""
         await self._instance.close()
         await self.store.close()
         await self._connection.close()
@@ -74,7 +74,7 @@ def _unverifiable(state: ServerState) -> list[str]:
 
 
 async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown) -> None:
-    """Be ready without an API until ``shutdown`` is requested."""
+    """Stay ready without an API until ``shutdown`` is requested."""
     state.listening = True
     host, port = metrics_server.address
     _log.info("listening", api=None, metrics=f"{host}:{port}", keys=len(state.keys.installed()))

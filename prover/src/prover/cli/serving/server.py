@@ -1,4 +1,4 @@
-"""What ``prover start`` runs: the parts of a server from its settings, put together and taken down again."""
+"""The server of ``prover start``: its parts are built from settings and closed in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NO_KEYS_REMEDY = (
 
 
 async def run_server(settings: Settings) -> int:
-    """Serve until a signal asks to stop; returns the exit code. Raises SettingsInvalid."""
+    """Serve until a signal requests a stop, and return the exit code. Raises SettingsInvalid."""
     selection, fetch, accepted = selection_of(settings.keys), fetch_of(settings.keys), digests_of(settings.keys)
     required = required_circuits(settings.keys, selection)
     registry = new_registry()
@@ -99,7 +99,7 @@ async def run_server(settings: Settings) -> int:
 
 
 def _open_locks(settings: Settings) -> CpuLocks | None:
-    """Find out who else proves on these processors, unless that is switched off or impossible."""
+    """Return the locks by which provers share the CPUs; None if sharing is disabled or impossible."""
     if not settings.proving.share_processors:
         return None
     try:
@@ -110,7 +110,7 @@ def _open_locks(settings: Settings) -> CpuLocks | None:
 
 
 def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
-    """None without a queue, and then without what the Redis client costs: a fifth of the start's time, and memory."""
+    """Return the queue part, None without a queue: the Redis client takes memory and a fifth of the start's time."""
     if not settings.queue.url:
         return None
     from prover.cli.serving.queue_part import QueuePart
@@ -119,7 +119,7 @@ def _open_queue(settings: Settings, metrics: Metrics) -> QueuePart | None:
 
 
 def _freeze_collector() -> None:
-    """Keep what the start made out of collections: each full one took 50 ms, in which nobody was answered."""
+    """Exclude the objects of the start from garbage collection: a full collection blocked all requests for 50 ms."""
     gc.collect()
     gc.freeze()
 
@@ -141,7 +141,7 @@ async def _serve_all(
 
 
 def selection_of(settings: KeySettings) -> CircuitSelection:
-    """Return what this instance proves; raises SettingsInvalid."""
+    """Return the circuits that this instance proves; raises SettingsInvalid."""
     mode = RunMode(settings.run_mode) if settings.run_mode else None
     try:
         return CircuitSelection.of(mode, _names(settings.circuits), KeySet(settings.key_set))
@@ -150,7 +150,7 @@ def selection_of(settings: KeySettings) -> CircuitSelection:
 
 
 def required_circuits(settings: KeySettings, selection: CircuitSelection) -> list[CircuitId]:
-    """Return what is preloaded, the small keys first; raises SettingsInvalid."""
+    """Return the circuits to preload, the smallest keys first; raises SettingsInvalid."""
     try:
         wanted = set(circuits_named(_names(settings.preload_circuits)))
     except UnknownCircuit as error:
@@ -166,7 +166,7 @@ def required_circuits(settings: KeySettings, selection: CircuitSelection) -> lis
 
 
 def fetch_of(settings: KeySettings) -> Fetch | None:
-    """Return how missing keys are downloaded, None if they are not. Raises SettingsInvalid."""
+    """Return the function that downloads missing keys, None if downloads are disabled. Raises SettingsInvalid."""
     if not settings.auto_download:
         return None
     from prover.cli.download_display import LogLines
@@ -183,7 +183,7 @@ def fetch_of(settings: KeySettings) -> Fetch | None:
 
 
 def digests_of(settings: KeySettings) -> Callable[[Path], Digests]:
-    """Return what key files may be. Raises SettingsInvalid for a manifest that cannot be read."""
+    """Return the accepted digests by key file. Raises SettingsInvalid for a manifest that cannot be read."""
     if settings.manifest is not None:
         read_pinned_manifest(settings.manifest)
     return accepted_digests(settings.directory, settings.manifest)

@@ -98,7 +98,9 @@ def _requests_job(request: web.Request) -> bool:
     return request.headers.get("X-Async") == _TRUE or request.query.get("async") == _TRUE
 
 
-async def _submit(request: web.Request, count: RequestCount, queue: JobStore, submission: Submission) -> SubmissionResult:
+async def _submit(
+    request: web.Request, count: RequestCount, queue: JobStore, submission: Submission
+) -> SubmissionResult:
     if request.app[STATE].draining:
         raise ShuttingDown
     submitted = await queue.submit(submission)
