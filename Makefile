@@ -141,7 +141,7 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 .PHONY: bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
 bench: native reference-fixtures ## Proof times of small circuits, alternately with the reference (a part of bench-compare)
-	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency
+	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
 
 bench-kernel: native ## Products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py kernel $(OPTIONS)
