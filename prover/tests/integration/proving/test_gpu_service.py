@@ -278,7 +278,7 @@ def test_start__left_to_choose_without_a_gpu__says_what_it_chose(
     assert "lists no GPU" in device["reason"]
     assert b'prover_device_info{asked="auto",cause="no_gpu",chosen="cpu"} 1.0' in metrics
     (line,) = [line for line in service.lines() if line["event"] == "device_selected"]
-    assert (line["chosen"], line["level"]) == ("cpu", "warning")
+    assert (line["selected"], line["level"]) == ("cpu", "warning")
     assert "lists no GPU" in str(line["reason"])
 
 
