@@ -17,11 +17,14 @@ from prometheus_client import CollectorRegistry
 from prover.http.state import STATE, ServerState
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine, LoadedKey
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.prepared import prepared_keys
 from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.prepared.prepared_keys import Digests
 from prover.keys.store.key_store import KeyStore
 from prover.observability.metrics import Metrics
+from prover.proving.proof_making import prove_with_key
+from prover.proving.request import read_envelope, read_task
 from prover.queue.connection import RedisConnection
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
@@ -103,6 +106,12 @@ async def working(connection: RedisConnection, store: JobStore, state: ServerSta
         yield
     finally:
         await instance.close()
+
+
+def proof_of(keys: KeyStore, vector: RequestVector) -> bytes:
+    """The proof of a request, as a worker stores it."""
+    task = read_task(vector.body, read_envelope(vector.body), PUBLISHED_CIRCUITS)
+    return prove_with_key(keys.get(circuit(vector.circuit), CancelFlag()), task, CancelFlag()).body
 
 
 def circuit(name: str) -> CircuitId:

@@ -4,15 +4,13 @@ import enum
 from typing import Final
 
 from prover.errors import ProofFailed
-from prover.kernel.engine import SCALAR_BYTES
+from prover.kernel.engine import SCALAR_BYTES, VerifyingKey
 from prover.keys.files.verifying_keys import VerifyingKeys
 from prover.proving.proof_encoding import read_proof
 from prover.proving.statement import Statement
 from shared.circuit_id import KEY_SUFFIX, CircuitId
 
-UNVERIFIED_REMEDY: Final = (
-    "put its key into the keys directory (--keys-dir), or a file CIRCUIT.vkey that `prover export-vk` makes of the key"
-)
+_REMEDY: Final = "put its key into --keys-dir, or CIRCUIT.vkey, which `prover export-vk` makes of the key"
 
 
 class Verdict(enum.Enum):
@@ -21,7 +19,7 @@ class Verdict(enum.Enum):
     VERIFIED = "verified"
     REJECTED = "rejected"
     UNVERIFIED = "unverified"
-    """Without a verifying key here; all other checks passed."""
+    """Without a usable verifying key here."""
 
 
 def check_result(keys: VerifyingKeys, statement: Statement | None, proof: bytes) -> tuple[Verdict, str]:
@@ -33,12 +31,24 @@ def check_result(keys: VerifyingKeys, statement: Statement | None, proof: bytes)
         return Verdict.REJECTED, "its circuit has no proofs"
     try:
         points = read_proof(proof)
-        verifying_key = keys.find(circuit)
-        if verifying_key is None:
-            return Verdict.UNVERIFIED, f"there is no verifying key of {circuit} here"
-        if len(statement.public_inputs) != SCALAR_BYTES * verifying_key.public_inputs:
-            return Verdict.REJECTED, f"{circuit} has {verifying_key.public_inputs} public inputs"
-        verifying_key.verify(points, statement.public_inputs)
     except ProofFailed as error:
         return Verdict.REJECTED, error.detail
-    return Verdict.VERIFIED, ""
+    verifying_keys = keys.find(circuit)
+    if not verifying_keys:
+        return Verdict.UNVERIFIED, f"this instance has no verifying key of {circuit}: {_REMEDY}"
+    reasons = [_refusal(key, points, statement.public_inputs) for key in verifying_keys]
+    if "" in reasons:
+        return Verdict.VERIFIED, ""
+    # Workers may prove with keys of their own, which the published verifying keys do not fit.
+    return Verdict.REJECTED, f"{reasons[0]}; if workers prove {circuit} with another key, {_REMEDY}"
+
+
+def _refusal(key: VerifyingKey, proof: bytes, public_inputs: bytes) -> str:
+    """Return why a verifying key refuses a proof, nothing if it accepts it."""
+    if len(public_inputs) != SCALAR_BYTES * key.public_inputs:
+        return f"its circuit has {key.public_inputs} public inputs"
+    try:
+        key.verify(proof, public_inputs)
+    except ProofFailed as error:
+        return error.detail
+    return ""

@@ -6,22 +6,18 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_vectors import vector_named
-from in_process_service import Client, Serve, open_store, sample, state_of, until
+from in_process_service import Client, Serve, proof_of, sample, state_of, until
 from queue_inspection import Inspection
 from redis_server import RedisServer
 
 from prover.http.routes import jobs
 from prover.http.routes.queue import verdict
-from prover.kernel.engine import Engine
 from prover.keys.catalogue.selection import CircuitSelection
-from prover.keys.prepared.preparation import PreparedKeys
 from prover.keys.store.key_store import KeyStore
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.jobs import CircuitQueueStats, Claim, LeaseState, QueueStats
@@ -31,16 +27,12 @@ MERKLE = vector_named("prover/v2_inclusion_32_1")
 UPDATE = vector_named("prover/batch_update_32_10")
 ADDRESS_APPEND = vector_named("prover/batch_address-append_40_10")
 ASYNC = {"X-Async": "true"}
-COORDINATE = "0x" + "0" * 63 + "1"
-PROOF = {"ar": [COORDINATE] * 2, "bs": [[COORDINATE] * 2] * 2, "krs": [COORDINATE] * 2}
 
 
 @pytest.fixture(scope="module")
-def published_keys(reference_keys_dir: Path, engine: Engine, shared_forms: PreparedKeys) -> Iterator[KeyStore]:
-    """The 18 published keys without verifying keys of batches, so that made-up results are passed on."""
-    store = open_store(reference_keys_dir, engine, shared_forms)
-    yield store
-    store.close()
+def proof(published_keys: KeyStore) -> bytes:
+    """The proof of the inclusion, as a worker stores it."""
+    return proof_of(published_keys, MERKLE)
 
 
 def batch(**members: Any) -> bytes:
@@ -140,17 +132,17 @@ async def test_equal_requests__100_at_once__are_one_job(
 
 
 async def test_job__from_queued_to_completed__says_where_it_is(
-    serve: Serve, published_keys: KeyStore, job_store: JobStore
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, proof: bytes
 ) -> None:
     client = await serve(published_keys, job_store)
-    job_id = await queue(client)
+    job_id = await queue(client, MERKLE.body, headers=ASYNC)
     code, answer = await status(client, job_id)
     created = answer.pop("created_at")
     assert abs(moment(created) - time.time()) < 60
     assert (code, answer) == (
         202,
         {
-            "circuit_type": "update",
+            "circuit_type": "inclusion",
             "job_id": job_id,
             "message": "Job is queued and waiting to be processed",
             "status": "queued",
@@ -160,10 +152,10 @@ async def test_job__from_queued_to_completed__says_where_it_is(
     code, answer = await status(client, job_id)
     assert (code, answer["status"], answer["message"]) == (202, "processing", "Job is currently being processed")
     assert moment(answer["created_at"]) >= moment(created)
-    assert await job_store.finish(claimed, json.dumps(PROOF).encode(), 1234)
+    assert await job_store.finish(claimed, proof, 1234)
     code, answer = await status(client, job_id)
     assert (code, answer["status"]) == (200, "completed")
-    assert answer["result"] == {"proof": PROOF, "proof_duration_ms": 1234}
+    assert answer["result"] == {"proof": json.loads(proof), "proof_duration_ms": 1234}
 
 
 async def test_job__that_failed__is_answered_202_with_the_reason(
@@ -180,13 +172,15 @@ async def test_job__that_failed__is_answered_202_with_the_reason(
     assert await queue(client) == job_id  # the input is to blame
 
 
-async def test_wait__for_a_change__ends_with_it(serve: Serve, published_keys: KeyStore, job_store: JobStore) -> None:
+async def test_wait__for_a_change__ends_with_it(
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, proof: bytes
+) -> None:
     client = await serve(published_keys, job_store)
-    job_id = await queue(client)
+    job_id = await queue(client, MERKLE.body, headers=ASYNC)
     waiting = asyncio.create_task(status(client, job_id, wait="60"))
     await asyncio.sleep(0.1)  # so that it is likely to wait; the outcome does not depend on it
     claimed = await claim(job_store)
-    await job_store.finish(claimed, json.dumps(PROOF).encode(), 1)
+    await job_store.finish(claimed, proof, 1)
     started = time.monotonic()
     assert (await waiting)[1]["status"] in ("processing", "completed")
     assert (await status(client, job_id, wait="59.5"))[0] == 200  # nothing will change any more
@@ -250,11 +244,11 @@ async def test_cancel__of_a_running_job__asks_its_worker(
 
 
 async def test_cancel__of_a_finished_job__changes_nothing(
-    serve: Serve, published_keys: KeyStore, job_store: JobStore
+    serve: Serve, published_keys: KeyStore, job_store: JobStore, proof: bytes
 ) -> None:
     client = await serve(published_keys, job_store)
-    job_id = await queue(client)
-    await job_store.finish(await claim(job_store), json.dumps(PROOF).encode(), 1)
+    job_id = await queue(client, MERKLE.body, headers=ASYNC)
+    await job_store.finish(await claim(job_store), proof, 1)
     response = await client.delete("/prove/status", params={"job_id": job_id})
     assert (response.status, (await response.json())["status"]) == (200, "completed")
     response = await client.delete("/prove/status", params={"job_id": str(uuid.uuid4())})

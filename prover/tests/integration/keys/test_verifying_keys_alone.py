@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from golden_vectors import PUBLISHED
 from in_process_service import CONVERTED, circuit
+from independent_groth16 import IndependentKey
 
 from prover.errors import MalformedKey
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
+from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
+from prover.keys.catalogue.published_verifying_keys import published_verifying_keys
 from prover.keys.files.verifying_keys import VerifyingKeys, verifying_key_bytes
 from prover.keys.store.key_store import KeyStore
+from shared.circuit_id import CircuitId, CircuitKind
+
+REGENERATE = Path(__file__).resolve().parents[3] / "scripts/regenerate_verifying_keys.py"
 
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
@@ -35,13 +43,14 @@ def test_verifying_key__of_a_changed_file__is_read_again(
 ) -> None:
     wanted = circuit("v2_inclusion_32_1")
     keys, file = VerifyingKeys(tmp_path, engine), tmp_path / wanted.key_file
-    assert (keys.has(wanted), keys.find(wanted)) == (False, None)
+    published = keys.find(wanted)
+    assert len(published) == 2  # of both releases
     shutil.copyfile(published_keys.find(wanted), file)
     found = keys.find(wanted)
-    assert found is not None
+    assert [key.write() for key in found] == [verifying_key_bytes(file, wanted)]
     assert keys.find(wanted) is found
     file.write_bytes(b"no key")
-    assert keys.find(wanted) is None
+    assert keys.find(wanted) == ()
 
 
 def test_key_file__of_another_circuit__has_none(published_keys: KeyStore) -> None:
@@ -67,3 +76,34 @@ def test_key_file__damaged_anywhere__has_none_or_one_that_the_kernel_checks(
             engine.load_verifying_key(verifying_key_bytes(file, wanted)).close()
         except MalformedKey:
             continue
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_published_verifying_key__of_the_earlier_release__is_that_of_its_key_file(
+    name: str, published_keys: KeyStore
+) -> None:
+    key = IndependentKey.read(published_verifying_keys(circuit(name))[-1])
+    of_file = IndependentKey.read(verifying_key_bytes(published_keys.find(circuit(name)), circuit(name)))
+    assert (key.alpha, key.beta, key.gamma, key.delta, key.k) == (
+        of_file.alpha,
+        of_file.beta,
+        of_file.gamma,
+        of_file.delta,
+        of_file.k,
+    )
+
+
+def test_published_verifying_keys__of_all_circuits__have_their_public_inputs(engine: Engine, tmp_path: Path) -> None:
+    keys = VerifyingKeys(tmp_path, engine)
+    for circuit_id in PUBLISHED_CIRCUITS:
+        inputs = 1 if circuit_id.version == 2 else 2 * sum(circuit_id.sizes)
+        found = keys.find(circuit_id)
+        assert {key.public_inputs for key in found} == {inputs}, circuit_id.name
+    assert keys.find(CircuitId(CircuitKind.BATCH_UPDATE, 2, (32,), (2,))) == ()
+
+
+def test_published_verifying_keys__made_again_from_the_programs__are_those_of_the_package(
+    reference_programs_dir: Path,
+) -> None:
+    made = subprocess.run([sys.executable, REGENERATE, "--check"], capture_output=True, text=True, check=False)
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")

@@ -13,16 +13,13 @@ from typing import Any
 
 import pytest
 from golden_vectors import RequestVector, vector_named
-from in_process_service import Client, Serve, circuit, open_store, queue_on, sample, state_of, working
+from in_process_service import Client, Serve, circuit, open_store, proof_of, queue_on, sample, state_of, working
 from queue_inspection import KEYS
 from redis_server import RedisServer
 
 from prover.kernel.cancellation import CancelFlag
 from prover.kernel.engine import Engine
-from prover.keys.catalogue.circuits import PUBLISHED_CIRCUITS
 from prover.keys.store.key_store import KeyStore
-from prover.proving.proof_making import prove_with_key
-from prover.proving.request import read_envelope, read_task
 from prover.queue.circuit_queues import CircuitQueue
 from prover.queue.job_ids import job_id_of
 from prover.queue.store import JobStore
@@ -33,12 +30,6 @@ SAME_CIRCUIT = vector_named("prover/gen-test-params_32_1")
 ASYNC = {"X-Async": "true"}
 COORDINATE = "0x" + "0" * 63 + "1"
 INVENTED = json.dumps({"ar": [COORDINATE] * 2, "bs": [[COORDINATE] * 2] * 2, "krs": [COORDINATE] * 2}).encode()
-
-
-def proof_of(keys: KeyStore, vector: RequestVector) -> bytes:
-    """A true proof of a request, as a worker stores it."""
-    task = read_task(vector.body, read_envelope(vector.body), PUBLISHED_CIRCUITS)
-    return prove_with_key(keys.get(circuit(vector.circuit), CancelFlag()), task, CancelFlag()).body
 
 
 async def queue(client: Client, vector: RequestVector = ASKED) -> str:
@@ -188,14 +179,36 @@ async def test_proof__in_the_record_of_a_waiting_job__is_not_answered(
     assert (status, answer["status"], "result" in answer) == (202, "queued", False)
 
 
-async def test_api__without_a_key__passes_results_on_and_counts_them(
-    serve: Serve, engine: Engine, job_store: JobStore, tmp_path: Path
+@pytest.mark.parametrize("name", ["v2_inclusion_32_1", "v1_combined_26_26_2_1"])
+async def test_api__without_keys__verifies_results_by_the_published_verifying_keys(
+    serve: Serve, engine: Engine, published_keys: KeyStore, job_store: JobStore, tmp_path: Path, name: str
 ) -> None:
+    vector = vector_named(f"prover/{name}")
+    client = await serve(open_store(tmp_path, engine), job_store)
+    job_id = await queue(client, vector)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, vector))
+    assert (await answer_of(client, job_id))[0] == 200
+    with_false = await queue(client, SAME_CIRCUIT)
+    await finish(job_store, INVENTED)
+    assert (await answer_of(client, with_false))[0] == 404
+    assert [results(client, outcome) for outcome in ("verified", "rejected", "unverified")] == [1, 1, 0]
+
+
+async def test_api__that_cannot_verify_a_result__keeps_it_until_it_can(
+    serve: Serve, engine: Engine, published_keys: KeyStore, job_store: JobStore, tmp_path: Path
+) -> None:
+    file = tmp_path / f"{ASKED.circuit}.vkey"
+    file.write_bytes(b"no key")
     client = await serve(open_store(tmp_path, engine), job_store)
     job_id = await queue(client)
-    await finish(job_store, INVENTED)
+    await finish(job_store, await asyncio.to_thread(proof_of, published_keys, ASKED))
+    status, answer = await answer_of(client, job_id)
+    assert (status, answer["code"]) == (503, "key_unusable")
+    assert "v2_inclusion_32_1" in answer["message"]
+    assert "--keys-dir" in answer["message"]
+    file.write_bytes(published_keys.get(circuit(ASKED.circuit), CancelFlag()).verifying_key.write())
     assert (await answer_of(client, job_id))[0] == 200
-    assert (results(client, "unverified"), results(client, "verified")) == (1, 0)
+    assert [results(client, outcome) for outcome in ("verified", "rejected", "unverified")] == [1, 0, 1]
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["export-vk", "setup"])

@@ -7,7 +7,6 @@ from typing import Self
 from prover.http.server.metrics_server import MetricsServer
 from prover.http.state import ServerState
 from prover.observability.metrics import Metrics
-from prover.proving.result_check import UNVERIFIED_REMEDY
 from prover.queue.connection import RedisConnection
 from prover.queue.limits import QueueLimits
 from prover.queue.store import JobStore
@@ -18,8 +17,6 @@ from shared.logs import get_logger
 from shared.shutdown import Shutdown
 
 _log = get_logger(__name__)
-
-_UNVERIFIED = "results of their jobs are passed on as workers left them in Redis"
 
 
 class QueuePart:
@@ -45,8 +42,6 @@ class QueuePart:
         _log.info("queue", redis=self._connection.address, workers=queue.workers, api=queue.http)
         for weakness in self._connection.weaknesses:
             _log.warning("redis_unprotected", detail=weakness.detail, remedy=weakness.remedy)
-        if queue.http and (missing := _unverifiable(state)):
-            _log.warning("verifying_keys_missing", circuits=missing, detail=_UNVERIFIED, remedy=UNVERIFIED_REMEDY)
         self._instance.start()
         if queue.workers:
             # One slot stays free for requests whose clients wait.
@@ -65,12 +60,6 @@ class QueuePart:
         await self._instance.close()
         await self.store.close()
         await self._connection.close()
-
-
-def _unverifiable(state: ServerState) -> list[str]:
-    """Return the batch circuits whose results this instance cannot verify."""
-    circuits = [circuit for circuit in state.selection.published() if circuit.kind.is_batch]
-    return [circuit.name for circuit in circuits if not state.keys.verifying.has(circuit)]
 
 
 async def serve_queue_only(state: ServerState, metrics_server: MetricsServer, shutdown: Shutdown) -> None:

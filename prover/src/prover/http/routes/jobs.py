@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from prover.errors import InvalidJobId, JobNotFound, MalformedRequest
+from prover.errors import InvalidJobId, JobNotFound, KeyUnavailable, MalformedRequest
 from prover.http.request_fields import FACTS
 from prover.http.routes.queue_answers import job_response
 from prover.http.state import STATE, queue_of
-from prover.proving.result_check import UNVERIFIED_REMEDY, Verdict, check_result
+from prover.proving.result_check import Verdict, check_result
 from prover.queue.jobs import JobStatus
-from shared.logs import get_logger
 
 if TYPE_CHECKING:
     from prover.queue.store import JobStore
 
 LONGEST_WAIT_S = 60.0
 """Maximum of ``wait``; a longer one is cut to it, and the client repeats the request."""
-
-_log = get_logger(__name__)
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _DASHED = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -89,18 +86,18 @@ async def _answer(request: web.Request, job_id: str, job: JobStatus | None) -> w
 async def _result_holds(request: web.Request, job: JobStatus) -> bool:
     """Verify the proof of a finished job, and remove a job with an invalid one.
 
-    Without a verifying key the proof is answered as its worker verified it, which is logged and counted.
+    Raises KeyUnavailable, and keeps the job, if this instance cannot verify it.
     """
     if job.proof is None:
         return True
     state = request.app[STATE]
     verdict, reason = await asyncio.to_thread(check_result, state.keys.verifying, job.statement, job.proof)
     state.metrics.stored_results.labels(verdict.value).inc()
+    if verdict is Verdict.UNVERIFIED:
+        raise KeyUnavailable(f"the proof is ready, but {reason}")
     if verdict is Verdict.REJECTED:
         await queue_of(request).remove(job.job_id, f"its result is not a proof of its request: {reason}")
-    elif verdict is Verdict.UNVERIFIED:
-        _log.warning("result_unverified", job_id=job.job_id, reason=reason, remedy=UNVERIFIED_REMEDY)
-    return verdict is not Verdict.REJECTED
+    return verdict is Verdict.VERIFIED
 
 
 def _missing(job_id: str) -> JobNotFound:

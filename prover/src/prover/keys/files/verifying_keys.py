@@ -1,4 +1,4 @@
-"""Verifying keys without their proving keys: a few hundred bytes of a key file, or separate files."""
+"""Verifying keys without their proving keys: from key files, files of their own, or the published ones."""
 
 import os
 import threading
@@ -7,6 +7,7 @@ from typing import Final
 
 from prover.errors import KeyMissing, KeyUnavailable, MalformedKey
 from prover.kernel.engine import Engine, VerifyingKey
+from prover.keys.catalogue.published_verifying_keys import published_verifying_keys
 from prover.keys.files.key_description import (
     PRELUDE_BYTES,
     WORD_BYTES,
@@ -37,40 +38,37 @@ _COMPRESSED: Final = 0xC0
 
 
 class VerifyingKeys:
-    """The verifying keys of a folder, each read once until its file changes. Several threads may call all methods."""
+    """The verifying keys of a folder, and the published ones of circuits without a file there.
+
+    Each is read once until its file changes. Several threads may call all methods.
+    """
 
     def __init__(self, directory: Path, engine: Engine) -> None:
         self._directory = directory
         self._engine = engine
         self._lock = threading.Lock()
-        self._known: dict[CircuitId, tuple[FileIdentity, VerifyingKey | None]] = {}
+        self._known: dict[CircuitId, tuple[FileIdentity | None, tuple[VerifyingKey, ...]]] = {}
 
-    def find(self, circuit: CircuitId) -> VerifyingKey | None:
-        """Return the verifying key of a circuit, from its key file or else a ``.vkey`` file; None if there is none.
+    def find(self, circuit: CircuitId) -> tuple[VerifyingKey, ...]:
+        """Return the verifying keys one of which must accept a proof of a circuit; none if none is known.
 
-        A file without a usable one is logged once and treated as missing.
+        They are that of its key file, or else of its ``.vkey`` file, or else the published ones of all releases. A file
+        without a usable one is logged once; the published ones do not replace it.
         """
         try:
-            path = self._path_of(circuit)
-            fingerprint = file_identity(path)
+            path: Path | None = self._path_of(circuit)
+            identity = file_identity(path) if path else None
         except KeyUnavailable:
-            return None
+            return ()
         with self._lock:
             known = self._known.get(circuit)
-            if known is None or known[0] != fingerprint:
-                known = self._known[circuit] = fingerprint, self._read(circuit, path)
+            if known is None or known[0] != identity:
+                keys = self._read(circuit, path) if path else self._published(circuit)
+                known = self._known[circuit] = identity, keys
             return known[1]
 
-    def has(self, circuit: CircuitId) -> bool:
-        """Return whether there is a file with the verifying key of a circuit."""
-        try:
-            self._path_of(circuit)
-        except KeyMissing:
-            return False
-        return True
-
-    def _path_of(self, circuit: CircuitId) -> Path:
-        """Return the file to read; raises KeyMissing."""
+    def _path_of(self, circuit: CircuitId) -> Path | None:
+        """Return the file to read, None if there is none."""
         try:
             return find_key(self._directory, circuit)
         except KeyMissing:
@@ -78,16 +76,19 @@ class VerifyingKeys:
                 path = (self._directory / name).with_suffix(SUFFIX)
                 if path.is_file():
                     return path
-            raise
+            return None
 
-    def _read(self, circuit: CircuitId, path: Path) -> VerifyingKey | None:
+    def _read(self, circuit: CircuitId, path: Path) -> tuple[VerifyingKey, ...]:
         try:
             if path.suffix == SUFFIX:
-                return load_verifying_key(self._engine, path)
-            return self._engine.load_verifying_key(verifying_key_bytes(path, circuit))
+                return (load_verifying_key(self._engine, path),)
+            return (self._engine.load_verifying_key(verifying_key_bytes(path, circuit)),)
         except (KeyUnavailable, OSError) as error:
             _log.warning("verifying_key_unusable", path=str(path), circuit=circuit.name, error=str(error))
-            return None
+            return ()
+
+    def _published(self, circuit: CircuitId) -> tuple[VerifyingKey, ...]:
+        return tuple(map(self._engine.load_verifying_key, published_verifying_keys(circuit)))
 
 
 def load_verifying_key(engine: Engine, path: Path) -> VerifyingKey:
