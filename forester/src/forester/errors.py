@@ -102,6 +102,12 @@ class MalformedAnswer(EndpointError):
     """A service sent an answer that cannot be understood."""
 
 
+class AnswerTooLong(MalformedAnswer):
+    """An answer is longer than this process reads; smaller requests may be answered."""
+
+    retryable = False
+
+
 class AccountMissing(ForesterError):
     """An account does not exist."""
 

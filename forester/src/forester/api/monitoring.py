@@ -15,6 +15,7 @@ from forester.api.routes import Monitoring
 from forester.api.service_watch import ServiceWatch, service_checks
 from forester.chain.rpc_client import RpcClient
 from forester.chain.tree_metadata import TreeMetadata
+from forester.compressible.view import CompressibleView
 from forester.limits.backoff import Backoff
 from forester.network_status.fitness import FitnessWatch
 from forester.network_status.snapshot import REFRESH_EVERY_S, SnapshotKeeper, reading
@@ -57,7 +58,8 @@ class Watcher:
         snapshots.subscribe(self._show_progress)
         self.probes = Probes()
         self.probes.follow(board)
-        self.state = Monitoring(metrics, board, snapshots, self.probes)
+        self.compressible = CompressibleView(metrics)
+        self.state = Monitoring(metrics, board, snapshots, self.probes, self.compressible)
         self.address: tuple[str, int] | None = None
         """Address at which the API listens; None if the settings name no port."""
         self.tasks: dict[str, Work] = {"snapshot": snapshots.run, "progress": self._progress.run}

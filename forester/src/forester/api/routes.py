@@ -9,6 +9,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 
 from forester.api.metrics_json import PrometheusSource, metrics_object
+from forester.compressible.view import CompressibleView
 from forester.network_status.snapshot import SnapshotKeeper
 from forester.observability.health import HealthBoard
 from forester.observability.metrics import Metrics
@@ -26,6 +27,7 @@ class Monitoring:
     board: HealthBoard
     snapshots: SnapshotKeeper
     probes: Probes = field(default_factory=Probes)
+    compressible: CompressibleView | None = None
     prometheus: PrometheusSource | None = None
     process: CollectorRegistry = field(default_factory=new_registry)
     """Metrics of the process and the interpreter."""
@@ -42,6 +44,7 @@ Monitoring of a forester. All paths answer GET and HEAD.
 /status        epochs, foresters, trees and queues as JSON; 503 until they have been read
 /metrics       metrics in the text format of Prometheus
 /metrics/json  a few of them as JSON
+/compressible  numbers of compressible accounts as JSON
 """
 
 
@@ -114,6 +117,12 @@ async def metrics_json(request: web.Request) -> web.Response:
     return as_json(metrics_object(state.metrics, state.prometheus))
 
 
+async def compressible(request: web.Request) -> web.Response:
+    """Return the numbers of compressible accounts, those of the last count."""
+    view = request.app[MONITORING].compressible or CompressibleView(request.app[MONITORING].metrics)
+    return as_json(view.as_object())
+
+
 def as_json(content: dict[str, Any], code: int = HTTPStatus.OK) -> web.Response:
     """Return an answer with a JSON body."""
     body = json.dumps(content, separators=(",", ":")).encode()
@@ -133,4 +142,5 @@ ROUTES = {
     "/status": status,
     "/metrics": metrics,
     "/metrics/json": metrics_json,
+    "/compressible": compressible,
 }

@@ -34,12 +34,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Account:
-    """An account, or a slice of its data."""
+    """An account, or a slice of its data. ``size`` is the length of all its data, None if the node did not say it."""
 
     address: Pubkey
     owner: Pubkey
     lamports: int
     data: bytes
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class WireAccount(msgspec.Struct, rename="camel"):
     lamports: Lamports
     owner: str
     data: tuple[str, str]
+    space: Annotated[int, msgspec.Meta(ge=0, le=bounds.LARGEST_ACCOUNT_BYTES)] | None = None
 
 
 class _Value(msgspec.Struct, Generic[T]):
@@ -354,7 +356,7 @@ def account_of(address: Pubkey, wire: WireAccount) -> Account:
         data = base64.b64decode(wire.data[0], validate=True)
     except (binascii.Error, ValueError):
         raise MalformedAnswer(f"the data of {address} is not base64") from None
-    return Account(address, pubkey_of(wire.owner), wire.lamports, data)
+    return Account(address, pubkey_of(wire.owner), wire.lamports, data, wire.space)
 
 
 def pubkey_of(text: str) -> Pubkey:

@@ -8,7 +8,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from forester.errors import EndpointTimedOut, EndpointUnreachable, MalformedAnswer, RateLimited, RequestRefused
+from forester.errors import (
+    AnswerTooLong,
+    EndpointTimedOut,
+    EndpointUnreachable,
+    MalformedAnswer,
+    RateLimited,
+    RequestRefused,
+)
 from forester.limits.answer_memory import AnswerMemory
 from forester.limits.backoff import read_retry_after
 from forester.redaction import mask
@@ -88,8 +95,8 @@ class RpcEndpoint:
         except (aiohttp.ClientError, OSError) as error:
             raise EndpointUnreachable(f"{self.name} cannot be reached for {method}: {_reason(error)}") from None
 
-    def _too_long(self, reason: str) -> MalformedAnswer:
-        return MalformedAnswer(f"{self.name} sent an answer {reason}")
+    def _too_long(self, reason: str) -> AnswerTooLong:
+        return AnswerTooLong(f"{self.name} sent an answer {reason}")
 
     def _result(self, method: str, status: int, body: bytes, retry_after: str | None) -> msgspec.Raw:
         if status == 429:

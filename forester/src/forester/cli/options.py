@@ -11,7 +11,7 @@ from forester.settings.sources import flag, variable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind"}
+_FLAG_WORDS = {"enable_priority_fees", "api_server_public_bind", "enable_compressible"}
 _AMOUNTS = {"spending_budget_sol_per_hour", "rollover_max_sol"}
 _KEYS = {"payer", "derivation", "tree_ids", "group_authority", "lookup_table_address"}
 

@@ -70,6 +70,11 @@ def _require(settings: Settings) -> None:
     v1_only = settings.processor_mode == "v1"
     if not v1_only and settings.prover_url is None and any(getattr(settings, name) is None for name in _PROVERS):
         raise SettingsInvalid("missing prover_url: pass --prover-url or set PROVER_URL")
+    if settings.enable_compressible and settings.ws_rpc_url is None:
+        raise SettingsInvalid(
+            "missing ws_rpc_url: --enable-compressible needs a subscription to accounts; "
+            "pass --ws-rpc-url or set WS_RPC_URL"
+        )
 
 
 async def _run(settings: Settings) -> None:
@@ -82,7 +87,7 @@ async def _run(settings: Settings) -> None:
     ):
         _log.info("starting", payer=str(given(settings.payer).pubkey), journal=str(journal_path(settings)))
         await first_of(_checked(settings, watcher.probes), shutdown.wait())
-        daemon = Daemon(services, board, watcher.worked, watcher.probes)
+        daemon = Daemon(services, board, watcher.worked, watcher.probes, watcher.compressible)
         watcher.choose(lambda tree: tree.address in daemon.trees)
         await daemon.run(shutdown)
     _log.info("stopped")

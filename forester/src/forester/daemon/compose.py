@@ -5,10 +5,12 @@ from functools import partial
 
 from solders.pubkey import Pubkey
 
-from forester.chain.tree_metadata import TreeMetadata
+from forester.chain.tree_metadata import TreeKind, TreeMetadata
+from forester.compressible.view import CompressibleView
 from forester.daemon.budget_watch import BudgetWatch
 from forester.daemon.chain_events import EventListeners, watch, while_offered
 from forester.daemon.clock import SlotClock, follow_slots, poll_slots
+from forester.daemon.compression import start_compression
 from forester.daemon.discovery import Discovery, TreeFilter, Trees
 from forester.daemon.dispatch import CLOSE_S, DRAIN_S, DispatchParts, TreeDispatcher
 from forester.daemon.epochs import EpochKeeper, EpochParts
@@ -50,6 +52,7 @@ class Daemon:
         board: HealthBoard,
         worked: Worked = lambda *_: None,
         probes: Probes | None = None,
+        compressible: CompressibleView | None = None,
     ) -> None:
         settings = services.settings
         self._services = services
@@ -57,6 +60,7 @@ class Daemon:
         self._worked = worked
         self._supervisor = Supervisor(services.metrics.registry, failed=board.task_failed)
         self._probes = probes or Probes()
+        self._compressible = compressible or CompressibleView(services.metrics)
         self._probes.watch(lambda: self._supervisor.dead)
         self._clock = SlotClock(silence_s=settings.slot_update_interval_seconds)
         self._shares = LiveShares(self._plan_changed)
@@ -126,9 +130,23 @@ class Daemon:
             url = services.settings.ws_rpc_url.get_secret_value()
             follow = partial(watch, services.session, url, self._listeners())
             start("watch", lambda: while_offered(follow))
+        if services.settings.enable_compressible:
+            start_compression(
+                services,
+                self._supervisor,
+                self._compressible,
+                clock=self._clock,
+                shares=self._shares,
+                funds=self._funds,
+                trees=self._output_trees,
+            )
         start("heartbeat", self._heartbeat.run)
         begun = self._clock.slot()
         start("key", KeyWatch(services.rpc, services.sender, self._board, services.metrics, slot=begun).run)
+
+    def _output_trees(self) -> list[TreeMetadata]:
+        trees = self._discovery.trees.values()
+        return [tree for tree in trees if tree.kind is TreeKind.STATE_V2 and not tree.metadata.is_rolled_over]
 
     async def _discover(self) -> None:
         await self._discovery.refresh()

@@ -56,6 +56,16 @@ _MIGRATIONS = (
     """,
     "ALTER TABLE signatures ADD COLUMN signed BLOB NOT NULL DEFAULT x''",
     "CREATE TABLE spending (minute INTEGER PRIMARY KEY, lamports INTEGER NOT NULL)",
+    """
+    CREATE TABLE compressible_accounts (
+        address BLOB PRIMARY KEY,
+        ready_slot INTEGER NOT NULL,
+        reward INTEGER NOT NULL,
+        seen_slot INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX compressible_accounts_by_slot ON compressible_accounts (ready_slot);
+    CREATE TABLE compressible_scans (slot INTEGER NOT NULL, finished_at REAL NOT NULL);
+    """,
 )
 """Each entry raises the schema by one version; entries are never changed once released."""
 

@@ -93,6 +93,22 @@ class Metrics:
         self.snapshot_age = Gauge(
             "forester_snapshot_age_seconds", "Age of what /status tells, -1 before the first", registry=self.registry
         )
+        self.compressible_tracked = Gauge(
+            "forester_compressible_accounts", "Compressible accounts that are tracked", registry=self.registry
+        )
+        self.compressible_ready = Gauge(
+            "forester_compressible_accounts_ready",
+            "Tracked accounts whose rent has run out",
+            registry=self.registry,
+        )
+        self.accounts_compressed = Counter(
+            "forester_accounts_compressed_total", "Accounts compressed and closed", registry=self.registry
+        )
+        self.compression_lamports = Counter(
+            "forester_compression_lamports_total",
+            "Lamports received for compressed accounts, before fees",
+            registry=self.registry,
+        )
         self._epochs: OrderedDict[str, None] = OrderedDict()
 
     def count_processed(self, epoch: int, elements: int, seconds: float) -> None:
@@ -121,6 +137,12 @@ class Metrics:
         """Return how many transactions have failed for one of the reasons."""
         samples = (sample for family in self.failed.collect() for sample in family.samples)
         return int(sum(sample.value for sample in samples if sample.labels.get("reason") in reasons))
+
+    @property
+    def accounts_compressed_count(self) -> int:
+        """Accounts that this process has compressed."""
+        samples = (sample for family in self.accounts_compressed.collect() for sample in family.samples)
+        return int(sum(sample.value for sample in samples))
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus, version 0.0.4."""

@@ -151,6 +151,8 @@ class Settings(BaseModel):
     """Number of status queries after which a transaction is abandoned for the time being."""
     confirmation_poll_interval_ms: Count = 500
     """Interval of status queries for transactions."""
+    enable_compressible: Flag = False
+    """Compress token accounts whose prepaid rent has run out; needs --ws-rpc-url."""
     cu_limit: Annotated[int, Field(ge=1, le=1_400_000)] = 1_000_000
     """Maximum compute units of a transaction."""
     enable_priority_fees: Flag = False

@@ -108,7 +108,7 @@ def test_v1_address_update__recorded_transaction__is_built_byte_for_byte() -> No
 
 def test_discriminators__every_instruction_and_account__are_the_published_ones() -> None:
     published = recorded("discriminators")
-    assert len(instruction_names()) == 12
+    assert len(instruction_names()) == 13
     for name in instruction_names():
         assert instruction_discriminator(name).hex() == published["registry"][name]
     for name in ("ProtocolConfigPda", "ForesterPda", "EpochPda", "ForesterEpochPda"):

@@ -1,0 +1,146 @@
+"""Compressible accounts in the daemon: tracker, dispatch in the eligibility windows of the zero key, and counts."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from forester.chain import subscriptions
+from forester.compressible.closing import AccountCloser, OutputTrees
+from forester.compressible.tracker import TokenAccountTracker
+from forester.compressible.view import REFRESH_EVERY_S, CompressibleView
+from forester.daemon.chain_events import while_offered
+from forester.daemon.clock import SlotClock
+from forester.daemon.funds import Funds
+from forester.daemon.live_epochs import LiveEpoch, LiveShares
+from forester.daemon.services import Services
+from forester.daemon.supervisor import RESTARTS, Supervisor
+from forester.daemon.waiting import first_of
+from forester.errors import InsufficientFunds, TransactionRefused
+from forester.journal.compressible import CompressibleStore
+from forester.limits.backoff import jittered
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+from forester.scheduling.tree_schedule import COMPRESSION_KEY, TreeSchedule
+from forester.settings import given
+from shared.logs import get_logger
+
+_log = get_logger(__name__)
+
+Progress = Callable[[ProcessingResult], None]
+
+
+class CompressionDispatcher:
+    """Lets ``closer`` work in our windows of the zero key while we are registered and have funds."""
+
+    def __init__(
+        self,
+        closer: AccountCloser,
+        *,
+        clock: SlotClock,
+        shares: LiveShares,
+        funds: Funds,
+        stopping: asyncio.Event,
+        poll_s: float,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self._closer = closer
+        self._clock = clock
+        self._shares = shares
+        self._funds = funds
+        self._stopping = stopping
+        self._poll_s = poll_s
+        self._progress = progress
+        self._made: tuple[LiveEpoch, TreeSchedule] | None = None
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Work until the process must end; a round under way may finish."""
+        while not self._stopping.is_set():
+            pause_s = await self._once()
+            await first_of(self._stopping.wait(), timeout_s=min(pause_s, self._poll_s))
+
+    async def _once(self) -> float:
+        """Work on one round if a window is open; return the seconds until the next look."""
+        slot = self._clock.slot()
+        live = self._shares.at(slot) if self._funds.available else None
+        if live is None:
+            return self._poll_s
+        window = (await self._schedule(live)).next_window(slot)
+        if window is None:
+            return self._poll_s
+        if slot < window.first:
+            await first_of(self._clock.reach(window.first), self._stopping.wait(), timeout_s=self._poll_s)
+            return 0.0
+        eligibility = EligibilityWindow(live.phases.epoch, window, lambda: self._slot_of(window.last))
+        done = await self._closer.work(eligibility)
+        self._progress(done)
+        if done.failure is None:
+            self._failures = 0
+            return 0.0 if done.elements and done.more else self._poll_s
+        self._failures += 1
+        pause_s = jittered(RESTARTS, self._failures)
+        _log.warning("round_failed", kind="Compressible", error=done.failure.detail, again_in_s=round(pause_s, 3))
+        if isinstance(done.failure, InsufficientFunds):
+            self._funds.notice()
+        elif isinstance(done.failure, TransactionRefused):
+            self._shares.refused(eligibility.epoch, done.failure)
+        return pause_s
+
+    async def _schedule(self, live: LiveEpoch) -> TreeSchedule:
+        if self._made is None or self._made[0] != live:
+            first = live.phases.active.first
+            schedule = await asyncio.to_thread(TreeSchedule.make, live.phases, COMPRESSION_KEY, live.share, first)
+            self._made = live, schedule
+        return self._made[1]
+
+    def _slot_of(self, last: int) -> int:
+        """Return the slot for a window; once the process must end, no window has any time left."""
+        return last + 1 if self._stopping.is_set() else self._clock.slot()
+
+
+def start_compression(
+    services: Services,
+    supervisor: Supervisor,
+    view: CompressibleView,
+    *,
+    clock: SlotClock,
+    shares: LiveShares,
+    funds: Funds,
+    trees: OutputTrees,
+) -> None:
+    """Start all tasks of compressible accounts; the settings name the WebSocket of the node."""
+    settings = services.settings
+    store = CompressibleStore(services.journal)
+    tracker = TokenAccountTracker(services.rpc, store)
+    metrics = services.metrics
+    closer = AccountCloser(
+        services.rpc, store, services.sender, metrics, derivation=given(settings.derivation), trees=trees
+    )
+    dispatcher = CompressionDispatcher(
+        closer,
+        clock=clock,
+        shares=shares,
+        funds=funds,
+        stopping=supervisor.stopping,
+        poll_s=settings.queue_poll_interval_seconds,
+    )
+    url = given(settings.ws_rpc_url).get_secret_value()
+    follow = partial(_follow, services, url, tracker)
+    supervisor.start("compressible_scan", tracker.run)
+    supervisor.start("compressible_changes", tracker.store_changes)
+    supervisor.start("compressible_subscription", lambda: while_offered(follow))
+    supervisor.start("compressible_counts", partial(_show_counts, store, clock, view))
+    supervisor.start("compressible", dispatcher.run, drains=True)
+
+
+async def _follow(services: Services, url: str, tracker: TokenAccountTracker) -> None:
+    async for event in subscriptions.events(services.session, url, [tracker.subscription()]):
+        tracker.notice(event)
+
+
+async def _show_counts(store: CompressibleStore, clock: SlotClock, view: CompressibleView) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        slot, began = clock.slot(), loop.time()
+        view.show(slot, await store.counts(slot))
+        # A million accounts take a third of a second, in which nothing else uses the journal.
+        await asyncio.sleep(max(REFRESH_EVERY_S, 50 * (loop.time() - began)))

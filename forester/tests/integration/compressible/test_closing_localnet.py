@@ -1,0 +1,182 @@
+"""Token accounts whose rent runs out are compressed by the published programs: once, none early, incentive received."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from compressible_accounts import create_account, set_mint
+from localnet_forester import Kit, forester_on
+from localnet_pipeline import STATE_TREE
+from localnet_process import Localnet, running_localnet
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+
+from forester.chain.programs import registry
+from forester.chain.rpc_client import Account
+from forester.chain.tree_metadata import TreeMetadata
+from forester.compressible.closing import AccountCloser
+from forester.compressible.rent import RENT_EPOCH_SLOTS
+from forester.compressible.tracker import TokenAccountTracker
+from forester.epoch.phases import SlotRange
+from forester.journal.compressible import CompressibleStore, TrackedAccount
+from forester.scheduling.eligibility_window import EligibilityWindow, ProcessingResult
+
+ACTIVE_SLOTS, REGISTRATION_SLOTS = 200, 100
+"""Phases of the fixtures' protocol config (shared/docs/localnet.md, "Published accounts")."""
+
+
+@pytest.fixture
+def net() -> Iterator[Localnet]:
+    with running_localnet() as localnet:
+        yield localnet
+
+
+@pytest_asyncio.fixture
+async def kit(net: Localnet, tmp_path: Path) -> AsyncIterator[Kit]:
+    async with forester_on(net, tmp_path) as kit:
+        yield kit
+
+
+class World:
+    """A forester with its closer, in the active phase of an epoch of the localnet."""
+
+    def __init__(self, kit: Kit, tree: TreeMetadata) -> None:
+        self.kit = kit
+        self.store = CompressibleStore(kit.journal)
+        self.tracker = TokenAccountTracker(kit.rpc, self.store)
+        self.closer = AccountCloser(
+            kit.rpc, self.store, kit.sender, kit.metrics, derivation=kit.pubkey, trees=lambda: [tree]
+        )
+        self.epoch = 0
+        self.slot = 0
+
+    async def create(self, number: int, epochs: int) -> list[Pubkey]:
+        """Create token accounts with rent for some epochs."""
+        mint = set_mint(self.kit)
+        keys = [Keypair.from_seed(bytes([epochs, index]).ljust(32, b".")) for index in range(number)]
+        for key in keys:
+            instruction = create_account(key.pubkey(), mint, self.kit.pubkey, self.kit.pubkey, epochs)
+            outcome = await self.kit.moving(
+                self.kit.sender.send([instruction], purpose="test", subject=b"", within_s=120, signers=[key])
+            )
+            assert outcome.error is None, outcome
+        return [key.pubkey() for key in keys]
+
+    async def go_to(self, slot: int) -> None:
+        """Register in the epoch after a slot, and go to its active phase."""
+        kit = self.kit
+        self.epoch = slot // ACTIVE_SLOTS + 1
+        await asyncio.to_thread(kit.net.call, "localnet_warp", self.epoch * ACTIVE_SLOTS)
+        await kit.send(registry.register_forester_epoch(kit.pubkey, kit.pubkey, kit.pubkey, self.epoch))
+        self.slot = self.epoch * ACTIVE_SLOTS + REGISTRATION_SLOTS + 1
+        await asyncio.to_thread(kit.net.call, "localnet_warp", self.slot)
+        await kit.send(registry.finalize_registration(kit.pubkey, kit.pubkey, self.epoch))
+
+    async def work(self) -> ProcessingResult:
+        window = SlotRange(self.slot, self.slot + 10_000)
+        return await self.kit.moving(self.closer.work(EligibilityWindow(self.epoch, window, lambda: self.slot + 1)))
+
+    async def existing(self, accounts: list[Pubkey]) -> list[Pubkey]:
+        found = await self.kit.rpc.accounts(accounts)
+        return [key for key, account in zip(accounts, found, strict=True) if account is not None]
+
+
+@pytest_asyncio.fixture
+async def world(kit: Kit) -> World:
+    return World(kit, await kit.tree(STATE_TREE))
+
+
+async def test_accounts__whose_rent_has_run_out__are_closed_once_and_none_early(world: World) -> None:
+    due, later = await world.create(12, 2), await world.create(3, 4)
+    await world.tracker.scan()
+    await world.go_to(2 * RENT_EPOCH_SLOTS - ACTIVE_SLOTS * 2)
+    assert world.slot < 2 * RENT_EPOCH_SLOTS
+    assert await world.work() == ProcessingResult()
+    assert await world.existing(due + later) == due + later
+
+    await world.go_to(2 * RENT_EPOCH_SLOTS)
+    before = await world.kit.rpc.balance(world.kit.pubkey)
+    done = await world.work()
+    assert (done.elements, done.failure) == (12, None)
+    assert await world.existing(due + later) == later
+    earned = await world.kit.rpc.balance(world.kit.pubkey) - before
+    transactions = 3  # of five, five and two accounts
+    assert earned == 12 * 11_000 - transactions * (5000 + 5000) - 12
+    assert world.kit.metrics.accounts_compressed_count == 12
+    counts = await world.store.counts(world.slot)
+    assert (counts.tracked, counts.ready) == (3, 0)
+    assert (await world.work()).elements == 0
+
+
+async def test_account__that_the_node_reported_wrongly__is_read_again_and_not_sent(world: World) -> None:
+    accounts = await world.create(2, 2)
+    await world.tracker.scan()
+    await world.go_to(RENT_EPOCH_SLOTS)
+    missing = Pubkey.new_unique()
+    wrong = [TrackedAccount(bytes(key), 0, 11_000, world.slot) for key in (*accounts, missing)]
+    await world.store.put(wrong)
+    sent = world.kit.rpc.sent
+    assert await world.work() == ProcessingResult()
+    assert world.kit.rpc.sent == sent
+    counts = await world.store.counts(world.slot)
+    assert (counts.tracked, counts.ready) == (2, 0)
+
+
+async def test_group__with_an_account_that_the_node_lies_about__loses_only_that_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due, [later] = await world.create(3, 2), await world.create(1, 4)
+    await world.tracker.scan()
+    await world.go_to(2 * RENT_EPOCH_SLOTS)
+    await world.store.put([TrackedAccount(bytes(later), 0, 11_000, world.slot)])
+    honest = world.kit.rpc.accounts
+
+    async def lying(addresses: Sequence[Pubkey]) -> list[Account | None]:
+        found = await honest(addresses)
+        return [
+            replace(item, lamports=item.lamports - 800) if item is not None and item.address == later else item
+            for item in found
+        ]
+
+    monkeypatch.setattr(world.kit.rpc, "accounts", lying)
+    done = await world.work()
+    assert (done.elements, done.failure) == (3, None)
+    monkeypatch.setattr(world.kit.rpc, "accounts", honest)
+    assert await world.existing([*due, later]) == [later]
+    monkeypatch.setattr(world.kit.rpc, "accounts", lying)
+    sent = world.kit.rpc.sent
+    assert (await world.work()).elements == 0
+    assert world.kit.rpc.sent == sent  # it waits
+
+
+async def test_closing__killed_while_a_transaction_is_in_flight__is_not_done_twice(
+    net: Localnet, tmp_path: Path
+) -> None:
+    async with forester_on(net, tmp_path) as kit:
+        world = World(kit, await kit.tree(STATE_TREE))
+        accounts = await world.create(5, 2)
+        await world.tracker.scan()
+        await world.go_to(2 * RENT_EPOCH_SLOTS)
+        window = SlotRange(world.slot, world.slot + 10_000)
+        work = asyncio.create_task(world.closer.work(EligibilityWindow(world.epoch, window, lambda: world.slot + 1)))
+        sent = kit.rpc.sent
+        while kit.rpc.sent == sent:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+        epoch, slot = world.epoch, world.slot
+    await asyncio.to_thread(net.call, "localnet_advance", 1)
+    async with forester_on(net, tmp_path) as kit:
+        again = World(kit, await kit.tree(STATE_TREE))
+        again.epoch, again.slot = epoch, slot
+        await again.work()
+        assert kit.rpc.sent == 0
+        assert await again.existing(accounts) == []
+        assert (await again.store.counts(slot)).tracked == 0
