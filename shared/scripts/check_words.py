@@ -1,6 +1,12 @@
 #!/usr/bin/env python3
-"""Report words of `unwelcome_words.toml` in the pages that it lists as clean; exits 1 if there are any."""
+"""Report unwelcome words and first words of `unwelcome_words.toml`: `check_words.py [PATH …]`.
 
+Searched are pages, comments, docstrings, string literals and names of log events, in the files of the list `clean`, or in
+those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of one word. Prints one
+line for each finding; exits 1 if there are any.
+"""
+
+import ast
 import re
 import subprocess
 import sys
@@ -10,27 +16,88 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _CODE = re.compile(r"^(?P<fence>```|~~~).*?^(?P=fence)|`[^`\n]*`|\]\([^)\n]*\)", flags=re.MULTILINE | re.DOTALL)
+_EVENT = re.compile(r'\.(?:debug|info|warning|error|exception|critical)\(\s*"(?P<name>\w+)"')
+_DOUBLE, _SINGLE = (rf"{quote}(?:\\.|[^{quote}\\\n])*{quote}" for quote in "\"'")
+_TRIPLE = r'"""(?:\\.|.)*?"""'
+# What is prose in a language: comments, and string literals of more than one word.
+_PYTHON = re.compile(rf"#[^\n]*|{_TRIPLE}|{_DOUBLE}|{_SINGLE}", flags=re.DOTALL)
+_C = re.compile(rf"//[^\n]*|/\*.*?\*/|{_DOUBLE}|{_SINGLE}", flags=re.DOTALL)
+_LUA = re.compile(rf"--[^\n]*|{_DOUBLE}|{_SINGLE}")
+_SHELL = re.compile(r"(?<!\S)#[^\n]*")
+_LANGUAGES = {
+    ".py": _PYTHON,
+    **dict.fromkeys((".c", ".h", ".cu", ".cuh"), _C),
+    ".lua": _LUA,
+    **dict.fromkeys((".bash", ".sh", ".toml", ".yaml", ".yml", ".awk", ""), _SHELL),
+}
+_MARKS = re.compile(r"\\n|^--|[\"'#*]|//")
+_FIELD = re.compile(r"\{[^{}\n]*\}")
 
 
-def findings(text: str, say: Mapping[str, str]) -> Iterator[str]:
-    """Yield `line: what, and what to say` for each unwelcome word of a page."""
-    prose = _CODE.sub(lambda code: re.sub(r"[^\n]", "`", code[0]), text)
+def prose(text: str, suffix: str) -> str:
+    """Return a file's text with backticks in place of all that is not prose; positions stay."""
+    if suffix != ".md":
+        parts = []
+        end = 0
+        for found in _LANGUAGES[suffix].finditer(text):
+            # White space stays, so that a sentence continues from one literal or comment to the next.
+            parts += [_blank(text[end : found.start()]), _words(found[0])]
+            end = found.end()
+        text = "".join(parts) + _blank(text[end:])
+    return _CODE.sub(lambda code: _blank(code[0]), text)
+
+
+def _words(token: str) -> str:
+    if token[0] in "\"'" and not re.search(r"\s", token):
+        return _blank(token)
+    token = _FIELD.sub(lambda field: _blank(field[0]), token)
+    return _MARKS.sub(lambda mark: " " * len(mark[0]), token)
+
+
+def _blank(code: str) -> str:
+    return re.sub(r"\S", "`", code)
+
+
+def unwelcome_words(text: str, suffix: str, say: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield line and description of each unwelcome word in a file's prose and names of log events."""
+    searched = prose(text, suffix)
+    for event in _EVENT.finditer(text) if suffix == ".py" else ():
+        start, end = event.span("name")
+        searched = searched[:start] + event["name"].replace("_", " ") + searched[end:]
     for pattern, better in say.items():
-        for found in re.finditer(rf"\b(?:{pattern})\b".replace(" ", r"\s+"), prose, flags=re.IGNORECASE):
-            line = prose.count("\n", 0, found.start()) + 1
-            yield f'{line}: "{" ".join(found[0].split())}"; say: {better}'
+        for found in re.finditer(rf"\b(?:{pattern})\b".replace(" ", r"\s+"), searched, flags=re.IGNORECASE):
+            line = searched.count("\n", 0, found.start()) + 1
+            yield line, f'"{" ".join(found[0].split())}"; say: {better}'
+
+
+def unwelcome_beginnings(text: str, begin: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield line and description of each docstring of a Python function that begins with an unwelcome word."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (docstring := ast.get_docstring(node)):
+            for pattern, better in begin.items():
+                if found := re.match(rf"(?:{pattern})\b", docstring):
+                    yield node.body[0].lineno, f'docstring of {node.name} begins with "{found[0]}"; say: {better}'
 
 
 def main() -> int:
-    """Check the pages of the list."""
+    """Check the files of the list, or those below the paths of the command line."""
     content = tomllib.loads(Path(__file__).with_name("unwelcome_words.toml").read_text())
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *content["clean"]]
-    pages = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    lines = [
-        f"{page}:{line}"
-        for page in sorted({page for page in pages if page.endswith(".md")})
-        for line in findings((ROOT / page).read_text(), content["say"])
-    ]
+    paths = sys.argv[1:] or [*content["clean"], *(f":!{path}" for path in content["quoted"])]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = []
+    for name in sorted(set(listing)):
+        file = ROOT / name
+        if file.suffix not in {".md", *_LANGUAGES} or not file.is_file():
+            continue
+        try:
+            text = file.read_text()
+        except UnicodeDecodeError:
+            continue
+        found = [*unwelcome_words(text, file.suffix, content["say"])]
+        if file.suffix == ".py":
+            found += unwelcome_beginnings(text, content["begin"])
+        lines += [f"{name}:{line}: {description}" for line, description in sorted(found)]
     print("\n".join(lines), end="\n" if lines else "")
     return 1 if lines else 0
 
