@@ -28,7 +28,7 @@ LOCALNET := shared/localnet
 help: ## Print this list
 	@awk -f shared/scripts/help.awk $(firstword $(MAKEFILE_LIST))
 
-setup: .state/members .state/localnet ## Make the environments from the locks and install the members (quick the second time)
+setup: .state/members .state/localnet ## Make the environments from the locks and install the members
 
 PROFILE ?= standalone
 up: reference-fixtures ## Start the prover with the published keys on ports 3001 and 9998 (Docker; PROFILE=cuda, queue, forester or localnet)
@@ -37,20 +37,20 @@ up: reference-fixtures ## Start the prover with the published keys on ports 3001
 down: ## Stop what `up` started (PROFILE=)
 	@docker compose --profile $(PROFILE) down
 
-demo: native reference-fixtures ## Prove on published keys; then a local network, a prover and a forester that empties its queues
+demo: native reference-fixtures ## Prove with published keys; then run a local network, a prover and a forester that empties its queues
 	@$(PYTHON_BIN) prover/scripts/demo.py
 	@$(PYTHON_BIN) forester/scripts/demo.py
 
-localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C ends it (LOCALNET_OPTIONS=--help)
+localnet: setup reference-fixtures ## Start a local network with the real programs; Ctrl-C stops it (LOCALNET_OPTIONS=--help)
 	@exec $(LOCALNET)/.venv/bin/localnet up $(LOCALNET_OPTIONS)
 
-redis-server: ## See to it that redis-server and openssl are installed (Debian, as root; else says how)
+redis-server: ## Install redis-server and openssl if missing (as root on Debian; else print the command)
 	@prover/scripts/provide-redis
 
 reference-fixtures: setup ## Fetch the reference's published keys, prover, programs and accounts into keys-cache/
 	@$(PYTHON_BIN) prover/scripts/reference_fixtures.py
 
-reference-batch-keys: reference-fixtures ## Let the reference's own setup make the size-10 batch keys (minutes; SAMPLE=1 a small one)
+reference-batch-keys: reference-fixtures ## Make the size-10 batch keys with the reference's own setup (minutes; SAMPLE=1 makes a small one)
 	@$(PYTHON_BIN) prover/scripts/reference_batch_keys.py $(if $(SAMPLE),--sample)
 
 ##@ Build
@@ -62,7 +62,7 @@ native: .state/members ## Build the kernel and install the prover, editable
 native-tests: native ## Build the kernel's test library
 	@prover/scripts/native tests
 
-native-cuda: native ## Build the library that proves on GPUs and put it beside the kernel (nvcc; minutes)
+native-cuda: native ## Build the library that proves on GPUs and put it next to the kernel (nvcc; minutes)
 	@prover/scripts/native cuda-library "$$($(PYTHON_BIN) -c 'from prover.kernel.device import installed_library as f; print(f())')"
 
 native-checked: .state/members ## Build the test library with invariants, ASan and UBSan
@@ -89,50 +89,50 @@ regenerate-check: native ## Fail when a generated file differs from its inputs
 	@$(PYTHON_BIN) prover/scripts/regenerate_glue.py --check
 	@$(PYTHON_BIN) prover/scripts/regenerate_settings.py --check
 
-lock: .state/environment ## Resolve requirements.lock anew (UPGRADE=1 or UPGRADE=<package> moves versions)
+lock: .state/environment ## Resolve requirements.lock again (UPGRADE=1 or UPGRADE=<package> updates versions)
 	@shared/scripts/lock
 
 ##@ Check
 
 .PHONY: test coverage check lint test-unit test-integration test-acceptance test-vectors test-emulated test-images test-gpu sanitize fuzz
-test: native-tests reference-fixtures redis-server lint ## The gate: lint, unit and integration tests (T=path or -k expression narrows)
+test: native-tests reference-fixtures redis-server lint ## Run the gate: lint, unit and integration tests (T=path or -k expression selects tests)
 	@shared/scripts/run-tests gate
 
-coverage: native-tests reference-fixtures ## Lines and branches that the tests reach
+coverage: native-tests reference-fixtures ## Measure the lines and branches that the tests reach
 	@shared/scripts/run-tests coverage
 
-check: regenerate-check test ## The gate and the check of generated files
+check: regenerate-check test ## Run the gate and check generated files
 
-lint: native .state/localnet ## ruff, mypy, import contracts, shellcheck, yamllint, generated glue
+lint: native .state/localnet ## Check format, types, layers, shell, YAML, generated files, citations, words
 	@shared/scripts/lint
 
-test-unit: native-tests ## Unit tests
+test-unit: native-tests ## Run the unit tests
 	@shared/scripts/run-tests unit
 
-test-integration: native-tests reference-fixtures redis-server ## Tests against published keys, the reference prover and real sockets
+test-integration: native-tests reference-fixtures redis-server ## Test against published keys, the reference prover and real sockets
 	@shared/scripts/run-tests integration
 
 test-acceptance: export EMULATE_AVX512=1
-test-acceptance: native-tests reference-batch-keys redis-server ## Whole-service tests, and in full what the gate samples
+test-acceptance: native-tests reference-batch-keys redis-server ## Test whole services, and run in full the tests that the gate samples
 	@shared/scripts/run-tests acceptance
 
-test-vectors: native-tests reference-fixtures redis-server ## Tests against recorded answers
+test-vectors: native-tests reference-fixtures redis-server ## Test against recorded answers
 	@shared/scripts/run-tests vectors
 
 test-emulated: export EMULATE_AVX512=1
-test-emulated: native-tests ## The backends for AVX-512 on a processor with AVX2 only, their instructions emulated
+test-emulated: native-tests ## Test the backends for AVX-512 on a CPU with AVX2 only, with emulated instructions
 	@T="avx512 or ifma" shared/scripts/run-tests unit
 
 test-images: native-tests reference-fixtures images ## Build the container images and run them, confined: health, a proof, stops (Docker)
 	@T=prover/tests/acceptance/test_images.py shared/scripts/run-tests acceptance
 
-test-gpu: ## The CUDA code and a prover on a GPU against the processor (prover/bench/gpu.sh); skipped where there is no GPU
+test-gpu: ## Compare the CUDA code and a prover on a GPU with the CPU (prover/bench/gpu.sh); skipped without a GPU
 	@prover/scripts/test-gpu
 
-sanitize: native native-checked redis-server ## Native tests against the checked build
+sanitize: native native-checked redis-server ## Run the native tests against the checked build
 	@shared/scripts/run-tests sanitize
 
-fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
+fuzz: native ## Run the fuzz targets for a bounded time (FUZZ_SECONDS=30 each)
 	@prover/scripts/fuzz
 
 ##@ Measure
@@ -140,57 +140,57 @@ fuzz: native ## Bounded run of the fuzz targets (FUZZ_SECONDS=30 each)
 .PHONY: bench bench-kernel bench-circuits bench-backends bench-load bench-compare bench-growth bench-service
 .PHONY: bench-queue bench-forester soak
 .PHONY: forester-soak forester-shared forester-faults forester-lies forester-day
-bench: native reference-fixtures ## Proof times of small circuits, alternately with the reference (a part of bench-compare)
+bench: native reference-fixtures ## Measure proofs of small circuits, alternately with the reference (a part of bench-compare)
 	@$(PYTHON_BIN) shared/bench/bench.py compare --small --only latency $(OPTIONS)
 
-bench-kernel: native ## Products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
+bench-kernel: native ## Measure products, additions, multi-scalar multiplications and transforms, next to gnark-crypto's rates (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py kernel $(OPTIONS)
 
-bench-circuits: native reference-fixtures ## Witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
+bench-circuits: native reference-fixtures ## Measure witness, latency by threads, throughput, loading and memory of each circuit alone (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py circuits $(OPTIONS)
 
-bench-backends: native reference-fixtures ## Proofs by each backend of the kernel, alternately (OPTIONS=--help)
+bench-backends: native reference-fixtures ## Measure proofs by each backend of the kernel, alternately (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py backends $(OPTIONS)
 
-bench-load: native reference-fixtures ## Loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
+bench-load: native reference-fixtures ## Measure loading of keys, from their source and prepared, alternately with the reference (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py load $(OPTIONS)
 
-bench-compare: native reference-fixtures reference-batch-keys ## All comparisons with the reference in one run, and the chart of the history (an hour; OPTIONS=--help)
+bench-compare: native reference-fixtures reference-batch-keys ## Run all comparisons with the reference, and draw the chart of the history (an hour; OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py compare $(OPTIONS)
 
-bench-growth: native ## Time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
+bench-growth: native ## Measure time and memory of a proof by batch size and CPUs (minutes; OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py growth $(OPTIONS)
 
-bench-service: native reference-fixtures ## Throughput and latency of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
+bench-service: native reference-fixtures ## Measure throughput and latency of 1 to 8 clients, alternately with the reference (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py service $(OPTIONS)
 
-bench-queue: native reference-fixtures redis-server ## 10,000 waiting jobs and 64 clients: latencies, memory of Redis, load of the API (OPTIONS=--help)
+bench-queue: native reference-fixtures redis-server ## Measure the queue with 10,000 waiting jobs and 64 clients: latency, memory of Redis, load of the API (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py queue $(OPTIONS)
 
-bench-forester: setup reference-fixtures ## Planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
+bench-forester: setup reference-fixtures ## Measure planning and staging at 10^8 leaves, RPC calls per light slot of a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester-scale $(OPTIONS)
 
-soak: native reference-batch-keys redis-server ## 10,000 good and broken requests with flat memory; hostile clients; 200 jobs in a failing queue (minutes)
+soak: native reference-batch-keys redis-server ## Send 10,000 good and broken requests, requests of hostile clients, and 200 jobs through a failing queue (minutes)
 	@$(PYTHON_BIN) shared/bench/bench.py soak-http
 	@$(PYTHON_BIN) shared/bench/bench.py soak-hostile
 	@$(PYTHON_BIN) shared/bench/bench.py soak-queue
 
-forester-soak: native reference-fixtures ## 100 kills of three foresters, every fault before one, a day at an accelerated clock (45 minutes)
+forester-soak: native reference-fixtures ## Run three foresters with 100 kills, one forester with every fault, and one for a simulated day (45 minutes)
 	@$(PYTHON_BIN) shared/bench/bench.py forester-shared --kills 100 --epochs 8
 	@$(PYTHON_BIN) shared/bench/bench.py forester-faults
 	@$(PYTHON_BIN) shared/bench/bench.py forester-lies
 	@$(PYTHON_BIN) shared/bench/bench.py forester-day
 
-forester-shared: native reference-fixtures ## Three foresters share a network under traffic, kills and faults; their work is judged (OPTIONS=--help)
+forester-shared: native reference-fixtures ## Run three foresters on one network under traffic, kills and faults, and check their work (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester-shared $(OPTIONS)
 
-forester-faults: native reference-fixtures ## One fault after another before a forester: calls, log lines, recovery (OPTIONS=--help)
+forester-faults: native reference-fixtures ## Inject one fault after another into a forester's services: calls, log lines, recovery (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester-faults $(OPTIONS)
 
-forester-lies: native reference-fixtures ## A node that lies about fees, rent, expiry and heights: what it costs a forester (OPTIONS=--help)
+forester-lies: native reference-fixtures ## Measure what a node that lies about fees, rent, expiry and heights costs a forester (OPTIONS=--help)
 	@$(PYTHON_BIN) shared/bench/bench.py forester-lies $(OPTIONS)
 
-forester-day: native reference-fixtures ## 24 simulated hours of a forester: memory, threads, files, journal (OPTIONS="--chart memory.svg")
+forester-day: native reference-fixtures ## Run a forester for 24 simulated hours: memory, threads, files, journal (OPTIONS="--chart memory.svg")
 	@$(PYTHON_BIN) shared/bench/bench.py forester-day $(OPTIONS)
 
 ##@ Keys
@@ -234,7 +234,7 @@ docs: ## Build the documentation (not built yet)
 changelog: ## Collect changelog fragments (not built yet)
 	$(not_built) "CHANGELOG.md from fragments"
 
-sbom: ## Bill of materials (not built yet)
+sbom: ## Write a bill of materials (not built yet)
 	$(not_built) "a CycloneDX bill of materials"
 
 release-check: ## Check a release before it is made (not built yet)
