@@ -70,11 +70,16 @@ def unwelcome_words(text: str, suffix: str, say: Mapping[str, str]) -> Iterator[
             yield line, f'"{" ".join(found[0].split())}"; say: {better}'
 
 
-def unwelcome_beginnings(text: str, begin: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield line and description of each docstring of a Python function that begins with an unwelcome word."""
+def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield line and description of each docstring of a Python function that begins with an unwelcome word.
+
+    Docstrings of properties and fixtures may begin with ``nouns``, since readers use them as values.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (docstring := ast.get_docstring(node)):
-            for pattern, better in begin.items():
+            decorators = {ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in node.decorator_list}
+            patterns = begin if decorators & {"property", "cached_property", "fixture"} else {**begin, **nouns}
+            for pattern, better in patterns.items():
                 if found := re.match(rf"(?:{pattern})\b", docstring):
                     yield node.body[0].lineno, f'docstring of {node.name} begins with "{found[0]}"; say: {better}'
 
@@ -96,7 +101,7 @@ def main() -> int:
             continue
         found = [*unwelcome_words(text, file.suffix, content["say"])]
         if file.suffix == ".py":
-            found += unwelcome_beginnings(text, content["begin"])
+            found += unwelcome_beginnings(text, content["begin"], content["begin_nouns"])
         lines += [f"{name}:{line}: {description}" for line, description in sorted(found)]
     print("\n".join(lines), end="\n" if lines else "")
     return 1 if lines else 0

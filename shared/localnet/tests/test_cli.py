@@ -301,8 +301,8 @@ def test_phase_start__slot__is_the_next_one_that_opens_the_phase(
     [
         (["warp", "--url", "http://127.0.0.1:1"], "name a slot"),
         (["advance", "--url", "http://127.0.0.1:1"], "start one with `localnet up`"),
-        (["airdrop", "abc"], "abc is no address"),
-        (["seed"], "say what to make"),
+        (["airdrop", "abc"], "abc is not an address"),
+        (["seed"], "nothing to send"),
         (["up", "--keys-dir", "."], "make some with `make keys-dev`"),
         (["up", "--restore", __file__], "is not a state"),
         (["up", "--states-dir", __file__], "is a file"),

@@ -1,11 +1,11 @@
-"""Lets the slots of a network follow the clock of the machine."""
+"""A clock that opens the slots of a network in real time."""
 
 import asyncio
 
 from localnet.chain.network import Network
 
 MAX_CATCH_UP = 50
-"""Slots made up for at once after a pause; of a longer one the rest is lost, since the chain's time is its slots."""
+"""Maximum slots opened at once after a pause; the chain's time loses the rest of a longer pause."""
 
 
 async def run_clock(network: Network, slot_seconds: float) -> None:

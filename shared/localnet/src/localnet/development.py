@@ -1,4 +1,4 @@
-"""Keys that everybody knows, and the environment with which a forester finds this network."""
+"""Well-known keys, and the environment with which a forester uses this network."""
 
 import hashlib
 import json
@@ -23,11 +23,11 @@ LAMPORTS_EACH = 1000 * 10**9
 
 
 class NetworkUnusable(Exception):
-    """The programs refuse what every network begins with."""
+    """The programs refuse the initial transactions of a network."""
 
 
 def furnish(network: Network) -> None:
-    """Fund the well-known keys and let the protocol authority admit the forester. NetworkUnusable if it cannot."""
+    """Fund the well-known keys and admit the forester as the protocol authority. Raise NetworkUnusable on failure."""
     for key in (AUTHORITY, FORESTER, USER):
         network.airdrop(key.pubkey(), LAMPORTS_EACH)
     instruction = registry.register_forester(AUTHORITY.pubkey(), AUTHORITY.pubkey(), FORESTER.pubkey())
@@ -40,7 +40,7 @@ def furnish(network: Network) -> None:
 
 
 def forester_environment(urls: Mapping[str, str]) -> dict[str, str]:
-    """Variables for a forester: the addresses given, its key, and the key it is known by."""
+    """Return variables for a forester: the given addresses, its key, and its derivation key."""
     return {
         **urls,
         "PAYER": json.dumps(list(bytes(FORESTER))),

@@ -1,4 +1,4 @@
-"""Methods of ``localnet up`` that need more than the chain: traffic, and faults of what surrounds it."""
+"""Methods of ``localnet up`` that need more than the chain: traffic, and faults of indexer and prover."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_COUNT = 100_000
 
 @dataclass(frozen=True)
 class Harness:
-    """What the methods act on."""
+    """The methods, with the objects that they change."""
 
     network: Network
     traffic: Traffic
@@ -26,11 +26,11 @@ class Harness:
     prover: ProverFaults
 
     def methods(self) -> dict[str, Method]:
-        """The methods by name."""
+        """Return the methods by name."""
         return {"localnet_seed": self.seed, "localnet_faults": self.faults}
 
     async def seed(self, _network: Network, params: Params) -> dict[str, int]:
-        """Make traffic: an object of counts by kind. Returns what was made; an error tells what was made before."""
+        """Send transactions, by an object of counts by kind. Return the counts sent; an error has those before it."""
         wanted = params.config(0)
         unknown = set(wanted.members) - set(KINDS)
         if unknown:
@@ -50,7 +50,7 @@ class Harness:
         return made
 
     def faults(self, _network: Network, params: Params) -> dict[str, Any]:
-        """Change the faults that are named; returns all of them."""
+        """Change the named faults; return all of them."""
         wanted = params.config(0)
         unknown = set(wanted.members) - set(self._state())
         if unknown:
@@ -70,7 +70,7 @@ class Harness:
             setattr(holder, attribute, value)
 
     def _places(self) -> dict[str, tuple[object, str]]:
-        """Where each fault is kept, by its name on the wire."""
+        """Return the object and attribute that hold each fault, by the fault's name on the wire."""
         return {
             "indexerLag": (self.indexer, "lag"),
             "indexerTooManyRequests": (self.indexer, "too_many_requests"),

@@ -4,5 +4,5 @@ _ANY = ("0.0.0.0", "::")  # noqa: S104 - told apart, not chosen
 
 
 def reachable(host: str) -> str:
-    """Where a client of this machine finds a server that listens on ``host``."""
+    """Return the address at which a client of this machine reaches a server that listens on ``host``."""
     return "127.0.0.1" if host in _ANY else host

@@ -1,4 +1,4 @@
-"""The verifying keys of a folder of proving keys, by the names that the programs know them by."""
+"""The verifying keys of a folder of proving keys, by their names in the programs."""
 
 import os
 import shutil
@@ -23,10 +23,10 @@ class KeyFolderUnusable(Exception):
 
 
 def verifying_keys_of(folder: Path, artefacts: Artefacts) -> dict[str, VerifyingKey]:
-    """Verifying keys of all proving keys in a folder that some program knows.
+    """Return the verifying keys of all proving keys in a folder that a program knows.
 
-    A key without a .vkey file beside it gets one from `prover export-vk`. KeyFolderUnusable if there is no key, if
-    one cannot be read, and if that command is missing.
+    For a key without a .vkey file, `prover export-vk` writes one next to it. Raise KeyFolderUnusable if there is no
+    key, if one cannot be read, or if that command is missing.
     """
     known = keys_in_programs(artefacts)
     found: dict[str, VerifyingKey] = {}

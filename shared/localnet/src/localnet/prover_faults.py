@@ -9,10 +9,10 @@ from aiohttp.typedefs import Handler, Middleware
 
 @dataclass(slots=True)
 class ProverFaults:
-    """Faults that the prover can be told to show.
+    """Faults that can be injected into the prover.
 
-    ``down`` answers everything with status 503, ``cut`` closes connections without an answer, and ``delay_ms`` lets
-    each call wait before anything else.
+    With ``down`` every call is answered with status 503, with ``cut`` connections are closed without an answer, and
+    each call is delayed by ``delay_ms`` first.
     """
 
     down: bool = False
@@ -21,7 +21,7 @@ class ProverFaults:
 
 
 def showing(faults: ProverFaults) -> Middleware:
-    """A middleware that shows the faults as they are at the time of a call."""
+    """Return a middleware that applies the present faults to each call."""
 
     @web.middleware
     async def show(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -30,7 +30,7 @@ def showing(faults: ProverFaults) -> Middleware:
         if faults.cut and request.transport is not None:
             request.transport.abort()
         if faults.down or faults.cut:
-            return web.json_response({"code": "unavailable", "message": "told to be down"}, status=503)
+            return web.json_response({"code": "unavailable", "message": "down by `localnet faults`"}, status=503)
         return await handler(request)
 
     return show

@@ -1,4 +1,4 @@
-"""What stands before a prover of another process and passes calls on, so that the network can show faults of it."""
+"""A fault-injecting proxy for a prover in another process."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -22,13 +22,13 @@ _OWN_HEADERS = frozenset(
 )
 """Headers of one connection, not of the call (RFC 9110 section 7.6.1)."""
 _LEFT_OUT = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-"""Headers that the client would add by itself."""
+"""Headers that the client sets automatically."""
 
 _SESSION = web.AppKey("session", aiohttp.ClientSession)
 
 
 def make_app(url: str, faults: ProverFaults, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
-    """An application that passes every call on to the prover at ``url``, bodies as they come."""
+    """Return an application that forwards every call to the prover at ``url``, with its body unchanged."""
     app = web.Application(middlewares=[showing(faults)])
     # The prover itself decides which origins may read its answers.
     restrict(app, access, cors=False)
@@ -71,7 +71,7 @@ async def _forward(request: web.Request, url: str) -> web.StreamResponse:
     except aiohttp.ClientError as fault:
         _log.warning("the prover at %s cannot be reached: %s", url, type(fault).__name__)
         if response is not None:
-            raise  # the answer has begun: only the end of the connection can tell
+            raise  # the answer has begun: only the end of the connection can signal the error
         body = {"code": "unavailable", "message": f"the prover at {url} cannot be reached"}
         return web.json_response(body, status=502)
 

@@ -1,7 +1,7 @@
-"""A stand-in for the prover service: proofs from the trapdoor, for requests in the prover's own form.
+"""A simulated prover service: proofs from the trapdoor, for requests in the prover's format.
 
-It answers at once and checks nothing but the form, so it is no judge of requests: chains and roots that are wrong are
-found by the programs (shared/docs/localnet.md, "Simulated proofs").
+It answers at once and checks only the format. The programs detect wrong chains and roots (shared/docs/localnet.md,
+"Simulated proofs").
 """
 
 from aiohttp import web
@@ -17,7 +17,7 @@ MAX_BODY_BYTES = 8 << 20
 
 
 def make_app(faults: ProverFaults | None = None, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
-    """An application with POST /prove and GET /health."""
+    """Return an application with POST /prove and GET /health."""
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[showing(faults or ProverFaults())])
     restrict(app, access, cors=False)
     app.router.add_post("/prove", _prove)
@@ -40,7 +40,7 @@ async def _prove(request: web.Request) -> web.Response:
 
 
 def prove(body: bytes) -> ProofJson:
-    """The proof of a request; WireError or ValueError for a request that names no statement."""
+    """Return the proof of a request; raise WireError or ValueError for a request that names no statement."""
     request = decode_request(body, Envelope.read(body).kind)
     if request.public_input_hash:
         inputs = [int.from_bytes(parse_scalar(request.public_input_hash)[0], "big")]

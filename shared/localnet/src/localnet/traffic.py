@@ -31,7 +31,7 @@ _LEAVES = 12 + 38
 
 
 class TrafficStopped(Exception):
-    """A program refused a transaction of this traffic, for example since a queue is full; or there is no proof."""
+    """A program refused a transaction of this traffic, for example because a queue is full; or there is no proof."""
 
     def __init__(self, done: int, err: JsonError) -> None:
         super().__init__(f"after {done}: {err}")
@@ -87,11 +87,11 @@ class Traffic:
         return done
 
     async def compress(self, count: int) -> RecordedTransaction:
-        """New accounts in the V2 output queue."""
+        """Create accounts in the V2 output queue."""
         return self._compress(count, addresses.OUTPUT_QUEUE, 280, self.queued)
 
     async def v1_compress(self, count: int) -> RecordedTransaction:
-        """New accounts in the V1 state tree."""
+        """Create accounts in the V1 state tree."""
         return self._compress(count, addresses.STATE_TREE_V1, 240, self.v1)
 
     def _compress(self, count: int, tree: Pubkey, next_index_at: int, unspent: list[Unspent]) -> RecordedTransaction:
@@ -135,13 +135,13 @@ class Traffic:
         return done
 
     async def address(self, _count: int) -> RecordedTransaction:
-        """One new V2 address: that of a compressed mint."""
+        """Create one V2 address: that of a compressed mint."""
         signer = Keypair.from_seed(hashlib.sha256(f"localnet mint {self._name()}".encode()).digest())
         shown = await self.proofs.of_absence(mint_address(signer.pubkey()))
         return self._send([create_mint(USER.pubkey(), signer.pubkey(), shown.root_index, shown.proof)], signer)
 
     async def v1_address(self, _count: int) -> RecordedTransaction:
-        """One new V1 address, which nothing uses."""
+        """Create one V1 address, which nothing uses."""
         seed = hashlib.sha256(f"localnet address {self._name()}".encode()).digest()
         tree, queue = addresses.ADDRESS_TREE_V1, addresses.ADDRESS_QUEUE_V1
         shown = await self.proofs.of_absence(NewAddress(seed, tree, queue, 0).address, tree)
@@ -149,7 +149,7 @@ class Traffic:
         return self._send([invoke(USER.pubkey(), new_addresses=[made], proof=shown.proof)])
 
     def _name(self) -> str:
-        """Another one each time, on every fork."""
+        """Return a new name each time, on every fork."""
         return f"{self.network.slot} {self.network.transaction_count} {next(self.serial)}"
 
     def _take(self, unspent: list[Unspent], count: int) -> list[Unspent]:
@@ -180,7 +180,7 @@ class Traffic:
 
 
 def leaves_of(done: RecordedTransaction) -> list[bytes]:
-    """The leaves that a user's transaction put into queues or trees.
+    """Return the leaves that a user's transaction inserted into queues or trees.
 
     Source: forester/docs/reference/programs.md, "Queue insertions".
     """

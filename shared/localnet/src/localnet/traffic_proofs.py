@@ -1,4 +1,4 @@
-"""Proofs for users' traffic: from the known trapdoor, or asked of the indexer as wallets do."""
+"""Proofs for users' traffic: from the known trapdoor, or from the indexer as wallets request them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -29,29 +29,29 @@ class RootedProof:
 
 
 class Proofs(Protocol):
-    """Makes proofs about the default trees; NoProof if it cannot."""
+    """Source of proofs about the default trees; raises NoProof if there is none."""
 
     async def of_leaf(self, leaf: bytes) -> RootedProof:
-        """The V1 state tree has a leaf."""
+        """Return a proof that the V1 state tree has a leaf."""
 
     async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
-        """An address tree lacks an address."""
+        """Return a proof that an address tree lacks an address."""
 
 
 @dataclass(frozen=True)
 class SimulatedProofs:
-    """For programs that have simulated keys."""
+    """Proofs for programs that have simulated keys."""
 
     network: Network
 
     async def of_leaf(self, leaf: bytes) -> RootedProof:
-        """The V1 state tree has a leaf."""
+        """Return a proof that the V1 state tree has a leaf."""
         tree = self._tree(bytes(addresses.STATE_TREE_V1))
         numbers = [int.from_bytes(value, "big") for value in (tree.root, leaf)]
         return RootedProof(tree.sequence % tree.root_capacity, compress_proof(simulate_proof(numbers)))
 
     async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
-        """An address tree lacks an address."""
+        """Return a proof that an address tree lacks an address."""
         found = self._tree(bytes(tree))
         pair = (found.root, address)
         statement = [hash2(*pair)] if found.tree_type is TreeType.ADDRESS_V2 else pair
@@ -62,24 +62,24 @@ class SimulatedProofs:
         account = self.network.account(Pubkey(key))
         tree = decode_tree_account(key, bytes(account.data)) if account else None
         if tree is None:
-            message = f"the tree {encode(key)} is not there"
+            message = f"the tree {encode(key)} does not exist"
             raise NoProof(message)
         return tree
 
 
 @dataclass(frozen=True)
 class IndexedProofs:
-    """Validity proofs of the indexer, which has its prover make them."""
+    """Validity proofs of the indexer, which requests them from its prover."""
 
     call: Callable[[str, object], Awaitable[Any]]
 
     async def of_leaf(self, leaf: bytes) -> RootedProof:
-        """The V1 state tree has a leaf."""
+        """Return a proof that the V1 state tree has a leaf."""
         value = await self._ask("getValidityProof", {"hashes": [encode(leaf)]})
         return RootedProof(value["rootIndices"][0], _bytes_of(value))
 
     async def of_absence(self, address: bytes, tree: Pubkey = addresses.ADDRESS_TREE) -> RootedProof:
-        """An address tree lacks an address."""
+        """Return a proof that an address tree lacks an address."""
         wanted = [{"address": encode(address), "tree": str(tree)}]
         value = await self._ask("getValidityProofV2", {"newAddressesWithTrees": wanted})
         return RootedProof(value["addresses"][0]["rootIndex"], _bytes_of(value))

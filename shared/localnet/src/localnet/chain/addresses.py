@@ -34,16 +34,16 @@ ADDRESS_QUEUE_V1 = Pubkey.from_string("aq1S9z4reTSQAdgWHGD2zDaS39sjGrAxbR31vxJ2F
 
 
 def forester(derivation: Pubkey) -> Pubkey:
-    """The forester account of a derivation key."""
+    """Return the address of the forester account of a derivation key."""
     return Pubkey.find_program_address([b"forester", bytes(derivation)], REGISTRY)[0]
 
 
 def epoch(number: int) -> Pubkey:
-    """The account of an epoch."""
+    """Return the address of an epoch's account."""
     return Pubkey.find_program_address([number.to_bytes(8, "little")], REGISTRY)[0]
 
 
 def forester_epoch(derivation: Pubkey, number: int) -> Pubkey:
-    """The account of a forester in an epoch."""
+    """Return the address of a forester's account in an epoch."""
     seeds = [b"forester_epoch", bytes(forester(derivation)), number.to_bytes(8, "little")]
     return Pubkey.find_program_address(seeds, REGISTRY)[0]

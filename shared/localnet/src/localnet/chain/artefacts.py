@@ -1,4 +1,4 @@
-"""The published programs and account fixtures, as `make reference-fixtures` leaves them in keys-cache/reference/.
+"""The published programs and account fixtures, which `make reference-fixtures` stores in keys-cache/reference/.
 
 Source: shared/docs/localnet.md, "Published accounts".
 """
@@ -27,7 +27,7 @@ PROGRAM_FILES = {
 """File in the package's folder of programs → address it is loaded at."""
 
 AUTHORITY = slice(8, 40)
-"""Where the protocol config account keeps the authority's key.
+"""Position of the authority's key in the protocol config account.
 
 Source: forester/docs/reference/accounts.md, "Registry accounts".
 """
@@ -46,7 +46,7 @@ class Artefacts:
     accounts: dict[Pubkey, Account]
 
     def with_protocol_authority(self, authority: Pubkey) -> "Artefacts":
-        """The same with another key in charge of the protocol config, whose secret is at hand."""
+        """Return the artefacts with another authority in the protocol config, whose secret key is known."""
         account = self.accounts[addresses.PROTOCOL_CONFIG]
         data = bytearray(account.data)
         data[AUTHORITY] = bytes(authority)
@@ -66,7 +66,7 @@ class _AccountFile(msgspec.Struct):
 
 
 def artefacts_folder() -> Path:
-    """$ZKC_REFERENCE_CACHE, or keys-cache/reference of this tree."""
+    """Return $ZKC_REFERENCE_CACHE, or keys-cache/reference of this tree."""
     return Path(os.environ.get("ZKC_REFERENCE_CACHE") or DEFAULT_FOLDER)
 
 
@@ -87,7 +87,7 @@ def load_artefacts(version: str = DEFAULT_VERSION) -> Artefacts:
 
 
 def _read_account(path: Path) -> tuple[Pubkey, Account]:
-    """One fixture. Files with ``_2_`` in the name are stale doubles and are read first, to be replaced."""
+    """Read one fixture."""
     file = msgspec.json.decode(path.read_bytes(), type=_AccountFile)
     body = file.account
     account = Account(body.lamports, base64.b64decode(body.data[0]), Pubkey.from_string(body.owner))

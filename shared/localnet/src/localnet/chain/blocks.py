@@ -1,7 +1,7 @@
-"""What the chain has recorded: blocks, transactions and accounts, as readers such as an indexer see them.
+"""Recorded blocks, transactions and accounts, as readers such as an indexer see them.
 
 Source: shared/docs/localnet.md, "JSON-RPC methods". Slots are integers; a skipped slot has no block. Within a block
-transactions keep the order of their execution. Failed transactions are recorded too: they paid their fee and changed
+transactions are in the order of their execution. Failed transactions are recorded too: they paid their fee and changed
 nothing else.
 """
 
@@ -76,35 +76,38 @@ class Block:
 
 
 class ChainReader(Protocol):
-    """Reading side of the chain. Calls are quick and never block; all from the thread that runs the network."""
+    """Reading side of the chain. Calls never block; all come from the thread that runs the network."""
 
     @property
     def slot(self) -> int:
-        """The slot that is open now; its block may still grow."""
+        """Slot that is open now; its block may still grow."""
         ...
 
     @property
     def first_slot(self) -> int:
-        """The slot of the first block."""
+        """Slot of the first block."""
         ...
 
     @property
     def fork(self) -> int:
-        """Changes when the chain went back to a snapshot: what a reader has derived so far is void."""
+        """Number of times that the chain was restored.
+
+        When it changes, everything that a reader has derived is void.
+        """
         ...
 
     def block(self, slot: int) -> Block | None:
-        """The block of a slot, None if the slot was skipped or lies in the future."""
+        """Return the block of a slot, None if the slot was skipped or is in the future."""
         ...
 
     def blocks_with_transactions(self, first: int, last: int) -> Iterator[Block]:
-        """Blocks from ``first`` to ``last`` inclusive that hold a transaction, by slot. Empty ones are left out."""
+        """Yield the blocks from ``first`` to ``last`` inclusive that have transactions, by slot."""
         ...
 
     def account(self, pubkey: Pubkey) -> Account | None:
-        """The account as the latest transaction left it; None if there is none."""
+        """Return an account after the latest transaction, None if there is none."""
         ...
 
     def program_accounts(self, program: Pubkey) -> list[tuple[Pubkey, Account]]:
-        """All accounts that a program owns."""
+        """Return all accounts that a program owns."""
         ...

@@ -30,12 +30,12 @@ _G2_B: Fp2 = (
 )
 
 _LARGER, _SMALLER, _MASK = 0xC0, 0x80, 0xC0
-"""The two high bits of a compressed coordinate in gnark: which of the two roots y is."""
+"""Values of the two high bits of a compressed coordinate in gnark, which select one of the two roots as y."""
 _AT_INFINITY = "the multiple is the point at infinity"
 
 
 class PointInvalid(ValueError):
-    """Bytes that are no point of the curve."""
+    """The bytes are not a point of the curve."""
 
 
 def _fp2_mul(a: Fp2, b: Fp2) -> Fp2:
@@ -62,7 +62,7 @@ def g1_add(left: G1 | None, right: G1 | None) -> G1 | None:
 
 
 def g2_add(left: G2 | None, right: G2 | None) -> G2 | None:
-    """Sum of two points."""
+    """Return the sum of two points."""
     if left is None or right is None:
         return right if left is None else left
     (x1, y1), (x2, y2) = left, right
@@ -81,7 +81,7 @@ def g2_add(left: G2 | None, right: G2 | None) -> G2 | None:
 
 @lru_cache(maxsize=4)
 def _doublings(point: G1) -> tuple[G1, ...]:
-    """The point times 1, 2, 4, 8..."""
+    """Return the point times 1, 2, 4, 8, …"""
     doublings: list[G1] = []
     addend: G1 | None = point
     while addend is not None and len(doublings) < R.bit_length():
@@ -91,7 +91,7 @@ def _doublings(point: G1) -> tuple[G1, ...]:
 
 
 def g1_mul(point: G1, scalar: int) -> G1:
-    """A multiple of a point; PointInvalid if it is the point at infinity.
+    """Return a multiple of a point; raise PointInvalid if it is the point at infinity.
 
     The sum is kept as (x / z², y / z³), which takes one inversion in all. Its addends are multiples by distinct powers
     of two, so that no sum of some equals the next, or its opposite.
@@ -116,7 +116,7 @@ def g1_mul(point: G1, scalar: int) -> G1:
 
 
 def g2_mul(point: G2, scalar: int) -> G2:
-    """A multiple of a point; PointInvalid if it is the point at infinity."""
+    """Return a multiple of a point; raise PointInvalid if it is the point at infinity."""
     total: G2 | None = None
     addend: G2 | None = point
     scalar %= R
@@ -135,12 +135,12 @@ def _word(number: int) -> bytes:
 
 
 def g1_bytes(point: G1) -> bytes:
-    """x and y, 64 bytes."""
+    """Return x and y, 64 bytes."""
     return _word(point[0]) + _word(point[1])
 
 
 def g2_bytes(point: G2) -> bytes:
-    """The imaginary parts before the real ones, 128 bytes."""
+    """Return the coordinates, imaginary parts before real ones, 128 bytes."""
     (x0, x1), (y0, y1) = point
     return b"".join(map(_word, (x1, x0, y1, y0)))
 
@@ -172,7 +172,7 @@ def _fp2_sqrt(square: Fp2) -> Fp2:
 
 
 def _root_flag(data: bytes) -> bool:
-    """Whether y is the larger root; PointInvalid for other flags (infinity has no place in a key)."""
+    """Return whether y is the larger root; raise PointInvalid for other flags, also for infinity."""
     if data[0] & _MASK not in (_LARGER, _SMALLER):
         message = "not a compressed point"
         raise PointInvalid(message)
@@ -184,7 +184,7 @@ def _is_larger(value: int) -> bool:
 
 
 def g1_decompress(data: bytes) -> G1:
-    """A point from gnark's 32 compressed bytes."""
+    """Decode a point from gnark's 32 compressed bytes."""
     larger = _root_flag(data)
     x = int.from_bytes(bytes([data[0] & ~_MASK & 0xFF]) + data[1:], "big")
     y = _sqrt((x * x * x + 3) % P)
@@ -192,7 +192,7 @@ def g1_decompress(data: bytes) -> G1:
 
 
 def g2_decompress(data: bytes) -> G2:
-    """A point from gnark's 64 compressed bytes."""
+    """Decode a point from gnark's 64 compressed bytes."""
     larger = _root_flag(data)
     x1 = int.from_bytes(bytes([data[0] & ~_MASK & 0xFF]) + data[1:32], "big")
     x: Fp2 = (int.from_bytes(data[32:], "big"), x1)

@@ -1,4 +1,4 @@
-"""From what the virtual machine answers to what the chain records."""
+"""Conversion of the virtual machine's results to the chain's records."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class Keys:
 
 
 def resolve_keys(transaction: VersionedTransaction, account: Callable[[Pubkey], Account | None]) -> Keys:
-    """Look up all account keys of a transaction; TransactionRefused for a table that is missing or too short."""
+    """Look up all account keys of a transaction; raise TransactionRefused for a missing or too short table."""
     message = transaction.message
     static = tuple(message.account_keys)
     if not isinstance(message, MessageV0) or not message.address_table_lookups:
@@ -63,7 +63,7 @@ def resolve_keys(transaction: VersionedTransaction, account: Callable[[Pubkey], 
 def executed(
     keys: Keys, transaction: VersionedTransaction, meta: TransactionMetadata
 ) -> tuple[tuple[ExecutedInstruction, ...], tuple[tuple[ExecutedInstruction, ...], ...]]:
-    """Outer instructions, and for each of them the inner ones, with their accounts resolved."""
+    """Return the outer instructions and, for each of them, the inner ones, with their accounts resolved."""
 
     def resolved(program: int, accounts: bytes, data: bytes, height: int) -> ExecutedInstruction:
         found = tuple(keys.all[index] for index in accounts)
@@ -87,12 +87,12 @@ def executed(
 
 
 def error_of(result: FailedTransactionMetadata) -> JsonError:
-    """The error in Solana's JSON form."""
+    """Return the error in Solana's JSON form."""
     err: JsonError = json.loads(result.to_json())["err"]
     return err
 
 
 def return_data_of(meta: TransactionMetadata) -> tuple[Pubkey, bytes] | None:
-    """Program and bytes that a transaction returned, None if it returned nothing."""
+    """Return program and bytes that a transaction returned, None if it returned nothing."""
     data = meta.return_data()
     return (data.program_id, bytes(data.data)) if data.data else None

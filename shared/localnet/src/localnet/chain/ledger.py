@@ -39,21 +39,21 @@ class Ledger:
             yield from transactions
 
     def in_slot(self, slot: int) -> list[RecordedTransaction]:
-        """The transactions of a slot, in order."""
+        """Return the transactions of a slot, in order."""
         return self._by_slot.get(slot, [])
 
     def slots(self, first: int, last: int) -> list[int]:
-        """Slots with transactions, from ``first`` to ``last`` inclusive, ascending."""
+        """Return slots with transactions, from ``first`` to ``last`` inclusive, ascending."""
         return self._slots[bisect_left(self._slots, first) : bisect_right(self._slots, last)]
 
     def get(self, signature: Signature) -> RecordedTransaction | None:
-        """The transaction with this signature."""
+        """Return the transaction with this signature."""
         return self._by_signature.get(signature)
 
     def of_address(self, address: Pubkey) -> list[RecordedTransaction]:
-        """Transactions that name an address, oldest first."""
+        """Return transactions that name an address, oldest first."""
         return self._by_address.get(address, [])
 
     def count(self) -> int:
-        """Number of transactions."""
+        """Return number of transactions."""
         return self._count

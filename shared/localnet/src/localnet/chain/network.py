@@ -1,4 +1,4 @@
-"""The chain: LiteSVM with the real programs, and around it what LiteSVM leaves to others: slots, blockhashes, blocks.
+"""The chain: LiteSVM with the real programs, and what LiteSVM does not have: slots, blockhashes, blocks.
 
 Source: shared/docs/localnet.md, "LiteSVM". All calls are quick (milliseconds) and come from one thread.
 """
@@ -28,10 +28,10 @@ from localnet.chain.ledger import Ledger
 from localnet.chain.slots import SECONDS_PER_SLOT, Run, Slots
 
 MAX_TRANSACTION_BYTES = 1232
-"""A packet of a cluster (IPv6 minimum less headers); LiteSVM itself takes any size."""
+"""Size of a cluster's packet (IPv6 minimum less headers); LiteSVM itself accepts any size."""
 SLOTS_PER_EPOCH = 432_000
 FIRST_SLOT = 400
-"""Where epoch 2 of the fixtures' protocol config opens for registration."""
+"""Slot at which epoch 2 of the fixtures' protocol config opens for registration."""
 GENESIS_TIME = 1_600_000_000
 FAUCET = Keypair.from_seed(hashlib.sha256(b"localnet faucet").digest())
 FAUCET_LAMPORTS = 500_000_000 * 10**9
@@ -40,7 +40,7 @@ _UNSIGNED = Signature.default()
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a transaction would do; ``accounts`` are its accounts afterwards, empty if it fails."""
+    """Simulated outcome of a transaction; ``accounts`` are its accounts afterwards, empty if it fails."""
 
     err: JsonError | None
     logs: tuple[str, ...]
@@ -53,7 +53,7 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a chain is: where it stands, its accounts and its past. ``accounts`` lack what the programs bring."""
+    """State of a chain: its slots, accounts and history. ``accounts`` lack those of the programs."""
 
     slot: int
     fork: int
@@ -67,7 +67,7 @@ Listener = Callable[[RecordedTransaction | None, Sequence[Pubkey]], None]
 
 
 class Network:
-    """A chain with one validator: this one. ``check_blockhash`` off lets recorded transactions be replayed."""
+    """A chain with one validator. Without ``check_blockhash``, recorded transactions can be replayed."""
 
     def __init__(
         self, artefacts: Artefacts, *, first_slot: int = FIRST_SLOT, genesis: bytes = b"", check_blockhash: bool = True
@@ -77,7 +77,7 @@ class Network:
         self.fork = 0
         self.check_blockhash = check_blockhash
         self.drop_every = 0
-        """A fault: of so many transactions sent to the node one gets lost; 0 for none."""
+        """A fault: one of this number of transactions that are sent to the node is lost; 0 for none."""
         self._sent = 0
         self.transaction_listeners: list[Listener] = []
         self.slot_listeners: list[Callable[[], None]] = []
@@ -93,7 +93,7 @@ class Network:
         self._machine_slot = -1
 
     def _new_machine(self) -> LiteSVM:
-        # Blockhashes and repeated signatures are judged here, by rules of a cluster that the machine does not have.
+        # This class checks blockhashes and repeated signatures, because LiteSVM lacks a cluster's rules.
         machine = LiteSVM().with_blockhash_check(False).with_transaction_history(0).with_log_bytes_limit(10_000)
         for file, program in PROGRAM_FILES.items():
             machine.add_program(program, self.artefacts.programs[file])
@@ -103,12 +103,12 @@ class Network:
 
     @property
     def slot(self) -> int:
-        """The slot that is open now."""
+        """Slot that is open now."""
         return self._slots.current
 
     @property
     def first_slot(self) -> int:
-        """The slot of the first block."""
+        """Slot of the first block."""
         return self._slots.first
 
     @property
@@ -129,17 +129,17 @@ class Network:
                 listener()
 
     def warp(self, slot: int) -> None:
-        """Jump to a later slot; those between are skipped. ValueError for a slot that is not later."""
+        """Jump to a later slot; those between are skipped. Raise ValueError for a slot that is not later."""
         self._slots.jump(slot)
         for listener in self.slot_listeners:
             listener()
 
     def block_time(self, slot: int) -> int:
-        """Seconds since 1970 at a slot: the time of this chain runs with its slots."""
+        """Return the time of a slot in seconds since 1970; time on this chain advances with its slots."""
         return GENESIS_TIME + int(slot * SECONDS_PER_SLOT)
 
     def block(self, slot: int) -> Block | None:
-        """The block of a slot; None if the slot was skipped or is not there yet."""
+        """Return the block of a slot, None if the slot was skipped or does not exist yet."""
         if not self._slots.has_block(slot):
             return None
         parent = self._slots.parent_of(slot)
@@ -155,33 +155,33 @@ class Network:
         )
 
     def blocks_with_transactions(self, first: int, last: int) -> Iterator[Block]:
-        """Blocks that hold a transaction, by slot."""
+        """Yield blocks that hold a transaction, by slot."""
         for slot in self._ledger.slots(first, last):
             block = self.block(slot)
             if block is not None:
                 yield block
 
     def transaction(self, signature: Signature) -> RecordedTransaction | None:
-        """The executed transaction with a signature."""
+        """Return the executed transaction with a signature."""
         return self._ledger.get(signature)
 
     def transactions_of(self, address: Pubkey) -> list[RecordedTransaction]:
-        """Executed transactions that name an address, oldest first."""
+        """Return executed transactions that name an address, oldest first."""
         return self._ledger.of_address(address)
 
     # Accounts
 
     def account(self, pubkey: Pubkey) -> Account | None:
-        """The account now; None if there is none."""
+        """Return the present account, None if there is none."""
         found = self._machine().get_account(pubkey)
         return found if found is not None and found.lamports else None
 
     def program_accounts(self, program: Pubkey) -> list[tuple[Pubkey, Account]]:
-        """All accounts that a program owns."""
+        """Return all accounts that a program owns."""
         return [(key, account) for key, account in self._machine().get_program_accounts(program) if account.lamports]
 
     def set_account(self, pubkey: Pubkey, account: Account) -> None:
-        """Put an account in place, whatever was there; no rule of the chain is applied."""
+        """Write an account, whatever it held before; no rule of the chain is applied."""
         self._put(pubkey, account)
         for listener in self.transaction_listeners:
             listener(None, [pubkey])
@@ -191,21 +191,21 @@ class Network:
         self._vm.set_account(pubkey, account)
 
     def rent_exempt_minimum(self, size: int) -> int:
-        """Lamports that an account of ``size`` bytes must hold."""
+        """Return lamports that an account of ``size`` bytes must hold."""
         return self._vm.minimum_balance_for_rent_exemption(size)
 
     # Transactions
 
     def loses_next(self) -> bool:
-        """Count a transaction that is sent to the node; whether it gets lost on its way to a block."""
+        """Count a transaction that is sent to the node; return whether it is lost before it reaches a block."""
         self._sent += 1
         return bool(self.drop_every) and self._sent % self.drop_every == 0
 
     def submit(self, raw: bytes) -> RecordedTransaction:
         """Execute a signed transaction in the open slot and record it.
 
-        A transaction that fails while it runs is recorded with its error; TransactionRefused for one that a cluster
-        would not take into a block.
+        A transaction that fails during execution is recorded with its error. Raise TransactionRefused for one that a
+        cluster would not include in a block.
         """
         transaction, keys = self._admit(raw)
         machine = self._machine()
@@ -222,7 +222,7 @@ class Network:
 
     def _admit(self, raw: bytes) -> tuple[VersionedTransaction, Keys]:
         if len(raw) > MAX_TRANSACTION_BYTES:
-            raise TransactionRefused("SanitizeFailure", [f"{len(raw)} bytes, at most {MAX_TRANSACTION_BYTES}"])
+            raise TransactionRefused("SanitizeFailure", [f"{len(raw)} bytes, maximum {MAX_TRANSACTION_BYTES}"])
         transaction = decode_transaction(raw)
         if not all(transaction.verify_with_results()):
             raise TransactionRefused("SignatureFailure")
@@ -266,7 +266,10 @@ class Network:
         return recorded
 
     def simulate(self, raw: bytes, *, verify_signatures: bool, replace_blockhash: bool) -> Simulation:
-        """Run a transaction without consequences; TransactionRefused as for ``submit``, less the checks turned off."""
+        """Execute a transaction without storing its effects.
+
+        Raise TransactionRefused as ``submit`` does, except for disabled checks.
+        """
         transaction = decode_transaction(raw)
         if verify_signatures and not all(transaction.verify_with_results()):
             raise TransactionRefused("SignatureFailure")
@@ -304,7 +307,7 @@ class Network:
         return self.submit(bytes(VersionedTransaction(message, [FAUCET])))
 
     def _machine(self) -> LiteSVM:
-        """The machine with its clock at the open slot."""
+        """Return the machine with its clock set to the open slot."""
         if self._machine_slot != self.slot:
             self._machine_slot = self.slot
             epoch = self.slot // SLOTS_PER_EPOCH
@@ -316,13 +319,13 @@ class Network:
     # States
 
     def state(self) -> State:
-        """Everything needed to come back to this moment."""
+        """Return everything needed to restore this moment."""
         present = ((key, self._vm.get_account(key)) for key in self._known - set(PROGRAM_FILES.values()))
         accounts = {key: account for key, account in present if account is not None and account.lamports}
         return State(self.slot, self.fork, tuple(self._slots.runs), accounts, tuple(self._ledger))
 
     def restore(self, state: State) -> None:
-        """Go back to a state, of this or of an earlier process: a fork in the slot after it, with new blockhashes."""
+        """Restore a state, of this or of an earlier process: a fork in the slot after it, with new blockhashes."""
         self.fork = max(self.fork, state.fork) + 1
         self._vm = self._new_machine()
         self._known = set()
@@ -337,7 +340,7 @@ class Network:
 
 
 def decode_transaction(raw: bytes) -> VersionedTransaction:
-    """A legacy or versioned transaction from its bytes; TransactionRefused for anything else."""
+    """Decode a legacy or versioned transaction; raise TransactionRefused for anything else."""
     try:
         transaction = VersionedTransaction.from_bytes(raw)
         transaction.sanitize()

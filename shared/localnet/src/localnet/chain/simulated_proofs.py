@@ -1,6 +1,6 @@
-"""Proofs made from a known trapdoor in place of a witness: the programs accept them, for tests of everything else.
+"""Proofs made from a known trapdoor instead of a witness, which the programs accept, for tests of everything else.
 
-Source: shared/docs/localnet.md, "Simulated proofs". Whoever knows the trapdoor can prove anything, so such keys never
+Source: shared/docs/localnet.md, "Simulated proofs". The trapdoor allows proofs of any statement, so such keys never
 leave a localnet.
 """
 
@@ -49,12 +49,12 @@ def _ic_point(index: int) -> bytes:
 
 
 def simulated_key(public_inputs: int) -> VerifyingKey:
-    """The key under which ``simulate_proof`` proves statements of so many public inputs."""
+    """Return the key under which ``simulate_proof`` proves statements with this number of public inputs."""
     return VerifyingKey(_main_block(), b"".join(map(_ic_point, range(public_inputs + 1))))
 
 
 def simulate_proof(public_inputs: Sequence[int]) -> Proof:
-    """A proof that the simulated key of that size accepts for these public inputs, and for no others."""
+    """Return a proof that the simulated key of that size accepts for these public inputs, and for no others."""
     total = _scalar("ic0") + sum(value * _scalar(f"ic{index}") for index, value in enumerate(public_inputs, 1))
     product = _scalar("a") * _scalar("b") - _scalar("alpha") * _scalar("beta") - total * _scalar("gamma")
     a, b = _fixed_points()
@@ -62,7 +62,7 @@ def simulate_proof(public_inputs: Sequence[int]) -> Proof:
 
 
 def compress_proof(proof: Proof) -> bytes:
-    """The 128 bytes that instructions carry: -A, B, C (forester/docs/reference/programs.md, "Proof encoding")."""
+    """Return the 128 bytes that instructions carry (forester/docs/reference/programs.md, "Proof encoding")."""
     (x0, x1), (y0, y1) = proof.b
     larger = (y1, y0) > ((P - y1) % P, (P - y0) % P)
     b = bytearray(x1.to_bytes(32, "big") + x0.to_bytes(32, "big"))
@@ -77,7 +77,7 @@ def _compress_g1(point: G1) -> bytes:
 
 
 def parse_proof(answer: dict[str, object]) -> Proof:
-    """A proof from the prover's JSON members ``ar``, ``bs`` and ``krs``; KeyError or ValueError for anything else."""
+    """Decode the prover's JSON members ``ar``, ``bs`` and ``krs``; raise KeyError or ValueError for anything else."""
     ar, bs, krs = (answer[name] for name in ("ar", "bs", "krs"))
     if not (isinstance(ar, list) and isinstance(bs, list) and isinstance(krs, list)):
         message = "ar, bs and krs are lists"
@@ -87,6 +87,6 @@ def parse_proof(answer: dict[str, object]) -> Proof:
 
 
 def with_simulated_keys(artefacts: Artefacts) -> Artefacts:
-    """Programs that accept simulated proofs for every circuit they know."""
+    """Return programs that accept simulated proofs for every circuit."""
     names = keys_in_programs(artefacts)
     return with_verifying_keys(artefacts, {name: simulated_key(key.public_inputs) for name, key in names.items()})

@@ -1,6 +1,6 @@
-"""Which slots have a block, at what height and with what hash; which blockhashes transactions may still name.
+"""Slots with their blocks, heights and hashes, and the blockhashes that transactions may still name.
 
-Blocks of consecutive slots form a run, a jump of the clock begins a new one. Hashes are derived from the run, so empty
+Blocks of consecutive slots form a run; a jump of the clock begins a new one. Hashes are derived from the run, so empty
 blocks take no memory.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 from solders.hash import Hash
 
 BLOCKHASH_WINDOW = 150
-"""Blocks during which a transaction may name a blockhash (MAX_PROCESSING_AGE of a cluster)."""
+"""Number of blocks for which a transaction may name a blockhash (MAX_PROCESSING_AGE of a cluster)."""
 SLOT_HASHES = 512
 """Entries of the SlotHashes system variable."""
 SECONDS_PER_SLOT = 0.4
@@ -28,12 +28,12 @@ class Run(msgspec.Struct, frozen=True):
     seed: bytes
 
     def hash_of(self, slot: int) -> Hash:
-        """The blockhash of a slot of this run."""
+        """Return the blockhash of a slot of this run."""
         return Hash(hashlib.sha256(self.seed + slot.to_bytes(8, "little")).digest())
 
 
 class Slots:
-    """The open slot, the runs of slots behind it and the recent blockhashes."""
+    """The open slot, the runs of slots before it and the recent blockhashes."""
 
     def __init__(self, first: int, genesis: bytes) -> None:
         self._begin([Run(first, first, genesis)], first)
@@ -57,11 +57,11 @@ class Slots:
 
     @property
     def first(self) -> int:
-        """The slot of the first block."""
+        """Slot of the first block."""
         return self.runs[0].first
 
     def _run_of(self, slot: int) -> int | None:
-        """Index of the run that holds a slot; None for a skipped slot, and for one outside the chain."""
+        """Return the index of the run that contains a slot; None for a skipped slot, and for one outside the chain."""
         if not self.first <= slot <= self.current:
             return None
         index = bisect_right(self._ends, slot)
@@ -70,16 +70,16 @@ class Slots:
         return index
 
     def has_block(self, slot: int) -> bool:
-        """Whether the slot is part of the chain and was not skipped."""
+        """Return whether the slot is part of the chain and was not skipped."""
         return self._run_of(slot) is not None
 
     def height_of(self, slot: int) -> int:
-        """Height of the block of a slot; LookupError if it has none."""
+        """Return height of the block of a slot; raise LookupError if it has none."""
         run = self.runs[self._require(slot)]
         return run.height + slot - run.first
 
     def hash_of(self, slot: int) -> Hash:
-        """Blockhash of a slot; LookupError if it has no block."""
+        """Return blockhash of a slot; raise LookupError if it has no block."""
         return self.runs[self._require(slot)].hash_of(slot)
 
     def _require(self, slot: int) -> int:
@@ -90,7 +90,7 @@ class Slots:
         return index
 
     def parent_of(self, slot: int) -> int | None:
-        """The slot of the block before; None for the first block."""
+        """Return the slot of the previous block, None for the first block."""
         index = self._require(slot)
         if slot > self.runs[index].first:
             return slot - 1
@@ -99,7 +99,7 @@ class Slots:
         return self.runs[index - 1].first + self._lengths[index - 1] - 1
 
     def latest_at_or_before(self, slot: int) -> int:
-        """The newest slot with a block that is not after ``slot``; the first one if there is none."""
+        """Return the newest slot with a block that is not after ``slot``; the first one if there is none."""
         slot = min(slot, self.current)
         if slot <= self.first:
             return self.first
@@ -109,7 +109,7 @@ class Slots:
         return slot
 
     def slot_at_height(self, height: int) -> int:
-        """The slot of the block at a height, or of the first block for one below it."""
+        """Return the slot of the block at a height, or of the first block for a height below it."""
         height = max(height, self.runs[0].height)
         run = self.runs[bisect_right(self.runs, height, key=lambda run: run.height) - 1]
         return run.first + height - run.height
@@ -120,7 +120,10 @@ class Slots:
         self._remember()
 
     def jump(self, slot: int) -> None:
-        """Close the open slot and open a later one; those between are skipped. ValueError for a slot in the past."""
+        """Close the open slot and open a later one; slots between are skipped.
+
+        Raise ValueError for a slot in the past.
+        """
         if slot <= self.current:
             message = f"slot {slot} is not after the current slot {self.current}"
             raise ValueError(message)
@@ -144,16 +147,16 @@ class Slots:
         self._heights[blockhash] = self.height_of(self.current)
 
     def is_recent(self, blockhash: Hash) -> bool:
-        """Whether a transaction that names this blockhash may be executed now."""
+        """Return whether a transaction that names this blockhash may be executed now."""
         height = self._heights.get(blockhash)
         return height is not None and self.height_of(self.current) - height <= BLOCKHASH_WINDOW
 
     def recent_hashes(self) -> list[tuple[int, Hash]]:
-        """Slots and hashes of closed blocks, newest first."""
+        """Return slots and hashes of closed blocks, newest first."""
         return [(slot, blockhash) for slot, blockhash in reversed(self._recent) if slot != self.current]
 
     def fork_at(self, runs: Sequence[Run], current: int, fork: int) -> None:
-        """Go back to an earlier state and open the next slot; the hashes from there on depend on ``fork``."""
+        """Restore an earlier state and open the next slot; the hashes from there on depend on ``fork``."""
         self._begin(list(runs), current)
         height = self.height_of(current) + 1
         seed = hashlib.sha256(bytes(self.hash_of(current)) + b"fork" + fork.to_bytes(8, "little")).digest()

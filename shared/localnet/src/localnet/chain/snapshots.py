@@ -1,4 +1,4 @@
-"""Chain states as files: compressed, self-describing, whole or absent."""
+"""Chain states as files: compressed, self-describing, written atomically."""
 
 import os
 import tempfile
@@ -19,7 +19,7 @@ _BYTES_TYPES = (Pubkey, Signature, VersionedTransaction, Account)
 
 
 class SnapshotInvalid(ValueError):
-    """A file is no state of a chain; the message names it."""
+    """A file is not a state of a chain; the message names it."""
 
 
 def _encode(value: object) -> bytes:
@@ -47,7 +47,7 @@ def save_state(state: State, path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole, in place of one that was there; a link is replaced, not followed."""
+    """Write a file atomically, replacing an existing one; a link is replaced, not followed."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
         try:
             file.write(content)
@@ -60,7 +60,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def load_state(path: Path, *, follow_links: bool = True) -> State:
-    """Read a state. SnapshotInvalid for another file, OSError if it cannot be read."""
+    """Read a state. Raise SnapshotInvalid for another file, OSError if it cannot be read."""
     with os.fdopen(os.open(path, os.O_RDONLY | (0 if follow_links else os.O_NOFOLLOW)), "rb") as file:
         content = file.read()
     if not content.startswith(_MAGIC):

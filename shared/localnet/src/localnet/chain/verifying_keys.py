@@ -1,4 +1,4 @@
-"""Verifying keys inside the program files: read them, replace them by those of local development keys.
+"""Verifying keys in the program files: reading them, and replacing them by those of local development keys.
 
 Source: shared/docs/localnet.md, "Verifying keys in programs". The offsets are those of the published files, which are
 checked by digest.
@@ -20,7 +20,7 @@ MAIN_BYTES = 448
 """alpha (G1), beta, gamma, delta (G2), uncompressed."""
 IC_POINT_BYTES = 64
 NO_COMMITMENTS = bytes(8)
-"""What follows the points in keys of generation 0.14: two counts of Pedersen commitments, which our circuits lack."""
+"""End of verifying keys of gnark 0.14, after the points: two counts of commitments, which our circuits lack."""
 
 
 class VerifyingKeyInvalid(ValueError):
@@ -36,7 +36,7 @@ class VerifyingKey:
 
     @property
     def public_inputs(self) -> int:
-        """How many numbers a proof is checked against."""
+        """Number of public inputs."""
         return len(self.ic) // IC_POINT_BYTES - 1
 
 
@@ -52,7 +52,7 @@ def _offsets(version: str) -> dict[str, _File]:
 
 
 def parse_verifying_key(data: bytes) -> VerifyingKey:
-    """A verifying key from the text that `prover setup` writes or the bytes that `prover export-vk` writes.
+    """Decode a verifying key as `prover setup` (text) or `prover export-vk` (bytes) writes it.
 
     VerifyingKeyInvalid for anything else.
     """
@@ -66,13 +66,13 @@ def parse_verifying_key(data: bytes) -> VerifyingKey:
 
 
 def _from_raw(data: bytes) -> VerifyingKey:
-    """alpha, beta in G1, beta, gamma, delta in G1, delta, count, then the points of the public inputs."""
+    """Read alpha, beta in G1, beta, gamma, delta in G1, delta, count, then the points of the public inputs."""
     count = _count(data, 576, IC_POINT_BYTES)
     return VerifyingKey(data[:64] + data[128:384] + data[448:576], data[580 : 580 + count * IC_POINT_BYTES])
 
 
 def _from_compressed(data: bytes) -> VerifyingKey:
-    """The same sequence with compressed points."""
+    """Read the same sequence with compressed points."""
     count = _count(data, 288, IC_POINT_BYTES // 2)
     points = (data[at : at + 32] for at in range(292, 292 + 32 * count, 32))
     main = g1_bytes(g1_decompress(data[:32])) + b"".join(
@@ -91,14 +91,14 @@ def _count(data: bytes, at: int, point_bytes: int) -> int:
 
 
 def program_key_names(circuit: CircuitId) -> tuple[str, str]:
-    """Names of a circuit in the tables of offsets: of current programs, and of those before."""
+    """Return a circuit's names in the tables of offsets: for current programs, and for earlier ones."""
     name = circuit.name.replace("-", "_")
     earlier = circuit.earlier_key_file.removesuffix(".key").replace("-", "_").removeprefix("mainnet_")
     return name, earlier
 
 
 def keys_in_programs(artefacts: Artefacts) -> dict[str, VerifyingKey]:
-    """All verifying keys that the programs hold now, by name."""
+    """Return all verifying keys that the programs contain, by name."""
     found = {}
     for file, facts in _offsets(artefacts.version).items():
         program = artefacts.programs[file]
@@ -108,10 +108,10 @@ def keys_in_programs(artefacts: Artefacts) -> dict[str, VerifyingKey]:
 
 
 def with_verifying_keys(artefacts: Artefacts, keys: Mapping[str, VerifyingKey]) -> Artefacts:
-    """The same programs with some keys replaced.
+    """Return the same programs with some keys replaced.
 
-    VerifyingKeyInvalid for a name that no program has, another number of public inputs, and for programs that are not
-    as published: their keys may lie elsewhere.
+    Raise VerifyingKeyInvalid for a name that no program has, for another number of public inputs, and for programs that
+    differ from the published ones: their keys may be at other offsets.
     """
     programs = dict(artefacts.programs)
     waiting = dict(keys)

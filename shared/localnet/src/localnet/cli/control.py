@@ -1,4 +1,4 @@
-"""Commands that tell a running network to do something, over its JSON-RPC interface."""
+"""Commands that control a running network over its JSON-RPC interface."""
 
 import asyncio
 import base64
@@ -32,11 +32,11 @@ async def _request(url: str, method: str, params: list[Any]) -> Any:
 
 
 def call(url: str, method: str, *params: Any) -> Any:
-    """Result of a call; click.ClickException with the reason if there is none."""
+    """Return the result of a call; raise click.ClickException with the reason if there is none."""
     try:
         answer = asyncio.run(_request(url, method, list(params)))
     except (aiohttp.ClientError, ValueError) as error:
-        message = f"no network answers at {url} ({error}); start one with `localnet up`, or name its place with --url"
+        message = f"no network answers at {url} ({error}); start one with `localnet up`, or pass its URL with --url"
         raise click.ClickException(message) from error
     if "error" in answer:
         raise click.ClickException(answer["error"]["message"])
@@ -47,13 +47,13 @@ def call(url: str, method: str, *params: Any) -> Any:
 @click.argument("slots", type=click.IntRange(min=1), default=1)
 @url_option
 def advance(url: str, slots: int) -> None:
-    """Close the open slot, or SLOTS of them. Prints the slot that is open then."""
+    """Close the open slot, or SLOTS of them. Print the slot that is open then."""
     click.echo(call(url, "localnet_advance", slots))
 
 
 @click.command()
 @click.argument("slot", type=click.IntRange(min=1), required=False)
-@click.option("--by", type=click.IntRange(min=1), help="Go so many slots ahead instead.")
+@click.option("--by", type=click.IntRange(min=1), help="Number of slots to advance instead.")
 @url_option
 def warp(url: str, slot: int | None, by: int | None) -> None:
     """Jump to SLOT; the slots between are skipped."""
@@ -64,7 +64,7 @@ def warp(url: str, slot: int | None, by: int | None) -> None:
 
 
 def _epoch_numbers(url: str) -> dict[str, int]:
-    """The lengths of the protocol's phases, from its account."""
+    """Return the lengths of the protocol's phases, from its account."""
     config = {"encoding": "base64", "dataSlice": {"offset": EPOCH_CONFIG, "length": 48}}
     value = call(url, "getAccountInfo", str(addresses.PROTOCOL_CONFIG), config)["value"]
     if value is None:
@@ -75,7 +75,7 @@ def _epoch_numbers(url: str) -> dict[str, int]:
 
 
 def phase_start(numbers: dict[str, int], phase: str, slot: int) -> tuple[int, int]:
-    """First slot after ``slot`` at which a phase of some epoch opens, and that epoch.
+    """Return the first slot after ``slot`` at which a phase of some epoch opens, and that epoch.
 
     Source: forester/docs/reference/programs.md, "Epoch phases".
     """
@@ -90,7 +90,7 @@ def phase_start(numbers: dict[str, int], phase: str, slot: int) -> tuple[int, in
 @click.argument("phase", type=click.Choice(PHASES))
 @url_option
 def epoch(url: str, phase: str) -> None:
-    """Jump to the next slot at which PHASE of a forester epoch opens. Prints the slot and the epoch."""
+    """Jump to the next slot at which PHASE of a forester epoch opens. Print the slot and the epoch."""
     start, number = phase_start(_epoch_numbers(url), phase, call(url, "getSlot", {"commitment": "processed"}))
     call(url, "localnet_warp", start)
     click.echo(f"slot {start}: {phase} phase of epoch {number}")
@@ -101,11 +101,11 @@ def epoch(url: str, phase: str) -> None:
 @click.argument("sol", type=click.FloatRange(min=0, min_open=True), default=1.0)
 @url_option
 def airdrop(url: str, address: str, sol: float) -> None:
-    """Give SOL to ADDRESS. Prints the signature."""
+    """Send SOL to ADDRESS. Print the signature."""
     try:
         Pubkey.from_string(address)
     except ValueError as error:
-        raise click.BadParameter(f"{address} is no address: {error}") from error
+        raise click.BadParameter(f"{address} is not an address: {error}") from error
     click.echo(call(url, "requestAirdrop", address, int(sol * LAMPORTS_PER_SOL)))
 
 
@@ -126,7 +126,7 @@ path_argument = click.argument("path", type=click.Path(path_type=Path, dir_okay=
 @url_option
 def save(url: str, path: Path) -> None:
     """Write the state of the network to the file PATH."""
-    # The network writes to its own folder only; this command may write wherever the user may.
+    # The network writes only to its own folder; this command can write wherever its user may.
     own = _state_file(url, _random_name())
     try:
         slot = call(url, "localnet_save", own.name)["slot"]
@@ -143,7 +143,7 @@ def save(url: str, path: Path) -> None:
 @path_argument
 @url_option
 def restore(url: str, path: Path) -> None:
-    """Go back to the state in the file PATH: a fork."""
+    """Restore the state in the file PATH, which makes a fork."""
     own = _state_file(url, _random_name())
     try:
         write_whole(own, path.read_bytes())
@@ -168,13 +168,13 @@ def _random_name() -> str:
 @click.option("--v1-spend", type=click.IntRange(min=0), default=0, help="V1 accounts to spend.")
 @click.option("--v1-addresses", type=click.IntRange(min=0), default=0, help="New V1 addresses.")
 @click.option(
-    "--every", type=click.FloatRange(min=0, min_open=True), help="Repeat after so many seconds, until Ctrl-C."
+    "--every", type=click.FloatRange(min=0, min_open=True), help="Interval in seconds at which to repeat, until Ctrl-C."
 )
 @url_option
 def seed(url: str, every: float | None, **counts: int) -> None:
-    """Make traffic as users do. The queues of the fixtures hold 100; a forester has to empty them."""
+    """Send transactions as users do. The queues of the fixtures hold 100 elements; a forester must empty them."""
     if not any(counts.values()):
-        raise click.UsageError("say what to make, for example --compress 20 --spend 5")
+        raise click.UsageError("nothing to send; pass counts, for example --compress 20 --spend 5")
     while True:
         click.echo(json.dumps(call(url, "localnet_seed", counts)))
         if every is None:
@@ -183,35 +183,35 @@ def seed(url: str, every: float | None, **counts: int) -> None:
 
 
 @click.command()
-@click.option("--indexer-lag", "indexerLag", type=click.IntRange(min=0), help="Keep the indexer so many slots behind.")
+@click.option("--indexer-lag", "indexerLag", type=click.IntRange(min=0), help="Slots that the indexer stays behind.")
 @click.option(
     "--indexer-429/--no-indexer-429",
     "indexerTooManyRequests",
     default=None,
-    help="Let the indexer refuse every call with status 429.",
+    help="The indexer refuses every call with status 429.",
 )
 @click.option(
     "--drop-every",
     "dropEvery",
     type=click.IntRange(min=0),
-    help="Lose one of so many transactions sent; 0 loses none.",
+    help="Lose every N-th transaction; 0 loses none.",
 )
-@click.option("--prover-down/--prover-up", "proverDown", default=None, help="Let the prover answer with status 503.")
+@click.option("--prover-down/--prover-up", "proverDown", default=None, help="The prover answers with status 503.")
 @click.option(
     "--prover-cut/--no-prover-cut",
     "proverCut",
     default=None,
-    help="Close the prover's connections without an answer.",
+    help="The prover closes connections without an answer.",
 )
 @click.option(
-    "--prover-delay-ms", "proverDelayMs", type=click.IntRange(min=0), help="Let each call of the prover wait so long."
+    "--prover-delay-ms", "proverDelayMs", type=click.IntRange(min=0), help="Delay of each call of the prover."
 )
-@click.option("--none", "clear", is_flag=True, help="End all faults first.")
+@click.option("--none", "clear", is_flag=True, help="Clear all faults first.")
 @url_option
 def faults(url: str, clear: bool, **wanted: int | bool | None) -> None:
-    """Let things go wrong, or right again. Prints all faults; without options, changes none.
+    """Set or clear faults. Print all faults; without options, change none.
 
-    The clock jumps with `localnet warp`, and `localnet restore` makes a fork.
+    Two further faults have commands: `localnet warp` jumps the clock, and `localnet restore` makes a fork.
     """
     changes = {name: value for name, value in wanted.items() if value is not None}
     if clear:

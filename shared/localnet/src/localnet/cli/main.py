@@ -10,7 +10,7 @@ from localnet.cli.up import up
 @click.help_option("--help", "-h")
 @click.version_option(package_name="zkc-localnet", prog_name="localnet")
 def cli() -> None:
-    """A Solana network with the real Light Protocol programs, on this machine."""
+    """Run a Solana network with the real Light Protocol programs on this machine."""
 
 
 for command in (up, advance, warp, epoch, airdrop, seed, faults, save, restore):

@@ -1,4 +1,4 @@
-"""``localnet up``: the network and what belongs to it, in one process, until a signal."""
+"""``localnet up``: the network, its indexer and its prover, in one process, until a signal."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ class Options:
     type=click.IntRange(0, 65535),
     default=3101,
     show_default=True,
-    help="Port of the simulated prover; with --keys-dir, of what passes calls on to --prover-url.",
+    help="Port of the simulated prover; with --keys-dir, of a proxy that forwards calls to --prover-url.",
 )
 @click.option(
     "--indexer-port",
@@ -96,20 +96,22 @@ class Options:
     type=click.FloatRange(min=0),
     default=400,
     show_default=True,
-    help="Milliseconds per slot; 0 lets the clock stand until `localnet advance` or `localnet warp`.",
+    help="Milliseconds per slot; 0 stops the clock until `localnet advance` or `localnet warp`.",
 )
-@click.option("--first-slot", type=click.IntRange(min=1), default=FIRST_SLOT, show_default=True, help="Where to begin.")
+@click.option(
+    "--first-slot", type=click.IntRange(min=1), default=FIRST_SLOT, show_default=True, help="First slot of the chain."
+)
 @click.option(
     "--keys-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of proving keys: the programs accept proofs under them, made by a prover that you start with the same "
+    help="Folder of proving keys: the programs accept proofs under them, from a prover that you start with the same "
     "folder. Without it they accept simulated proofs.",
 )
-@click.option("--prover-url", default=PROVER_URL, show_default=True, help="That prover (with --keys-dir).")
+@click.option("--prover-url", default=PROVER_URL, show_default=True, help="URL of that prover (with --keys-dir).")
 @click.option(
     "--restore",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Begin with a state that `localnet save` has written under the same keys.",
+    help="Initial state, which `localnet save` wrote under the same keys.",
 )
 @click.option(
     "--states-dir",
@@ -128,11 +130,11 @@ class Options:
     metavar="ORIGIN",
     help="Origin whose pages may send requests, in addition to those of this machine; * for any; repeatable.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Tell that it is ready as one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ready message as one line of JSON.")
 def up(**options: object) -> None:
-    """Start a network; Ctrl-C ends it.
+    """Start a network; Ctrl-C stops it.
 
-    It tells its addresses, and the environment for a forester, when it is ready. The keys in there are known to
+    When it is ready, it prints its addresses and the environment for a forester. The keys in there are known to
     everybody: they are for this network only.
     """
     configure_logs(level="warning")

@@ -1,4 +1,4 @@
-"""Compares trees with their accounts on chain (forester/docs/reference/indexer.md, "Consistency checks")."""
+"""Comparison of trees with their accounts on chain (forester/docs/reference/indexer.md, "Consistency checks")."""
 
 import logging
 import sqlite3
@@ -62,7 +62,7 @@ class Audit:
         return _first_difference(tree, pairs)
 
     def _queue_difference(self, tree: Tree) -> str | None:
-        """Counters and hash chains of the queues of a V2 tree, what waits in the queue of a V1 tree."""
+        """Compare counters and hash chains of a V2 tree's queues, or the elements that wait in a V1 tree's queue."""
         if not tree.batched:
             return self._v1_queue_difference(tree)
         queues: list[tuple[str, int, int, QueueAccount | None]] = []

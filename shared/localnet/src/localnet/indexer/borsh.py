@@ -25,36 +25,36 @@ class Reader:
         return len(self._data) - self.position
 
     def take(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """Return the next ``count`` bytes."""
         if count > self.remaining:
-            message = f"{count} bytes are wanted at offset {self.position}, {self.remaining} are left"
+            message = f"{count} bytes are needed at offset {self.position}, {self.remaining} are left"
             raise MalformedData(message)
         start = self.position
         self.position += count
         return self._data[start : self.position]
 
     def unsigned(self, width: int) -> int:
-        """An unsigned integer of ``width`` bytes."""
+        """Read an unsigned integer of ``width`` bytes."""
         return int.from_bytes(self.take(width), "little")
 
     def u8(self) -> int:
-        """An unsigned byte."""
+        """Read an unsigned byte."""
         return self.unsigned(1)
 
     def u16(self) -> int:
-        """An unsigned integer of 2 bytes."""
+        """Read an unsigned integer of 2 bytes."""
         return self.unsigned(2)
 
     def u32(self) -> int:
-        """An unsigned integer of 4 bytes."""
+        """Read an unsigned integer of 4 bytes."""
         return self.unsigned(4)
 
     def u64(self) -> int:
-        """An unsigned integer of 8 bytes."""
+        """Read an unsigned integer of 8 bytes."""
         return self.unsigned(8)
 
     def flag(self) -> bool:
-        """A Boolean: one byte, 0 or 1."""
+        """Read a Boolean: one byte, 0 or 1."""
         value = self.u8()
         if value > 1:
             message = f"{value} at offset {self.position - 1} is not a Boolean"
@@ -62,15 +62,15 @@ class Reader:
         return value == 1
 
     def key(self) -> bytes:
-        """A public key, hash or address: 32 bytes."""
+        """Read a public key, hash or address: 32 bytes."""
         return self.take(_KEY_BYTES)
 
     def option(self, read: Callable[[], Item]) -> Item | None:
-        """None, or a value after the tag byte 1."""
+        """Read None, or a value after the tag byte 1."""
         return read() if self.flag() else None
 
     def vector(self, read: Callable[[], Item], count_width: int = 4) -> list[Item]:
-        """A count of ``count_width`` bytes, then that many items, each of at least one byte."""
+        """Read a count of ``count_width`` bytes, then that many items, each of at least one byte."""
         count = self.unsigned(count_width)
         if count > self.remaining:
             message = f"a vector of {count} items does not fit into {self.remaining} bytes"
@@ -78,5 +78,5 @@ class Reader:
         return [read() for _ in range(count)]
 
     def byte_vector(self) -> bytes:
-        """A vector of bytes."""
+        """Read a vector of bytes."""
         return self.take(self.u32())

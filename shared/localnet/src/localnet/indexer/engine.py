@@ -1,4 +1,4 @@
-"""Applies blocks in order and knows how far it has come; a block is applied as a whole or not at all."""
+"""Application of blocks in order, with the position stored; a block is applied as a whole or not at all."""
 
 import logging
 
@@ -13,7 +13,7 @@ from localnet.indexer.trees import AccountReader, StateMismatch, add_tree_of_acc
 _log = logging.getLogger(__name__)
 
 SLOT = "slot"
-"""Last slot of the chain that was seen."""
+"""Last known slot of the chain."""
 BLOCK_SLOT = "block slot"
 """Slot of the last block with transactions."""
 POSITION = "position"
@@ -28,7 +28,7 @@ class ChainNotUnderstood(Exception):
 
 
 class Engine:
-    """Derives the state in ``store`` from blocks. One thread at a time applies; any may read the store."""
+    """The state in ``store``, derived from blocks. One thread at a time applies blocks; any may read the store."""
 
     def __init__(self, store: Store, read_account: AccountReader | None = None) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Engine:
 
     @property
     def slot(self) -> int:
-        """The slot up to which the chain is indexed."""
+        """Slot up to which the chain is indexed."""
         with self.store.read() as connection:
             return get_meta(connection, SLOT)
 
@@ -47,7 +47,7 @@ class Engine:
             return get_meta(connection, BLOCK_SLOT), get_meta(connection, POSITION)
 
     def continues(self, block: Block | None) -> bool:
-        """Whether the chain that has ``block``, in the slot of the last one applied, is the chain indexed here."""
+        """Return whether the indexed chain has ``block`` in the slot of the last applied block."""
         slot, position = self.position
         if slot == 0:
             return True
@@ -61,13 +61,13 @@ class Engine:
         )
 
     def register(self, account: TreeAccount) -> None:
-        """Enter a tree before its first event; a known one stays as it is."""
+        """Insert a tree before its first event; a known one stays unchanged."""
         with self.store.write() as connection:
             if find_tree(connection, account.key) is None:
                 add_tree_of_account(connection, account)
 
     def apply_block(self, block: Block) -> None:
-        """Apply what is new of a block: one that has grown continues where it was left, an older one is skipped.
+        """Apply the new transactions of a block, which may have grown since the last call; skip an older block.
 
         Raises ChainNotUnderstood, with nothing of the block applied.
         """
@@ -87,7 +87,7 @@ class Engine:
             set_meta(connection, SLOT, max(block.slot, get_meta(connection, SLOT)))
 
     def advance(self, slot: int) -> None:
-        """Note that the chain came to a slot without further transactions."""
+        """Record that the chain reached a slot without further transactions."""
         if slot <= self.slot:
             return
         with self.store.write() as connection:

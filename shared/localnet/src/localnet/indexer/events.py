@@ -1,4 +1,4 @@
-"""What a transaction changed, as typed events, and the decoding of tree events.
+"""Typed events for the changes of a transaction, and the decoding of tree events.
 
 Source: forester/docs/reference/indexer.md, "Public events".
 """
@@ -11,12 +11,12 @@ from localnet.indexer.hashing import CompressedAccount
 from localnet.indexer.programs import TreeType
 
 NEXT = -1
-"""In place of an index that an instruction does not tell: the next one of the tree or queue."""
+"""Index that an instruction does not contain: the next one of the tree or queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRef:
-    """The tree and the queue that an event names; both are the one that is named where the other is not told."""
+    """The tree and the queue that an event names; both are the same key if the event names only one."""
 
     tree: bytes
     queue: bytes
@@ -25,7 +25,7 @@ class TreeRef:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A leaf created. ``sequence`` is that of the V1 tree right after it; a V2 leaf waits in the output queue.
+    """A created leaf. ``sequence`` is that of the V1 tree right after it; a V2 leaf waits in the output queue.
 
     ``account`` is None for a leaf that was queued without its account.
     """
@@ -39,7 +39,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A leaf spent. ``queue_index`` is its place in the nullifier queue of a V2 tree; a V1 queue has no order."""
+    """A spent leaf. ``queue_index`` is its position in a V2 tree's nullifier queue; a V1 queue has no order."""
 
     hash: bytes
     leaf_index: int | None
@@ -50,7 +50,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class NewAddress:
-    """An address queued; ``queue_index`` is None for a V1 tree, whose queue has no order."""
+    """A queued address; ``queue_index`` is None for a V1 tree, whose queue has no order."""
 
     address: bytes
     tree: bytes
@@ -69,7 +69,7 @@ class PublicEvent:
 
 @dataclass(frozen=True, slots=True)
 class NullifyEvent:
-    """Leaves of a V1 state tree cleared; ``sequence`` is that of the first write."""
+    """Cleared leaves of a V1 state tree; ``sequence`` is that of the first write."""
 
     tree: bytes
     leaf_indices: tuple[int, ...]
@@ -89,7 +89,7 @@ class IndexedElement:
 
 @dataclass(frozen=True, slots=True)
 class IndexedUpdate:
-    """An address inserted: the element below it as it is now, and the new element."""
+    """An inserted address: its low element after the insertion, and the new element."""
 
     low: IndexedElement
     new: IndexedElement
@@ -97,7 +97,7 @@ class IndexedUpdate:
 
 @dataclass(frozen=True, slots=True)
 class IndexedEvent:
-    """Addresses inserted into a V1 tree; ``sequence`` is that of the first of two writes for each."""
+    """Addresses inserted into a V1 tree by two writes each; ``sequence`` is that of the first write."""
 
     tree: bytes
     updates: tuple[IndexedUpdate, ...]
@@ -151,7 +151,7 @@ def decode_tree_event(data: bytes) -> TreeEvent:
         message = f"there is no tree event with tag {tag}"
         raise MalformedData(message)
     if reader.remaining:
-        message = f"{reader.remaining} bytes behind a tree event"
+        message = f"{reader.remaining} bytes after a tree event"
         raise MalformedData(message)
     return event
 

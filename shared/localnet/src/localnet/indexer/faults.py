@@ -1,11 +1,11 @@
-"""Faults that a test network's indexer can be told to show."""
+"""Faults that can be injected into a test network's indexer."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Faults:
-    """``lag`` keeps the indexer so many slots behind; ``too_many_requests`` answers every call with status 429."""
+    """Present faults: ``lag`` in slots; with ``too_many_requests`` every call is answered with status 429."""
 
     lag: int = 0
     too_many_requests: bool = False

@@ -1,4 +1,4 @@
-"""The chain of this process as the indexer takes it in."""
+"""Conversion of this process's chain to the indexer's input."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -18,7 +18,7 @@ Queue = TypeVar("Queue")
 
 
 def convert_block(block: ChainBlock) -> Block:
-    """A block with its keys as bytes."""
+    """Return a block with its keys as bytes."""
     return Block(
         slot=block.slot,
         time=block.block_time,
@@ -40,7 +40,7 @@ def _instruction(done: ExecutedInstruction) -> Instruction:
 
 
 def error_text(error: JsonError) -> str:
-    """The error of a transaction as nodes print it, shortened for rare ones to the name."""
+    """Return the error of a transaction as nodes print it; only the name for rare ones."""
     if isinstance(error, str):
         return error
     name, detail = next(iter(error.items()))
@@ -53,7 +53,7 @@ def error_text(error: JsonError) -> str:
 
 
 def may_make_trees(block: Block) -> bool:
-    """Whether account compression did something that it neither reports nor queues: made trees, perhaps."""
+    """Return whether account compression did something that it neither reports nor queues, such as making a tree."""
     return any(
         instruction.program == ACCOUNT_COMPRESSION
         and instruction.data[:8] != INSERT_INTO_QUEUES
@@ -66,30 +66,30 @@ def may_make_trees(block: Block) -> bool:
 
 
 def read_tree(reader: ChainReader, key: bytes) -> TreeAccount | None:
-    """The tree account of a key as it is on chain."""
+    """Return the tree account of a key as it is on chain."""
     account = reader.account(Pubkey(key))
     return None if account is None else _decoded(key, bytes(account.data))
 
 
 def read_trees(reader: ChainReader) -> list[TreeAccount]:
-    """All trees on chain, by key."""
+    """Return all trees on chain, by key."""
     accounts = sorted(reader.program_accounts(Pubkey(ACCOUNT_COMPRESSION)), key=lambda pair: bytes(pair[0]))
     trees = (_decoded(bytes(key), bytes(account.data)) for key, account in accounts)
     return [tree for tree in trees if tree is not None]
 
 
 def read_tree_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
-    """The queue inside the account of a V2 tree; None where there is no such account."""
+    """Return the queue inside the account of a V2 tree; None if there is no such account."""
     return _queue(reader, key, decode_tree_queue)
 
 
 def read_output_queue(reader: ChainReader, key: bytes) -> QueueAccount | None:
-    """An output queue; None where there is no such account."""
+    """Return an output queue; None if there is no such account."""
     return _queue(reader, key, decode_output_queue)
 
 
 def read_v1_queue(reader: ChainReader, key: bytes) -> dict[int, bytes] | None:
-    """What waits in the queue of a V1 tree, by bucket; None where there is no such account."""
+    """Return the elements that wait in the queue of a V1 tree, by bucket; None if there is no such account."""
     return _queue(reader, key, decode_v1_queue)
 
 
@@ -105,4 +105,4 @@ def _decoded(key: bytes, data: bytes) -> TreeAccount | None:
     try:
         return decode_tree_account(key, data)
     except (MalformedData, ValueError):
-        return None  # not a tree after all; an account of that program may hold anything while it is made
+        return None  # not a tree; an account of that program may hold anything while it is created

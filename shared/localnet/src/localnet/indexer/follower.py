@@ -1,4 +1,4 @@
-"""Keeps the store in step with a chain, from its first slot on and through its forks."""
+"""Synchronisation of the store with a chain, from its first slot on and through its forks."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Follower:
-    """Applies what the chain has recorded whenever ``wake`` says that there is more.
+    """Task that applies new blocks of a chain after each call of ``wake``.
 
     The chain is read in the thread of the event loop; the store is written in another one.
     """
@@ -44,16 +44,16 @@ class Follower:
 
     @property
     def stopped(self) -> str | None:
-        """Why indexing stopped; None while it goes on."""
+        """Reason why indexing stopped; None while it continues."""
         return self._stopped
 
     def wake(self) -> None:
-        """Note that the chain has moved."""
+        """Notify the follower that the chain has advanced."""
         self._wake.set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Follow the chain in the background; it is caught up with when the block begins."""
+        """Follow the chain in the background; the store is up to date when the block begins."""
         await self.catch_up()
         task = asyncio.create_task(self._run())
         try:
@@ -62,13 +62,13 @@ class Follower:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-            # Whoever waits for the chain may be applying as well: it ends first, and nobody begins after it.
+            # A call of ``settled`` may also be applying blocks: it ends first, and none begins after it.
             self._ended = True
             async with self._turn:
                 pass
 
     async def settled(self) -> None:
-        """Wait until the store has what the chain had when this was called, so that who sends can read it back."""
+        """Wait until the store has all that the chain had at the call, so that a sender can read its transaction."""
         if self._wake.is_set() or self._turn.locked():
             await self.catch_up()
 
@@ -77,12 +77,12 @@ class Follower:
             while True:
                 await self._wake.wait()
                 await self.catch_up()
-        except Exception as fault:  # noqa: BLE001 - nobody waits for this task: log and health tell what ended it
+        except Exception as fault:  # noqa: BLE001 - nothing awaits this task: log and health report the reason
             self._stopped = f"{type(fault).__name__}: {fault}"
             _log.exception("indexing stops")
 
     async def catch_up(self) -> None:
-        """Apply everything up to the open slot; a transaction that is not understood stops it until the next fork."""
+        """Apply all blocks up to the open slot; a transaction of unknown shape stops it until the next fork."""
         async with self._turn:
             if self._ended:
                 return
@@ -97,7 +97,7 @@ class Follower:
                     self._stopped = str(fault)
 
     async def rebuild(self) -> None:
-        """Derive everything anew from the first slot."""
+        """Empty the store and derive it again from the first slot."""
         async with self._turn:
             await self._in_thread(self._store.wipe)
             self._fork = None
@@ -130,7 +130,7 @@ class Follower:
             blocks = self._next_blocks(position, tip)
             if not blocks:
                 if not self._faults.lag:
-                    # Nothing awaits between reading the chain and here: both are at the same transaction.
+                    # No await since the chain was read, so both are at the same transaction.
                     self._audit.run()
                 await self._in_thread(self._engine.advance, tip)
                 return
@@ -140,7 +140,7 @@ class Follower:
                     await self._register_trees()
 
     async def _in_thread(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What ``work`` gives in another thread. Cancelling waits for its end: nobody may close the store under it."""
+        """Return the result of ``work`` from another thread. Cancelling waits for its end, since it uses the store."""
         running = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
         try:
             return await asyncio.shield(running)

@@ -43,7 +43,7 @@ def hash_to_field(data: bytes) -> bytes:
 
 
 def account_hash(account: CompressedAccount, tree: bytes, tree_type: TreeType, leaf_index: int) -> bytes:
-    """The leaf of an account; ``tree`` is the key of its Merkle tree."""
+    """Return the leaf of an account; ``tree`` is the key of its Merkle tree."""
     order = _byte_order(tree_type)
     elements = [
         hash_to_field(account.owner),
@@ -60,12 +60,12 @@ def account_hash(account: CompressedAccount, tree: bytes, tree_type: TreeType, l
 
 
 def nullifier_hash(leaf: bytes, leaf_index: int, tx_hash: bytes) -> bytes:
-    """What replaces a spent leaf of a V2 state tree."""
+    """Return the nullifier of a spent leaf of a V2 state tree."""
     return hash3(leaf, leaf_index.to_bytes(FIELD_BYTES, "big"), tx_hash)
 
 
 def transaction_hash(inputs: Iterable[bytes], outputs: Iterable[bytes], slot: int) -> bytes:
-    """The hash that ties nullifiers to their transaction."""
+    """Return the hash that binds nullifiers to their transaction."""
     parts = [ZERO, hash_chain(b"".join(inputs)), hash_chain(b"".join(outputs)), slot.to_bytes(FIELD_BYTES, "big")]
     return hash_chain(b"".join(parts))
 

@@ -26,7 +26,7 @@ _LENGTH_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A leaf put into a queue or V1 tree; ``account`` counts from the third account of the instruction."""
+    """A leaf for a queue or V1 tree; ``account`` counts from the third account of the instruction."""
 
     account: int
     hash: bytes
@@ -34,7 +34,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Nullifier:
-    """A leaf spent."""
+    """A spent leaf."""
 
     hash: bytes
     leaf_index: int
@@ -45,7 +45,7 @@ class Nullifier:
 
 @dataclass(frozen=True, slots=True)
 class QueuedAddress:
-    """An address put into a queue."""
+    """An address for a queue."""
 
     address: bytes
     tree: int
@@ -113,12 +113,12 @@ def decode_queue_insertion(data: bytes) -> QueueInsertion:
 def decode_migration(data: bytes) -> MigratedLeaf:
     """Decode ``migrate_state``; MalformedData otherwise."""
     reader = Reader(data, DISCRIMINATOR_BYTES)
-    reader.u64()  # place in the changelog
+    reader.u64()  # position in the changelog
     return MigratedLeaf(reader.key(), reader.u64())
 
 
 def decode_outputs(data: bytes) -> tuple[CompressedAccount, ...]:
-    """The accounts that an instruction of the Light system program creates, in their order; MalformedData otherwise."""
+    """Return the accounts that a Light system program instruction creates, in order; raise MalformedData otherwise."""
     decode = _DECODERS.get(data[:DISCRIMINATOR_BYTES])
     if decode is None:
         message = f"the Light system program has no known instruction {data[:DISCRIMINATOR_BYTES].hex()}"
@@ -170,7 +170,7 @@ def _proof(reader: Reader) -> None:
 
 
 def _header(reader: Reader) -> bytes:
-    """The header of the later instructions: returns the invoking program, which owns the accounts."""
+    """Read the header of the later instructions; return the invoking program, which owns the accounts."""
     reader.take(2)  # mode, bump
     program = reader.key()
     reader.take(8 + 3 + 3)  # lamports, flags, flags of the CPI context
@@ -178,14 +178,14 @@ def _header(reader: Reader) -> bytes:
 
 
 def account_data(reader: Reader) -> AccountData:
-    """The data section as an instruction spells it."""
+    """Read a data section."""
     discriminator = reader.take(DISCRIMINATOR_BYTES)
     data = reader.byte_vector()
     return AccountData(discriminator, data, reader.key())
 
 
 def compressed_account(reader: Reader) -> CompressedAccount:
-    """An account as an instruction spells it."""
+    """Read an account."""
     owner, lamports, address = reader.key(), reader.u64(), reader.option(reader.key)
     return CompressedAccount(owner, lamports, address, reader.option(lambda: account_data(reader)))
 
@@ -220,7 +220,7 @@ def _info_output(reader: Reader, owner: bytes, address: bytes | None) -> Compres
 
 
 def _sequence(reader: Reader) -> Sequence | None:
-    """One entry; None for an unused one."""
+    """Read one entry; return None for an unused one."""
     tree, queue, number, sequence = reader.key(), reader.key(), reader.u64(), reader.u64()
     if not any(tree):
         return None

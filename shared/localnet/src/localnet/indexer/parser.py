@@ -1,7 +1,7 @@
-"""From transactions to events (forester/docs/reference/indexer.md, "Parsing transactions").
+"""Conversion of transactions to events (forester/docs/reference/indexer.md, "Parsing transactions").
 
-Parsing goes by group, an outer instruction with its inner ones. Nothing is guessed: an instruction of the Light
-programs that does not read as expected, or accounts whose hashes do not come out, raise UnknownShape.
+The unit of parsing is a group: an outer instruction with its inner ones. Nothing is guessed: unexpected data of an
+instruction of the Light programs, or accounts with other hashes than computed, raise UnknownShape.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ _V1_TREES = frozenset({TreeType.STATE_V1, TreeType.ADDRESS_V1})
 
 
 class UnknownShape(ValueError):
-    """A transaction of the Light programs does not read as any known one."""
+    """A transaction of the Light programs has an unknown shape."""
 
 
 class _Class(Enum):
@@ -51,7 +51,7 @@ class _Class(Enum):
 
 
 def parse_transaction(transaction: Transaction, slot: int) -> list[Event]:
-    """The events of a transaction in their order, none for a failed one; UnknownShape, see the module."""
+    """Return the events of a transaction in order, none for a failed one; raise UnknownShape, see the module."""
     if transaction.error is not None:
         return []
     events: list[Event] = []
@@ -65,7 +65,7 @@ def parse_transaction(transaction: Transaction, slot: int) -> list[Event]:
 
 
 def _parse_group(group: Group, slot: int) -> list[Event]:
-    """Events of one group: of the instructions themselves, else of payloads given to the no-op program."""
+    """Return the events of one group: of the instructions themselves, else of payloads given to the no-op program."""
     events: list[Event] = [_public_event(executing, insertion, slot) for executing, insertion in _units(group)]
     return events or list(_reported(group))
 
@@ -82,7 +82,7 @@ def _classify(instruction: Instruction) -> _Class:
 
 
 def _units(group: Group) -> list[tuple[Instruction | None, Instruction]]:
-    """Pairs of the executing instruction of the Light system program and its insertion into the queues.
+    """Return pairs of the executing instruction of the Light system program and its insertion into the queues.
 
     Instructions before the executing one that only filled a CPI context add nothing that the insertion does not tell.
     A program that is registered with account compression may insert by itself; such a pair has no first part.
@@ -126,7 +126,7 @@ def _public_event(executing: Instruction | None, insertion: Instruction, slot: i
 
 
 def _direct_event(content: QueueInsertion, listed: tuple[bytes, ...]) -> PublicEvent:
-    """What a registered program queued by itself: hashes without accounts, and it need not tell any index."""
+    """Return the event of hashes that a registered program queued without accounts; it may lack indices."""
 
     def named(place: int) -> TreeRef:
         return TreeRef(listed[place], listed[place], TreeType.STATE_V2)
@@ -162,7 +162,7 @@ def _outputs(content: QueueInsertion, accounts: list[CompressedAccount], listed:
 
 
 def _inputs(content: QueueInsertion, listed: tuple[bytes, ...]) -> Iterator[Input]:
-    """Nullifier queue indices are counted over the insertion's own list: that of the instruction may lack some."""
+    """Yield the inputs, with nullifier queue indices by the insertion's list: the instruction's may lack some."""
     seen: Counter[bytes] = Counter()
     for spent in content.nullifiers:
         entry = _entry(content.input_sequences, listed[spent.tree])
@@ -188,7 +188,7 @@ def _addresses(content: QueueInsertion, listed: tuple[bytes, ...]) -> Iterator[N
 
 
 def _entry(sequences: tuple[Sequence, ...], key: bytes) -> Sequence | None:
-    """The entry of a key, which is that of a tree or of its queue."""
+    """Return the entry of a key, which is that of a tree or of its queue."""
     return next((entry for entry in sequences if key in (entry.place.tree, entry.place.queue)), None)
 
 
@@ -208,7 +208,7 @@ def _verify(event: PublicEvent, slot: int) -> None:
 
 
 def _reported(group: Group) -> Iterator[Event]:
-    """Events that account compression gave to the no-op program, and migrations, of which only one half is reported."""
+    """Yield events that account compression gave to the no-op program, and migrations, which it reports in part."""
     for place, instruction in enumerate(group):
         if instruction.program != ACCOUNT_COMPRESSION:
             continue
@@ -227,7 +227,7 @@ def _reported(group: Group) -> Iterator[Event]:
 
 
 def _migration(instruction: Instruction) -> PublicEvent:
-    """The leaf that ``migrate_state`` queues; its index is the next one of the queue, which the state knows."""
+    """Return the leaf that ``migrate_state`` queues; its index is the queue's next one, which the state has."""
     migrated = decode_migration(instruction.data)
     queue = instruction.accounts[-1]
     place = TreeRef(queue, queue, TreeType.STATE_V2)
@@ -235,7 +235,7 @@ def _migration(instruction: Instruction) -> PublicEvent:
 
 
 def _legacy_event(data: bytes) -> PublicEvent:
-    """A public event as older releases reported it, V1 trees only; members of later builds follow and are ignored."""
+    """Decode a public event of older releases, V1 trees only; members of later builds follow and are ignored."""
     reader = Reader(data)
     spent = reader.vector(reader.key)
     hashes = reader.vector(reader.key)

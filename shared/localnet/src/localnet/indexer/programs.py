@@ -23,7 +23,7 @@ MIGRATE_STATE = bytes.fromhex("22bde2deda9c13d5")
 
 
 class TreeType(IntEnum):
-    """Kind of a tree, as accounts and the wire number it."""
+    """Kind of a tree, with the numbers of accounts and wire."""
 
     STATE_V1 = 1
     ADDRESS_V1 = 2
@@ -43,4 +43,4 @@ class QueueType(IntEnum):
 
 HEIGHTS = {TreeType.STATE_V1: 26, TreeType.ADDRESS_V1: 26, TreeType.STATE_V2: 32, TreeType.ADDRESS_V2: 40}
 ROOT_CAPACITIES = {TreeType.STATE_V1: 2400, TreeType.ADDRESS_V1: 2400, TreeType.STATE_V2: 200, TreeType.ADDRESS_V2: 120}
-"""Length of the root history where the tree account does not tell it."""
+"""Length of the root history where the tree account does not contain it."""

@@ -1,4 +1,4 @@
-"""Queues of V2 trees as they lie on chain: counters and hash chains.
+"""Queues of V2 trees as the chain has them: counters and hash chains.
 
 Source: forester/docs/reference/accounts.md, "Queue batches".
 """
@@ -31,7 +31,7 @@ class QueueAccount:
     chains: tuple[tuple[bytes, ...], ...]
 
     def chain_of(self, index: int) -> bytes | None:
-        """The chain that the element of an index went into; None if its batch was overwritten by a later one.
+        """Return the hash chain that contains the element of an index; None if a later batch has overwritten its batch.
 
         Batches are filled in turns and to the end, so that element i came into batch i // batch_size.
         """
@@ -44,14 +44,14 @@ class QueueAccount:
 
 
 def decode_tree_queue(data: bytes) -> QueueAccount:
-    """The queue inside the account of a V2 tree: of nullifiers, or of addresses. MalformedData if it is cut."""
+    """Decode the queue inside a V2 tree's account: nullifiers or addresses. Raise MalformedData if it is cut."""
     roots = Reader(data, _TREE_ROOTS_CAPACITY).u64()
     bloom_bits = Reader(data, _TREE_BATCHES + 24).u64()
     return _queue(data, _TREE_BATCHES, _TREE_ROOTS + _HASH_BYTES * roots + BATCHES * bloom_bits // 8)
 
 
 def decode_output_queue(data: bytes) -> QueueAccount | None:
-    """An output queue; None for another account, MalformedData if it is cut."""
+    """Decode an output queue; return None for another account; raise MalformedData if it is cut."""
     if data[:8] != _OUTPUT_QUEUE:
         return None
     batch_size = Reader(data, _OUTPUT_BATCHES + 8).u64()

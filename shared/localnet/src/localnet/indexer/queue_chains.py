@@ -1,4 +1,4 @@
-"""Follows the hash chains of the queues of V2 trees, to compare them with those on chain.
+"""Comparison of the hash chains of V2 queues with those on chain.
 
 Source: forester/docs/reference/indexer.md, "Consistency checks".
 """
@@ -22,14 +22,14 @@ LEAVES, NULLIFIERS, ADDRESSES = _ELEMENTS
 
 @dataclass(slots=True)
 class _Progress:
-    """So many elements were compared; ``chain`` is that of the open zkp batch, empty if it has none yet."""
+    """Number of compared elements; ``chain`` is that of the open zkp batch, empty if it has none yet."""
 
     count: int
     chain: bytes = b""
 
 
 class QueueChains:
-    """Remembers how far the chains of each queue were compared, so that each element is hashed once."""
+    """Comparison with a position for each queue, so that each element is hashed once."""
 
     def __init__(self) -> None:
         self._progress: dict[tuple[int, str], _Progress] = {}
@@ -37,9 +37,9 @@ class QueueChains:
     def difference(
         self, connection: sqlite3.Connection, tree: Tree, kind: str, worked_off: int, queue: QueueAccount
     ) -> str | None:
-        """Compare what came into a queue since the last time; None if the chain has the same.
+        """Compare elements queued since the last call; return the difference, None if there is none.
 
-        ``worked_off`` elements are in the tree: proofs have shown them to be right, and they may be gone here.
+        ``worked_off`` elements are in the tree: their proofs were verified, and the store may have removed them.
         """
         progress = self._progress.get((tree.id, kind))
         if progress is None or progress.count < worked_off:

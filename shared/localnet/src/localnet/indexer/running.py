@@ -1,4 +1,4 @@
-"""An indexer beside a chain: the store, the follower and the server together."""
+"""An indexer for a chain: the store, the follower and the server together."""
 
 import contextlib
 import tempfile
@@ -25,7 +25,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RunningIndexer:
-    """An indexer that serves at ``url``. Whoever moves the chain calls ``follower.wake`` afterwards."""
+    """An indexer that serves at ``url``. Code that advances the chain calls ``follower.wake`` afterwards."""
 
     url: str
     service: Service
@@ -44,10 +44,10 @@ async def running_indexer(
     port: int = DEFAULT_PORT,
     access: AccessRules = LOOPBACK_ONLY,
 ) -> AsyncIterator[RunningIndexer]:
-    """Index a chain and serve it; caught up with the chain when the block begins.
+    """Index a chain and serve the index, which is up to date when the block begins.
 
-    ``path`` is the database, continued if it is of this chain; without it, one that lasts as long as the block.
-    ``port`` 0 takes any free one. OSError if the port is taken.
+    ``path`` is the database, continued if it is of this chain; without it, a temporary one is used.
+    ``port`` 0 uses any free one. Raise OSError if the port is in use.
     """
     async with contextlib.AsyncExitStack() as stack:
         durable = path is not None

@@ -1,4 +1,4 @@
-"""What the indexer takes in: blocks of transactions, keys resolved, free of any chain library."""
+"""Input of the indexer: blocks of transactions, with resolved keys and without types of a chain library."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ Group = tuple[Instruction, ...]
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction with its outcome; ``error`` is the text of a failure, which leaves no trace in the state."""
+    """A transaction with its outcome; ``error`` is the text of a failure, which changes no state."""
 
     signature: bytes
     groups: tuple[Group, ...]
@@ -30,7 +30,7 @@ class Transaction:
 class Block:
     """The transactions of one slot in their order; ``time`` in seconds since 1970.
 
-    Equal slots with other hashes lie on different forks. A block may come again with more transactions.
+    Equal slots with other hashes are on different forks. A block may come again with more transactions.
     """
 
     slot: int

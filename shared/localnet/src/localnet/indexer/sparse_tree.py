@@ -1,7 +1,7 @@
-"""A Poseidon tree whose nodes lie in the database; only nodes that differ from those of the empty tree are stored.
+"""A Poseidon tree in the database; only nodes that differ from those of the empty tree are stored.
 
-A node is known by its number, ``level << 56 | position`` with level 0 at the leaves, which is also how the wire names
-it (forester/docs/reference/indexer.md, "Node numbers").
+A node has the number ``level << 56 | position`` with level 0 at the leaves, on the wire too
+(forester/docs/reference/indexer.md, "Node numbers").
 """
 
 import sqlite3
@@ -16,12 +16,12 @@ _QUERY_KEYS = 10_000
 
 
 def node_number(level: int, position: int) -> int:
-    """The number of a node."""
+    """Return the number of a node."""
     return level << _LEVEL_SHIFT | position
 
 
 def level_of(number: int) -> int:
-    """The level of a node, 0 for a leaf."""
+    """Return the level of a node, 0 for a leaf."""
     return number >> _LEVEL_SHIFT
 
 
@@ -35,11 +35,11 @@ class SparseTree:
 
     @property
     def root(self) -> bytes:
-        """The root."""
+        """Root of the tree."""
         return self.nodes([node_number(self.height, 0)])[0]
 
     def stored(self, numbers: Iterable[int]) -> dict[int, bytes]:
-        """Those of the nodes that are stored, by number."""
+        """Return those of the nodes that are stored, by number."""
         wanted = sorted(numbers)
         found: dict[int, bytes] = {}
         for start in range(0, len(wanted), _QUERY_KEYS):
@@ -54,12 +54,12 @@ class SparseTree:
         return found
 
     def nodes(self, numbers: Sequence[int]) -> list[bytes]:
-        """The nodes of these numbers, in their order."""
+        """Return the nodes of these numbers, in order."""
         found = self.stored(set(numbers))
         return [found.get(number) or zero_hash(level_of(number)) for number in numbers]
 
     def paths(self, positions: Sequence[int]) -> list[list[bytes]]:
-        """For each leaf the siblings on its way to the root, leaf level first."""
+        """Return the siblings on each leaf's way to the root, leaf level first."""
         found = self.stored({number for position in positions for number in self.siblings(position)})
         return [
             [found.get(number) or zero_hash(level) for level, number in enumerate(self.siblings(position))]
@@ -67,15 +67,15 @@ class SparseTree:
         ]
 
     def siblings(self, position: int) -> list[int]:
-        """Numbers of the siblings on the way from a leaf to the root."""
+        """Return numbers of the siblings on the way from a leaf to the root."""
         return [node_number(level, (position >> level) ^ 1) for level in range(self.height)]
 
     def ancestors(self, position: int) -> list[int]:
-        """Numbers of the nodes above a leaf, root last."""
+        """Return numbers of the nodes above a leaf, root last."""
         return [node_number(level, position >> level) for level in range(1, self.height + 1)]
 
     def frontier(self, next_index: int) -> list[bytes]:
-        """Per level the last node at an even place before or at the free slots: the filled subtrees of an append."""
+        """Return each level's last node at an even index before the free leaves: the filled subtrees of an append."""
         if next_index == 0:
             return [zero_hash(level) for level in range(self.height)]
         return self.nodes([node_number(level, ((next_index - 1) >> level) & ~1) for level in range(self.height)])

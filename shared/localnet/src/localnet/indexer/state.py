@@ -1,4 +1,4 @@
-"""Applies events to the store, each with its preconditions checked.
+"""Application of events to the store, with checked preconditions.
 
 Source: forester/docs/reference/indexer.md, "Applying events".
 """
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class LinkKind(IntEnum):
-    """What a key is to the transactions listed under it."""
+    """Role of a key in the transactions that are listed under it."""
 
     OWNER = 1
     ADDRESS = 2
@@ -36,12 +36,12 @@ class LinkKind(IntEnum):
 
 
 def u64_bytes(number: int) -> bytes:
-    """A 64-bit number as the store keeps it: bytes that sort like numbers."""
+    """Return a 64-bit number as the store has it: bytes that sort like numbers."""
     return number.to_bytes(8, "big")
 
 
 class Applier:
-    """Applies the events of transactions, in the order of the chain.
+    """Writer of the events of transactions, in the order of the chain.
 
     ``connection`` is inside a transaction that the caller commits or, after an exception, rolls back.
     """
@@ -51,9 +51,9 @@ class Applier:
         self._read_account = read_account
 
     def apply(self, transaction: Transaction, events: Sequence[Event], slot: int, position: int, time: int) -> None:
-        """Apply one transaction. Raises StateMismatch where a public event does not fit.
+        """Apply addresses first, then outputs, then inputs: an input may be an output of the same transaction.
 
-        A tree event that does not fit marks its tree broken; the other trees go on.
+        A tree event that does not fit marks its tree broken; the other trees continue.
         """
         if all(group[0].program == VOTE for group in transaction.groups if group) and transaction.groups:
             return
@@ -89,7 +89,7 @@ class Applier:
         self._connection.execute("RELEASE tree_event")
 
     def tree(self, key: bytes) -> Tree | None:
-        """The tree of a key, entered now if its account is on chain."""
+        """Return the tree of a key, which is inserted now if its account is on chain."""
         tree = find_tree(self._connection, key)
         if tree is None:
             account = self._read_account(key)
@@ -97,13 +97,13 @@ class Applier:
         return tree
 
     def place(self, place: TreeRef) -> Tree:
-        """The tree that an event names; a migration names its queue only."""
+        """Return the tree that an event names; a migration names its queue only."""
         tree = self.tree(place.tree) or find_tree_of_queue(self._connection, place.queue)
         return tree or add_default_tree(self._connection, place.tree, place.tree_type, place.queue)
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection in its transaction."""
+        """Connection, inside a transaction."""
         return self._connection
 
 
@@ -119,7 +119,7 @@ class _PublicApplier:
         self._time = time
 
     def apply(self, event: PublicEvent) -> None:
-        """Addresses first, then outputs, then inputs: an input may be an output of the same transaction."""
+        """Apply addresses first, then outputs, then inputs: an input may be an output of the same transaction."""
         for address in event.addresses:
             self._queue_address(address)
         leaves: dict[bytes, dict[int, bytes]] = {}

@@ -1,4 +1,4 @@
-"""The SQLite file of the indexer: one writer, many readers that each see one moment.
+"""The SQLite file of the indexer: one writer, many readers with one snapshot each.
 
 Source: forester/docs/reference/indexer.md, "Store".
 """
@@ -70,10 +70,10 @@ _BUSY_SECONDS = 60.0
 
 
 class Store:
-    """A database at ``path``, made or opened; one of another schema is emptied.
+    """A database at ``path``, created or opened; one of another schema is emptied.
 
-    What was written outlives the process always, and a loss of power if ``durable``. Writers take turns. Readers see
-    the last finished write as of the moment their block began.
+    Finished writes survive the process, and a loss of power if ``durable``. Writers wait for each other. Readers see
+    the writes that were finished when their block began.
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -103,7 +103,7 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing of what the block writes; others wait."""
+        """Open a transaction for the block: all of its writes are stored, or none; other writers wait."""
         with self._write_lock:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -140,11 +140,11 @@ class Store:
 
 
 def get_meta(connection: sqlite3.Connection, name: str, default: int = 0) -> int:
-    """A number kept under a name."""
+    """Return a number stored under a name."""
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return default if row is None else int(row[0])
 
 
 def set_meta(connection: sqlite3.Connection, name: str, value: int) -> None:
-    """Keep a number under a name."""
+    """Store a number under a name."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))

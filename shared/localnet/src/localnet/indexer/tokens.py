@@ -14,7 +14,7 @@ _STATES = ("initialized", "frozen")
 
 @dataclass(frozen=True, slots=True)
 class TokenData:
-    """What a token account holds; ``amount`` is a 64-bit number, ``tlv`` the bytes of extensions."""
+    """Content of a token account; ``amount`` is a 64-bit number, ``tlv`` the bytes of extensions."""
 
     mint: bytes
     owner: bytes
@@ -25,7 +25,7 @@ class TokenData:
 
 
 def token_data(owner: bytes, data: AccountData | None) -> TokenData | None:
-    """The token account in an account of a program, None if it is something else."""
+    """Return the token account in an account of a program, None if it is something else."""
     if owner != COMPRESSED_TOKEN or data is None or data.discriminator not in _DISCRIMINATORS:
         return None
     reader = Reader(data.data)
@@ -35,5 +35,5 @@ def token_data(owner: bytes, data: AccountData | None) -> TokenData | None:
         state = _STATES[reader.u8()]
         tlv = reader.option(lambda: reader.take(reader.remaining))
     except (MalformedData, IndexError):
-        return None  # a program may write what it likes; such an account is no token account
+        return None  # a program may write anything; such an account is no token account
     return TokenData(mint, holder, amount, delegate, state, tlv)

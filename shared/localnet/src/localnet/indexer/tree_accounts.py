@@ -1,4 +1,4 @@
-"""Tree accounts as they lie on chain (forester/docs/reference/accounts.md, "V2 tree" and "V1 trees")."""
+"""Tree accounts as the chain has them (forester/docs/reference/accounts.md, "V2 tree" and "V1 trees")."""
 
 from dataclasses import dataclass
 

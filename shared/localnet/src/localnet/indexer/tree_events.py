@@ -36,7 +36,7 @@ def apply_tree_event(connection: sqlite3.Connection, tree: Tree, event: TreeEven
 
 def _nullify(connection: sqlite3.Connection, tree: Tree, event: NullifyEvent) -> None:
     if any(index >= tree.next_index for index in event.leaf_indices):
-        raise StateMismatch(f"a leaf behind the first {tree.next_index} is cleared")
+        raise StateMismatch(f"a leaf after the first {tree.next_index} is cleared")
     tree.root = tree.nodes(connection).write(dict.fromkeys(event.leaf_indices, ZERO))
     connection.executemany(
         "UPDATE accounts SET queue_index = NULL WHERE tree = ? AND leaf_index = ?",
@@ -63,8 +63,8 @@ def _update_indexed(connection: sqlite3.Connection, tree: Tree, event: IndexedEv
 
 
 def _check_update(connection: sqlite3.Connection, tree: Tree, update: IndexedUpdate) -> None:
-    """The low element is the one below the new value, and the two are linked as an insertion links them."""
-    _expect("place of a new element", tree.next_index, update.new.index)
+    """Check that the low element is the one below the new value, and that an insertion links the two."""
+    _expect("index of a new element", tree.next_index, update.new.index)
     low = low_element(connection, tree, update.new.value)
     expected = (low.index, low.value, update.new.index, update.new.value, low.next_index, low.next_value)
     got = (
@@ -79,7 +79,7 @@ def _check_update(connection: sqlite3.Connection, tree: Tree, update: IndexedUpd
 
 
 def low_element(connection: sqlite3.Connection, tree: Tree, value: bytes) -> Element:
-    """The greatest element below a value; StateMismatch if the value is an element itself.
+    """Return the greatest element below a value; raise StateMismatch if the value is an element itself.
 
     The top element of version 1 is below no value: beyond it, too, the answer is the last element before it.
     """
@@ -114,7 +114,7 @@ def _apply_batch(connection: sqlite3.Connection, tree: Tree, event: BatchEvent) 
 
 
 def _appended(connection: sqlite3.Connection, tree: Tree, event: BatchEvent) -> dict[int, bytes]:
-    """Leaves that an append writes: where a nullifier came into the tree first, it stays."""
+    """Return the leaves that an append writes: where a nullifier came into the tree first, it stays."""
     _expect("next index", tree.next_index, event.old_next_index)
     rows = connection.execute(
         "SELECT leaf_index, hash, queue_index FROM accounts WHERE tree = ? AND leaf_index >= ? AND leaf_index < ?",

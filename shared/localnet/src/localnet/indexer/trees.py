@@ -1,4 +1,4 @@
-"""The table of trees: what each is and how far it has come (forester/docs/reference/indexer.md, "Applying events")."""
+"""The table of trees: kind and state of each (forester/docs/reference/indexer.md, "Applying events")."""
 
 import sqlite3
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _V1_ADDRESS_SEQUENCE = 3
 """Sequence number of a V1 address tree that holds its two initial elements only."""
 
 AccountReader = Callable[[bytes], TreeAccount | None]
-"""The tree account of a key as it is on chain, None where there is none or accounts cannot be read."""
+"""Function that returns the tree account of a key on chain, None if there is none or accounts cannot be read."""
 
 
 class StateMismatch(ValueError):
@@ -48,12 +48,12 @@ class Tree:
 
     @property
     def batched(self) -> bool:
-        """Whether the tree is of the second version."""
+        """True if the tree is a V2 tree."""
         return self.tree_type in (TreeType.STATE_V2, TreeType.ADDRESS_V2)
 
     @property
     def holds_addresses(self) -> bool:
-        """Whether the tree holds addresses."""
+        """True if the tree holds addresses."""
         return self.tree_type in (TreeType.ADDRESS_V1, TreeType.ADDRESS_V2)
 
     @property
@@ -62,12 +62,12 @@ class Tree:
         return self.sequence % self.root_capacity
 
     def nodes(self, connection: sqlite3.Connection) -> SparseTree:
-        """The nodes of the tree."""
+        """Return the nodes of the tree."""
         return SparseTree(connection, self.id, self.height)
 
 
 def address_version(tree: Tree) -> int:
-    """Version of the leaves of an address tree."""
+    """Return the version of the leaves of an address tree."""
     return 1 if tree.tree_type is TreeType.ADDRESS_V1 else 2
 
 
@@ -78,18 +78,18 @@ _COLUMNS = (
 
 
 def find_tree(connection: sqlite3.Connection, key: bytes) -> Tree | None:
-    """The tree of a key."""
+    """Return the tree of a key."""
     return _tree(connection.execute(f"SELECT {_COLUMNS} FROM trees WHERE key = ?", (key,)).fetchone())  # noqa: S608
 
 
 def find_tree_of_queue(connection: sqlite3.Connection, queue: bytes) -> Tree | None:
-    """The tree of a queue."""
+    """Return the tree of a queue."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM trees WHERE queue = ?", (queue,)).fetchone()  # noqa: S608
     return _tree(row)
 
 
 def all_trees(connection: sqlite3.Connection) -> list[Tree]:
-    """All trees in the order of their coming."""
+    """Return all trees in the order of their creation."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM trees ORDER BY id").fetchall()  # noqa: S608
     return [tree for tree in map(_tree, rows) if tree is not None]
 
@@ -124,7 +124,7 @@ def add_tree(
 
 
 def add_tree_of_account(connection: sqlite3.Connection, account: TreeAccount) -> Tree:
-    """Enter the tree of an account, as it was at first."""
+    """Insert the tree of an account in its initial state."""
     return add_tree(connection, account.key, account.tree_type, account.queue, account.height, account.root_capacity)
 
 
@@ -134,7 +134,7 @@ def add_default_tree(connection: sqlite3.Connection, key: bytes, tree_type: Tree
 
 
 def save_tree(connection: sqlite3.Connection, tree: Tree) -> None:
-    """Write what changes of a tree."""
+    """Write the columns of a tree that change."""
     connection.execute(
         "UPDATE trees SET sequence = ?, next_index = ?, root = ?, nullifier_next = ?, output_next = ?, input_next = ?,"
         " address_next = ?, broken = ? WHERE id = ?",

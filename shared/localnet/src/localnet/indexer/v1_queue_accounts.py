@@ -1,4 +1,4 @@
-"""Queues of V1 trees as they lie on chain: sets of nullifiers or addresses.
+"""Queues of V1 trees as the chain has them: sets of nullifiers or addresses.
 
 Source: forester/docs/reference/accounts.md, "V1 queue".
 """
@@ -15,7 +15,7 @@ _PENDING = b"\0"
 
 
 def decode_v1_queue(data: bytes) -> dict[int, bytes]:
-    """Values that wait in a queue, by the number of their bucket; MalformedData if it is cut."""
+    """Return the values that wait in a queue, by bucket number; raise MalformedData if it is cut."""
     capacity = Reader(data, _CAPACITY).u64()
     if len(data) < _BUCKETS + _BUCKET_BYTES * capacity:
         message = f"{len(data)} bytes do not hold {capacity} buckets"

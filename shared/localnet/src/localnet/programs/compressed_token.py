@@ -1,4 +1,4 @@
-"""An instruction of the compressed token program that makes one V2 address: a new compressed mint.
+"""An instruction of the compressed token program that creates one V2 address: a new compressed mint.
 
 Source: forester/docs/reference/programs.md, "User transactions".
 """
@@ -21,14 +21,14 @@ def _mint(signer: Pubkey) -> tuple[Pubkey, int]:
 
 
 def mint_address(signer: Pubkey) -> bytes:
-    """The address, 32 bytes, that ``create_mint`` makes for a signer: Keccak-256 with its first byte cleared."""
+    """Return the 32-byte address that ``create_mint`` derives for a signer: Keccak-256 with its first byte cleared."""
     parts = (_mint(signer)[0], addresses.ADDRESS_TREE, addresses.COMPRESSED_TOKEN)
     digest = keccak.new(digest_bits=256, data=b"".join(map(bytes, parts)) + b"\xff").digest()
     return b"\0" + digest[1:]
 
 
 def create_mint(payer: Pubkey, signer: Pubkey, root_index: int, proof: bytes) -> Instruction:
-    """Create a compressed mint. ``proof`` shows that its address is absent under the root of that index."""
+    """Return the instruction that creates a mint. ``proof`` shows that its address is absent under that root."""
     mint, bump = _mint(signer)
     data = bytes([MINT_ACTION]) + u32(0) + b"\x00" + u16(root_index) + u16(0)
     data += b"\x01" + bytes(4) + bytes(8) + u32(0) + b"\x01" + proof + b"\x00"

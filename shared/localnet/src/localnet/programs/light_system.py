@@ -65,7 +65,7 @@ def invoke(
     recipient: Pubkey | None = None,
     proof: bytes | None = None,
 ) -> Instruction:
-    """Spend inputs, make outputs and addresses, move lamports into or out of the pool; ValueError if unbalanced."""
+    """Return the instruction for inputs, outputs, addresses and lamports; raise ValueError if it is unbalanced."""
     spent = sum(entry.lamports for entry in inputs) + compress
     if spent != sum(entry.lamports for entry in outputs) + decompress:
         message = f"{spent} lamports go in and {sum(entry.lamports for entry in outputs) + decompress} come out"
@@ -103,7 +103,7 @@ def _index(tree: Pubkey, trees: list[Pubkey]) -> bytes:
 
 
 def _account(owner: Pubkey, lamports: int) -> bytes:
-    """An account without address and without data."""
+    """Return an account without address and without data."""
     return bytes(owner) + u64(lamports) + b"\x00\x00"
 
 

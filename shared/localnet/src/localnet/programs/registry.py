@@ -36,17 +36,17 @@ V1_PROOF_NODES = 16
 
 
 def u16(value: int) -> bytes:
-    """Little-endian."""
+    """Return the little-endian bytes."""
     return value.to_bytes(2, "little")
 
 
 def u32(value: int) -> bytes:
-    """Little-endian."""
+    """Return the little-endian bytes."""
     return value.to_bytes(4, "little")
 
 
 def u64(value: int) -> bytes:
-    """Little-endian."""
+    """Return the little-endian bytes."""
     return value.to_bytes(8, "little")
 
 
@@ -67,7 +67,7 @@ def _instruction(data: bytes, *accounts: list[AccountMeta]) -> Instruction:
 
 
 def register_forester(payer: Pubkey, authority: Pubkey, forester: Pubkey, weight: int = 1) -> Instruction:
-    """The protocol authority admits a forester; its key is the derivation key and the first authority."""
+    """Return the instruction that admits a forester; its key is both derivation key and first authority."""
     return _instruction(
         REGISTER_FORESTER + BUMP + bytes(forester) + u64(0) + b"\x01" + u64(weight),
         _signs(payer, writable=True),
@@ -79,7 +79,7 @@ def register_forester(payer: Pubkey, authority: Pubkey, forester: Pubkey, weight
 
 
 def update_forester(authority: Pubkey, derivation: Pubkey, new_authority: Pubkey) -> Instruction:
-    """A forester hands its account to another key, which signs too; the address stays that of the derivation key."""
+    """Return the instruction that gives a forester's account a new authority, which signs too; the address stays."""
     return _instruction(
         UPDATE_FORESTER + b"\x00",
         _signs(authority),
@@ -89,7 +89,7 @@ def update_forester(authority: Pubkey, derivation: Pubkey, new_authority: Pubkey
 
 
 def register_forester_epoch(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
-    """A forester registers for an epoch, and pays."""
+    """Return the instruction that registers a forester, which pays, for an epoch."""
     return _instruction(
         REGISTER_FORESTER_EPOCH + u64(epoch),
         _signs(authority, writable=True),
@@ -103,7 +103,7 @@ def register_forester_epoch(authority: Pubkey, derivation: Pubkey, epoch: int) -
 
 
 def finalize_registration(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
-    """A forester learns the total weight of its epoch."""
+    """Return the instruction that copies the total weight of an epoch to a forester's registration."""
     return _instruction(
         FINALIZE_REGISTRATION,
         _signs(authority),
@@ -113,7 +113,7 @@ def finalize_registration(authority: Pubkey, derivation: Pubkey, epoch: int) -> 
 
 
 def report_work(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instruction:
-    """A forester reports what it has done in an epoch."""
+    """Return the instruction that reports a forester's work in an epoch."""
     return _instruction(
         REPORT_WORK,
         _signs(authority),
@@ -122,7 +122,7 @@ def report_work(authority: Pubkey, derivation: Pubkey, epoch: int) -> Instructio
 
 
 def _work(epoch_account: Pubkey, authority: Pubkey, *, pays: bool = False) -> list[AccountMeta]:
-    """The accounts that every work instruction begins with."""
+    """Return the accounts that every work instruction begins with."""
     return [
         *_writes(epoch_account),
         *_signs(authority, writable=pays),
@@ -141,7 +141,7 @@ def _batch(discriminator: bytes, new_root: bytes, proof: bytes) -> bytes:
 def batch_append(
     authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, queue: Pubkey, new_root: bytes, proof: bytes
 ) -> Instruction:
-    """One batch of an output queue goes into its state tree."""
+    """Return the instruction that moves one batch of an output queue into its state tree."""
     return _instruction(
         _batch(BATCH_APPEND, new_root, proof),
         _work(epoch_account, authority),
@@ -151,7 +151,7 @@ def batch_append(
 
 
 def batch_nullify(authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, new_root: bytes, proof: bytes) -> Instruction:
-    """One batch of nullifiers replaces leaves of a state tree."""
+    """Return the instruction that replaces leaves of a state tree by one batch of nullifiers."""
     return _instruction(
         _batch(BATCH_NULLIFY, new_root, proof),
         _work(epoch_account, authority),
@@ -163,7 +163,7 @@ def batch_nullify(authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, new_ro
 def batch_update_address_tree(
     authority: Pubkey, epoch_account: Pubkey, tree: Pubkey, new_root: bytes, proof: bytes
 ) -> Instruction:
-    """One batch of addresses goes into an address tree."""
+    """Return the instruction that moves one batch of addresses into an address tree."""
     return _instruction(
         _batch(BATCH_UPDATE_ADDRESS_TREE, new_root, proof),
         _work(epoch_account, authority),
@@ -183,7 +183,7 @@ def nullify(
     leaf_index: int,
     siblings: Sequence[bytes],
 ) -> Instruction:
-    """A queued nullifier clears its leaf of a V1 state tree. ``siblings`` are all 26, from the leaf upwards."""
+    """Return the instruction that clears the leaf of a queued nullifier in a V1 state tree."""
     data = NULLIFY + BUMP + u32(1) + u64(changelog_index) + u32(1) + u16(queue_index) + u32(1) + u64(leaf_index)
     data += u32(1) + u32(V1_PROOF_NODES) + b"".join(siblings[:V1_PROOF_NODES])
     return _instruction(data, _work(epoch_account, authority, pays=True), _reads(addresses.NOOP), _writes(tree, queue))
@@ -211,7 +211,7 @@ def update_address_merkle_tree(
     queue_index: int,
     low: LowElement,
 ) -> Instruction:
-    """A queued address goes into its V1 tree."""
+    """Return the instruction that moves a queued address into its V1 tree."""
     data = UPDATE_ADDRESS_MERKLE_TREE + BUMP + u16(changelog_index) + u16(indexed_changelog_index) + u16(queue_index)
     data += u64(low.index) + low.value + u64(low.next_index) + low.next_value + b"".join(low.siblings[:V1_PROOF_NODES])
     return _instruction(data, _work(epoch_account, authority, pays=True), _writes(queue, tree), _reads(addresses.NOOP))
@@ -232,7 +232,10 @@ def _rollover(discriminator: bytes, *accounts: list[AccountMeta]) -> Instruction
 def rollover_state_v1(
     authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair, cpi_context: Pubkey
 ) -> Instruction:
-    """A V1 state tree and its queue get successors; the new accounts are zeroed and exactly rent exempt."""
+    """Return the instruction that rolls over a V1 state tree and its queue.
+
+    The new accounts are zeroed and exactly rent exempt.
+    """
     return _rollover(
         ROLLOVER_STATE_V1,
         _work(epoch_account, authority, pays=True),
@@ -242,7 +245,7 @@ def rollover_state_v1(
 
 
 def rollover_address_v1(authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair) -> Instruction:
-    """A V1 address tree and its queue get successors."""
+    """Return the instruction that rolls over a V1 address tree and its queue."""
     return _rollover(
         ROLLOVER_ADDRESS_V1,
         _work(epoch_account, authority, pays=True),
@@ -253,7 +256,7 @@ def rollover_address_v1(authority: Pubkey, epoch_account: Pubkey, old: Pair, new
 def rollover_state_v2(
     authority: Pubkey, epoch_account: Pubkey, old: Pair, new: Pair, cpi_context: Pubkey
 ) -> Instruction:
-    """A V2 state tree and its output queue get successors."""
+    """Return the instruction that rolls over a V2 state tree and its output queue."""
     return _rollover(
         ROLLOVER_STATE_V2,
         _writes(epoch_account),
@@ -266,7 +269,7 @@ def rollover_state_v2(
 
 
 def rollover_address_v2(authority: Pubkey, epoch_account: Pubkey, old: Pubkey, new: Pubkey) -> Instruction:
-    """A V2 address tree gets a successor."""
+    """Return the instruction that rolls over a V2 address tree."""
     return _rollover(
         ROLLOVER_ADDRESS_V2,
         _writes(epoch_account),

@@ -22,14 +22,14 @@ AccountFilter = Callable[[bytes], bool]
 
 
 def get_account_info(network: Network, params: Params) -> Json:
-    """One account, null if there is none."""
+    """Return one account, null if there is none."""
     config = params.config(1)
     [value] = _encoded(network, [params.pubkey(0)], config, "binary")
     return {"context": context(network, config), "value": value}
 
 
 def get_multiple_accounts(network: Network, params: Params) -> Json:
-    """Up to 100 accounts in the order asked for."""
+    """Return up to 100 accounts in the requested order."""
     config = params.config(1)
     keys = [pubkey(text) for text in params.texts(0, MAX_ACCOUNTS)]
     return {"context": context(network, config), "value": _encoded(network, keys, config, "base64")}
@@ -43,7 +43,7 @@ def _encoded(network: Network, keys: Sequence[Pubkey], config: Config, default: 
 
 
 def get_program_accounts(network: Network, params: Params) -> Any:
-    """All accounts of a program that pass every filter."""
+    """Return all accounts of a program that pass every filter."""
     config = params.config(1)
     encoding = config.text("encoding", "binary", ACCOUNT_ENCODINGS)
     part = data_slice(config)
@@ -62,7 +62,7 @@ def _address(entry: tuple[Pubkey, Account]) -> bytes:
 
 
 def account_filter(config: Config) -> AccountFilter:
-    """The conjunction of the ``filters`` of a configuration; RpcError if one is malformed."""
+    """Return the conjunction of the ``filters`` of a configuration; raise RpcError if one is malformed."""
     filters = config.members.get("filters") or []
     if not isinstance(filters, list):
         raise invalid("Invalid params: filters is a list.")
@@ -87,7 +87,7 @@ def _filter(entry: object) -> AccountFilter:
 
 
 def _comparison(memcmp: dict[str, Any]) -> bytes:
-    """The bytes of a memcmp: base58, base64 if it says so, or a list of numbers; at most 128."""
+    """Return the bytes of a memcmp: base58, base64 if it says so, or a list of numbers; at most 128."""
     value, encoding = memcmp.get("bytes"), memcmp.get("encoding", "base58")
     try:
         if isinstance(value, list):
@@ -107,14 +107,14 @@ def _comparison(memcmp: dict[str, Any]) -> bytes:
 
 
 def get_balance(network: Network, params: Params) -> Json:
-    """Lamports of an account, 0 if there is none."""
+    """Return lamports of an account, 0 if there is none."""
     config = params.config(1)
     account = network.account(params.pubkey(0))
     return {"context": context(network, config), "value": account.lamports if account else 0}
 
 
 def get_minimum_balance_for_rent_exemption(network: Network, params: Params) -> int:
-    """Lamports that an account of some bytes must hold."""
+    """Return the minimum lamports of an account of that size."""
     return network.rent_exempt_minimum(params.number(0))
 
 

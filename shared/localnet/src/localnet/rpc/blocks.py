@@ -19,39 +19,39 @@ IDENTITY = FAUCET.pubkey()
 
 
 def get_health(_network: Network, _params: Params) -> str:
-    """Always well while it answers."""
+    """Return that the node is healthy, always."""
     return "ok"
 
 
 def get_version(_network: Network, _params: Params) -> Json:
-    """Software and features."""
+    """Return software and features."""
     return VERSION
 
 
 def get_genesis_hash(network: Network, _params: Params) -> str:
-    """What tells this chain from others."""
+    """Return the hash that identifies this chain."""
     return str(network.genesis_hash)
 
 
 def get_identity(_network: Network, _params: Params) -> Json:
-    """The only validator."""
+    """Return the only validator."""
     return {"identity": str(IDENTITY)}
 
 
 def get_slot(network: Network, params: Params) -> int:
-    """The newest slot at a level of commitment."""
+    """Return the newest slot at a level of commitment."""
     config = params.config(0)
     require_slot(network, config)
     return slot_at(network, config.commitment)
 
 
 def get_block_height(network: Network, params: Params) -> int:
-    """The height of the newest block at a level of commitment."""
+    """Return the height of the newest block at a level of commitment."""
     return network.slots.height_of(get_slot(network, params))
 
 
 def get_epoch_info(network: Network, params: Params) -> Json:
-    """Where the chain stands in the cluster's epoch (not the foresters' one)."""
+    """Return the position in the cluster's epoch (not the foresters' one)."""
     slot = get_slot(network, params)
     return {
         "absoluteSlot": slot,
@@ -64,7 +64,7 @@ def get_epoch_info(network: Network, params: Params) -> Json:
 
 
 def get_epoch_schedule(_network: Network, _params: Params) -> Json:
-    """Epochs of equal length from slot 0."""
+    """Return epochs of equal length from slot 0."""
     return {
         "slotsPerEpoch": SLOTS_PER_EPOCH,
         "leaderScheduleSlotOffset": SLOTS_PER_EPOCH,
@@ -75,17 +75,17 @@ def get_epoch_schedule(_network: Network, _params: Params) -> Json:
 
 
 def get_transaction_count(network: Network, _params: Params) -> int:
-    """Transactions since the first block."""
+    """Return transactions since the first block."""
     return network.transaction_count
 
 
 def get_first_available_block(network: Network, _params: Params) -> int:
-    """The slot of the first block."""
+    """Return the slot of the first block."""
     return network.first_slot
 
 
 def get_latest_blockhash(network: Network, params: Params) -> Json:
-    """The newest blockhash at a level of commitment, and the last height at which it may be used."""
+    """Return the newest blockhash at a level of commitment, and the last height at which it may be used."""
     config = params.config(0)
     slot = slot_at(network, config.commitment)
     value = {
@@ -96,7 +96,7 @@ def get_latest_blockhash(network: Network, params: Params) -> Json:
 
 
 def is_blockhash_valid(network: Network, params: Params) -> Json:
-    """Whether a transaction may still name a blockhash."""
+    """Return whether a transaction may still name a blockhash."""
     try:
         blockhash = Hash.from_string(params.text(0))
     except (ParseHashError, ValueError) as error:
@@ -115,7 +115,7 @@ def _block(network: Network, slot: int, config: Config) -> Block:
 
 
 def get_block(network: Network, params: Params) -> Json:
-    """A closed block with as much of its transactions as asked for."""
+    """Return a closed block with the requested details of its transactions."""
     config = params.config(1)
     block = _block(network, params.number(0), config)
     body: Json = {
@@ -151,7 +151,7 @@ def _accounts_entry(done: Any, config: Config) -> Json:
 
 
 def _slots_with_blocks(network: Network, first: int, last: int, limit: int) -> list[int]:
-    """Slots of closed blocks, ascending, at most ``limit``."""
+    """Return slots of closed blocks, ascending, at most ``limit``."""
     if last < network.first_slot:
         return []
     slots = network.slots
@@ -163,7 +163,7 @@ def _slots_with_blocks(network: Network, first: int, last: int, limit: int) -> l
 
 
 def get_blocks(network: Network, params: Params) -> list[int]:
-    """Slots with a block between two slots, both inclusive."""
+    """Return slots with a block between two slots, both inclusive."""
     second = params.get(1)
     config = params.config(1) if isinstance(second, dict) else params.config(2)
     newest = slot_at(network, require_confirmed(config))
@@ -175,7 +175,7 @@ def get_blocks(network: Network, params: Params) -> list[int]:
 
 
 def get_blocks_with_limit(network: Network, params: Params) -> list[int]:
-    """The next slots with a block from a slot on."""
+    """Return the next slots with a block from a slot on."""
     limit = params.number(1)
     if limit > MAX_BLOCK_RANGE:
         raise invalid(f"Limit too large; max {MAX_BLOCK_RANGE}")
@@ -190,7 +190,7 @@ def get_block_time(network: Network, params: Params) -> int:
 
 
 def get_cluster_nodes(_network: Network, _params: Params) -> list[Json]:
-    """The only node; it has no ports but the ones that are in use."""
+    """Return the only node, with the ports that are in use."""
     ports = dict.fromkeys(("gossip", "tpu", "rpc", "pubsub"))
     return [{"pubkey": str(IDENTITY), **ports, "version": VERSION["solana-core"], **_feature_members()}]
 
@@ -200,12 +200,12 @@ def _feature_members() -> Json:
 
 
 def get_vote_accounts(_network: Network, _params: Params) -> Json:
-    """None: nobody votes here."""
+    """Return none, because no validator votes here."""
     return {"current": [], "delinquent": []}
 
 
 def get_slot_leader(_network: Network, _params: Params) -> str:
-    """The only validator."""
+    """Return the only validator."""
     return str(IDENTITY)
 
 

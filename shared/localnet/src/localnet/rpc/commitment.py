@@ -1,7 +1,7 @@
-"""What the levels of commitment mean on a chain with one validator.
+"""Levels of commitment on a chain with one validator.
 
 Processed is the open slot, confirmed the last closed block, finalized 31 blocks before that. Accounts are always those
-of the open slot: a chain without rivals has no other.
+of the open slot, because one validator has no competing forks.
 """
 
 from localnet.chain.network import Network
@@ -12,14 +12,14 @@ FINALIZATION_BLOCKS = 31
 
 
 def confirmed_slot(network: Network) -> int:
-    """The last closed block's slot; the first block's while it is open."""
+    """Return the slot of the last closed block; that of the first block while it is open."""
     slots = network.slots
     parent = slots.parent_of(slots.current)
     return slots.current if parent is None else parent
 
 
 def slot_at(network: Network, commitment: str) -> int:
-    """The newest slot with a block at a level of commitment."""
+    """Return the newest slot with a block at a level of commitment."""
     if commitment == "processed":
         return network.slot
     confirmed = confirmed_slot(network)
@@ -29,7 +29,7 @@ def slot_at(network: Network, commitment: str) -> int:
 
 
 def reached(network: Network, slot: int, commitment: str) -> bool:
-    """Whether what happened in a slot has a level of commitment; the open slot's block is not confirmed."""
+    """Return whether a slot has a level of commitment; the open slot's block is not confirmed."""
     if slot > network.slot or commitment == "processed":
         return slot <= network.slot
     slots = network.slots
@@ -38,7 +38,7 @@ def reached(network: Network, slot: int, commitment: str) -> bool:
 
 
 def status_of(network: Network, slot: int) -> tuple[str, int | None]:
-    """Level of commitment of a slot, and its confirmations (None once finalized)."""
+    """Return a slot's level of commitment, and its confirmations (None once finalized)."""
     if reached(network, slot, "finalized"):
         return "finalized", None
     confirmations = network.slots.height_of(network.slot) - network.slots.height_of(slot)
@@ -46,13 +46,13 @@ def status_of(network: Network, slot: int) -> tuple[str, int | None]:
 
 
 def context(network: Network, config: Config) -> dict[str, object]:
-    """The ``context`` member of an answer; RpcError if the caller asked for a slot that is not there yet."""
+    """Return the ``context`` member of an answer; raise RpcError for a required slot that is not open yet."""
     require_slot(network, config)
     return {"slot": network.slot, "apiVersion": "2.2.0"}
 
 
 def require_slot(network: Network, config: Config) -> None:
-    """Check ``minContextSlot`` and the word for commitment."""
+    """Check ``minContextSlot`` and the level of commitment."""
     _ = config.commitment
     wanted = config.number("minContextSlot")
     if wanted is not None and wanted > network.slot:
@@ -61,7 +61,7 @@ def require_slot(network: Network, config: Config) -> None:
 
 
 def require_confirmed(config: Config) -> str:
-    """The commitment of a call that reads blocks; RpcError for processed."""
+    """Return the commitment of a call that reads blocks; raise RpcError for processed."""
     if config.commitment == "processed":
         raise invalid("Method does not support commitment below `confirmed`")
     return config.commitment

@@ -1,4 +1,4 @@
-"""From the bytes of a JSON-RPC request to the bytes of its answer."""
+"""Dispatch of JSON-RPC requests to methods."""
 
 import inspect
 import logging
@@ -13,7 +13,7 @@ from localnet.rpc.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUN
 from localnet.rpc.params import Params
 
 Method = Callable[[Network, Params], Any]
-"""Gives the result, or something to be awaited for it."""
+"""Function that returns the result, or an awaitable of it."""
 METHODS: dict[str, Method] = {**accounts.METHODS, **blocks.METHODS, **transactions.METHODS, **harness.METHODS}
 MAX_BATCH = 1000
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 async def answer(network: Network, body: bytes, methods: dict[str, Method] = METHODS) -> bytes | None:
-    """The answer to a request or to a batch of them; None if none wants one."""
+    """Return the answer to a request or to a batch of them; None if no answer is expected."""
     try:
         request = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -37,7 +37,7 @@ async def answer(network: Network, body: bytes, methods: dict[str, Method] = MET
 
 
 async def answer_one(network: Network, request: object, methods: dict[str, Method] = METHODS) -> dict[str, Any] | None:
-    """The answer to one request as an object; None for a notification."""
+    """Return the answer to one request as an object; None for a notification."""
     if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         return failure(
             request.get("id") if isinstance(request, dict) else None, RpcError(INVALID_REQUEST, "Invalid request")
@@ -60,5 +60,5 @@ async def answer_one(network: Network, request: object, methods: dict[str, Metho
 
 
 def failure(identifier: object, error: RpcError) -> dict[str, Any]:
-    """An error answer."""
+    """Return an error answer."""
     return {"jsonrpc": "2.0", "error": error.body(), "id": identifier}

@@ -1,4 +1,4 @@
-"""Accounts, transactions and blocks as JSON, in the encodings that a caller chooses."""
+"""Accounts, transactions and blocks as JSON, in the encoding that the caller requests."""
 
 import base64
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MAX_BASE58_BYTES = 128
 
 
 def decode_wire(text: str, encoding: str) -> bytes:
-    """The bytes of a transaction or message that a caller sent in base58 or base64."""
+    """Return the bytes of a transaction or message that a caller sent in base58 or base64."""
     longest = 1683 if encoding == "base58" else 1644
     if len(text) > longest:
         raise invalid(
@@ -43,7 +43,7 @@ def decode_wire(text: str, encoding: str) -> bytes:
 
 
 def data_slice(config: Config) -> tuple[int, int] | None:
-    """The ``dataSlice`` of a configuration as offset and length."""
+    """Return the ``dataSlice`` of a configuration as offset and length."""
     value = config.members.get("dataSlice")
     if value is None:
         return None
@@ -57,7 +57,10 @@ def data_slice(config: Config) -> tuple[int, int] | None:
 
 
 def encode_account(account: Account, encoding: str, part: tuple[int, int] | None = None) -> Json:
-    """An account. ``jsonParsed`` has no parser here for any program and gives base64, as nodes do without a parser."""
+    """Encode an account.
+
+    ``jsonParsed`` has no parser here for any program and gives base64, as nodes do without a parser.
+    """
     data = bytes(account.data)
     space = len(data)
     if part is not None:
@@ -85,7 +88,7 @@ def _encode_data(data: bytes, encoding: str) -> str | list[str]:
 
 
 def encode_instruction(instruction: ExecutedInstruction, *, parsed: bool) -> Json:
-    """An instruction by indices, or by addresses as nodes give it for programs that they cannot parse."""
+    """Encode an instruction by indices, or by addresses as nodes do for programs that they cannot parse."""
     if parsed:
         return {
             "programId": str(instruction.program),
@@ -102,7 +105,7 @@ def encode_instruction(instruction: ExecutedInstruction, *, parsed: bool) -> Jso
 
 
 def encode_inner(groups: Sequence[Sequence[ExecutedInstruction]], *, parsed: bool) -> list[Json]:
-    """The calls made by each outer instruction that made any."""
+    """Encode the inner instructions of each outer instruction that has any."""
     return [
         {"index": index, "instructions": [encode_instruction(call, parsed=parsed) for call in calls]}
         for index, calls in enumerate(groups)
@@ -111,12 +114,12 @@ def encode_inner(groups: Sequence[Sequence[ExecutedInstruction]], *, parsed: boo
 
 
 def encode_return_data(data: tuple[Pubkey, bytes] | None) -> Json | None:
-    """What a transaction returned."""
+    """Encode the data that a transaction returned."""
     return data and {"programId": str(data[0]), "data": [base64.b64encode(data[1]).decode(), "base64"]}
 
 
 def encode_meta(done: RecordedTransaction, *, parsed: bool) -> Json:
-    """The ``meta`` member: what the execution did."""
+    """Encode the ``meta`` member: the effects of the execution."""
     static = len(done.account_keys) - done.loaded_writable - done.loaded_readonly
     loaded = list(map(str, done.account_keys[static:]))
     meta: Json = {
@@ -143,12 +146,12 @@ def encode_meta(done: RecordedTransaction, *, parsed: bool) -> Json:
 
 
 def status_member(err: JsonError | None) -> Json:
-    """The older spelling of success and failure."""
+    """Encode success or failure as older clients expect it."""
     return {"Ok": None} if err is None else {"Err": err}
 
 
 def encode_transaction(done: RecordedTransaction, encoding: str) -> Any:
-    """The ``transaction`` member, in one of ``TRANSACTION_ENCODINGS``."""
+    """Encode the ``transaction`` member, in one of ``TRANSACTION_ENCODINGS``."""
     raw = bytes(done.transaction)
     if encoding == "binary":
         return base58.encode(raw)
@@ -198,7 +201,7 @@ def _parsed_keys(done: RecordedTransaction) -> list[Json]:
 
 
 def is_writable(message: Message | MessageV0 | MessageV1, index: int) -> bool:
-    """Whether a static account is declared writable."""
+    """Return whether a static account is declared writable."""
     header, count = message.header, len(message.account_keys)
     if index < header.num_required_signatures:
         return index < header.num_required_signatures - header.num_readonly_signed_accounts
@@ -206,7 +209,7 @@ def is_writable(message: Message | MessageV0 | MessageV1, index: int) -> bool:
 
 
 def version_members(done: RecordedTransaction, newest: int | None) -> Json:
-    """The ``version`` member if the caller knows versions; RpcError for a version the caller does not know."""
+    """Return the ``version`` member if the caller supports versions; raise RpcError for an unsupported version."""
     legacy = isinstance(done.transaction.message, Message)
     if newest is None:
         if legacy:
@@ -220,7 +223,7 @@ def version_members(done: RecordedTransaction, newest: int | None) -> Json:
 
 
 def encode_entry(done: RecordedTransaction, config: Config, encoding: str) -> Json:
-    """Transaction, meta and version, as blocks list them."""
+    """Encode transaction, meta and version, as blocks list them."""
     return {
         "transaction": encode_transaction(done, encoding),
         "meta": encode_meta(done, parsed=encoding == "jsonParsed"),

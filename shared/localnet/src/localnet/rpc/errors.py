@@ -1,4 +1,4 @@
-"""Errors of the JSON-RPC interface with the codes and words of a cluster's nodes."""
+"""Errors of the JSON-RPC interface with the codes and messages of a cluster's nodes."""
 
 from collections.abc import Mapping
 
@@ -47,7 +47,7 @@ class RpcError(Exception):
         self.data = data
 
     def body(self) -> dict[str, object]:
-        """The ``error`` member of the answer."""
+        """Return the ``error`` member of the answer."""
         body: dict[str, object] = {"code": self.code, "message": self.message}
         if self.data is not None:
             body["data"] = self.data
@@ -55,12 +55,12 @@ class RpcError(Exception):
 
 
 def invalid(message: str) -> RpcError:
-    """The parameters are wrong."""
+    """Return the error for wrong parameters."""
     return RpcError(INVALID_PARAMS, message)
 
 
 def describe(err: JsonError) -> str:
-    """The sentence that nodes print for a transaction error."""
+    """Return the sentence that nodes print for a transaction error."""
     if isinstance(err, str):
         return _WORDS.get(err, err)
     name, detail = next(iter(err.items()))

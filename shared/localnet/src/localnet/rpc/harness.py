@@ -1,4 +1,4 @@
-"""Methods of this network's own, for tests: move the clock, put accounts in place."""
+"""Additional methods for tests: advance the clock, write accounts."""
 
 import base64
 
@@ -45,7 +45,7 @@ def set_account(network: Network, params: Params) -> None:
 
 
 def patch_account(network: Network, params: Params) -> None:
-    """Change a part of an account: address, then an object with lamports (all of them), and data (base64) at offset."""
+    """Change part of an account. Parameters: address, and an object with new lamports, and data (base64) at offset."""
     value, before = params.at(1), network.account(params.pubkey(0))
     if not isinstance(value, dict) or before is None:
         raise invalid("Invalid params: expected an account that exists, and an object.")

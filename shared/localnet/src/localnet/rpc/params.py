@@ -1,4 +1,4 @@
-"""Positional parameters of a call, read with the checks and the words of a cluster's nodes."""
+"""Positional parameters of a call, with the checks and messages of a cluster's nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +13,12 @@ COMMITMENTS = ("processed", "confirmed", "finalized")
 
 
 class Config(msgspec.Struct, frozen=True):
-    """The configuration object that is the last parameter of most methods, whatever it is about."""
+    """The configuration object, the last parameter of most methods."""
 
     members: Mapping[str, Any] = {}
 
     def text(self, name: str, default: str, allowed: Sequence[str]) -> str:
-        """A member that is one of some words."""
+        """Return a member that is one of some words."""
         value = self.members.get(name)
         if value is None:
             return default
@@ -28,7 +28,7 @@ class Config(msgspec.Struct, frozen=True):
         return str(value)
 
     def flag(self, name: str) -> bool:
-        """A member that is true or false, false if absent."""
+        """Return a member that is true or false, false if absent."""
         value = self.members.get(name)
         if value is None:
             return False
@@ -37,12 +37,12 @@ class Config(msgspec.Struct, frozen=True):
         return value
 
     def number(self, name: str) -> int | None:
-        """A member that is an unsigned integer, None if absent."""
+        """Return a member that is an unsigned integer, None if absent."""
         return whole_number(self.members.get(name), name)
 
     @property
     def commitment(self) -> str:
-        """The level of commitment asked for; the older names are understood."""
+        """Requested level of commitment; the older names are accepted."""
         value = self.members.get("commitment")
         older = {"recent": "processed", "single": "confirmed", "singleGossip": "confirmed"}
         older |= {"root": "finalized", "max": "finalized"}
@@ -62,17 +62,17 @@ class Params:
         self._values: list[Any] = values
 
     def at(self, index: int) -> Any:
-        """A required parameter."""
+        """Return a required parameter."""
         if index >= len(self._values) or self._values[index] is None:
             raise invalid(f"Invalid params: invalid length {len(self._values)}, expected parameter {index + 1}.")
         return self._values[index]
 
     def get(self, index: int) -> Any:
-        """An optional parameter, None if absent."""
+        """Return an optional parameter, None if absent."""
         return self._values[index] if index < len(self._values) else None
 
     def config(self, index: int) -> Config:
-        """An optional configuration object; a bare commitment word is taken for older clients' sake."""
+        """Return an optional configuration object; a bare commitment word is accepted for older clients."""
         value = self.get(index)
         if value is None:
             return Config()
@@ -83,24 +83,24 @@ class Params:
         return Config(value)
 
     def pubkey(self, index: int) -> Pubkey:
-        """A required address."""
+        """Return a required address."""
         return pubkey(self.at(index))
 
     def text(self, index: int) -> str:
-        """A required string."""
+        """Return a required string."""
         value = self.at(index)
         if not isinstance(value, str):
             raise invalid("Invalid params: expected a string.")
         return value
 
     def number(self, index: int) -> int:
-        """A required unsigned integer."""
+        """Return a required unsigned integer."""
         value = whole_number(self.at(index), f"parameter {index + 1}")
         assert value is not None  # noqa: S101 - `at` has refused None
         return value
 
     def texts(self, index: int, most: int) -> list[str]:
-        """A required list of strings, of limited length."""
+        """Return a required list of strings, of limited length."""
         value = self.at(index)
         if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
             raise invalid("Invalid params: expected a list of strings.")
@@ -110,7 +110,7 @@ class Params:
 
 
 def whole_number(value: object, name: str) -> int | None:
-    """An unsigned 64-bit integer or None."""
+    """Return an unsigned 64-bit integer or None."""
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
@@ -119,7 +119,7 @@ def whole_number(value: object, name: str) -> int | None:
 
 
 def pubkey(text: object) -> Pubkey:
-    """An address from base58."""
+    """Decode an address from base58."""
     if not isinstance(text, str):
         raise invalid("Invalid params: expected an address in base58.")
     try:
@@ -130,7 +130,7 @@ def pubkey(text: object) -> Pubkey:
 
 
 def signature(text: str) -> Signature:
-    """A signature from base58."""
+    """Decode a signature from base58."""
     try:
         return Signature.from_string(text)
     except ValueError as error:

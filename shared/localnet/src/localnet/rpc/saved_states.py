@@ -1,4 +1,4 @@
-"""Methods that save the state of the chain and go back to it. Callers name files of one folder and cannot leave it."""
+"""Methods that save and restore the state of the chain. Callers can name files of one folder only."""
 
 import re
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class SavedStates:
         }
 
     def save(self, network: Network, params: Params) -> Json:
-        """Write the state of the chain to a file of the folder, in place of one of that name."""
+        """Write the state of the chain to a file of the folder, replacing an existing one."""
         path = self._path(params)
         try:
             save_state(network.state(), path)
@@ -39,7 +39,7 @@ class SavedStates:
         return {"slot": network.slot, "path": str(path)}
 
     def restore(self, network: Network, params: Params) -> Json:
-        """Go back to a saved state: a fork."""
+        """Restore a saved state, which makes a fork."""
         path = self._path(params)
         try:
             network.restore(load_state(path, follow_links=False))

@@ -19,7 +19,7 @@ CONNECTIONS = web.AppKey("connections", set[web.WebSocketResponse])
 
 
 def make_app(network: Network, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
-    """An application that serves a network: POST for requests, a WebSocket upgrade for subscriptions, GET /health.
+    """Return an application that serves a network: POST for requests, a WebSocket for subscriptions, GET /health.
 
     Methods may be added to ``app[METHODS]``.
     """
@@ -88,7 +88,7 @@ async def _close_connections(app: web.Application) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(app: web.Application, host: str, *ports: int) -> AsyncIterator[list[int]]:
-    """Listen on some ports, 0 for any free one; yields the ports. OSError if one is taken."""
+    """Listen on some ports, 0 for any free one; yield the ports. Raise OSError if one is in use."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -1,7 +1,7 @@
 """WebSocket subscriptions of one connection (shared/docs/localnet.md, "JSON-RPC methods").
 
-Processed subscribers hear at once, confirmed ones when the slot's block closes, finalized ones 31 blocks later. An
-account is told as it was when the notification became due.
+Processed subscribers are notified at once, confirmed ones when the slot's block closes, finalized ones 31 blocks later.
+A notification has the account as it was when the notification became due.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _ids = itertools.count(1)
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a connection wants to hear. ``account`` and ``transaction`` give the value to tell, None for silence."""
+    """A subscription. ``account`` and ``transaction`` return the value of the notification, None to send none."""
 
     name: str
     commitment: str
@@ -50,7 +50,7 @@ class Subscription:
 
 
 class Connection:
-    """The subscriptions of one client; messages for it wait in ``outbox``. Close it when the client has gone."""
+    """The subscriptions of one client; messages for it wait in ``outbox``. Close it when the client has left."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -82,7 +82,7 @@ class Connection:
         if answer is not None:
             self._put(answer)
         while self._added:
-            self._tell_known(self._added.pop())
+            self._notify_known(self._added.pop())
 
     def _put(self, message: object) -> None:
         try:
@@ -124,7 +124,7 @@ class Connection:
         done = block.transactions if block else ()
         for identifier, subscription in list(self._subscriptions.items()):
             if subscription.slot:
-                self._tell_slot(identifier)
+                self._notify_slot(identifier)
             elif subscription.root:
                 self._notify(identifier, commitment.slot_at(self.network, "finalized"))
             elif subscription.commitment == "confirmed":
@@ -136,13 +136,13 @@ class Connection:
             identifier, slot, value = self._recent.popleft()
             self._notify(identifier, value, slot)
 
-    def _tell_slot(self, identifier: int) -> None:
+    def _notify_slot(self, identifier: int) -> None:
         root = commitment.slot_at(self.network, "finalized")
         parent = self.network.slots.parent_of(self.network.slot)
         self._notify(identifier, {"slot": self.network.slot, "parent": parent, "root": root})
 
-    def _tell_known(self, identifier: int) -> None:
-        """A transaction may have come before the subscription to it."""
+    def _notify_known(self, identifier: int) -> None:
+        """Notify subscribers of a transaction that was executed before the subscription."""
         subscription = self._subscriptions.get(identifier)
         if subscription is None or subscription.signature is None:
             return

@@ -40,7 +40,7 @@ def _raw_transaction(params: Params, config: Config) -> bytes:
 
 
 def send_transaction(network: Network, params: Params) -> str:
-    """Execute a transaction after a simulation; without one, a transaction that no block takes is dropped silently."""
+    """Execute a transaction after a simulation; without one, a transaction that no block includes is dropped."""
     config = params.config(1)
     raw = _raw_transaction(params, config)
     require_slot(network, config)
@@ -124,7 +124,7 @@ def _simulated_accounts(network: Network, done: Simulation, config: Config) -> l
 
 
 def get_signature_statuses(network: Network, params: Params) -> Json:
-    """Slot, outcome and commitment of transactions, null for unknown ones."""
+    """Return slot, outcome and commitment of transactions, null for unknown ones."""
     statuses: list[Json | None] = []
     for text in params.texts(0, MAX_STATUSES):
         done = network.transaction(signature(text))
@@ -145,7 +145,7 @@ def get_signature_statuses(network: Network, params: Params) -> Json:
 
 
 def get_transaction(network: Network, params: Params) -> Json | None:
-    """A transaction of a closed block, null if there is none."""
+    """Return a transaction of a closed block, null if there is none."""
     second = params.get(1)
     config = Config({"encoding": second}) if isinstance(second, str) else params.config(1)
     level = require_confirmed(config)
@@ -157,7 +157,7 @@ def get_transaction(network: Network, params: Params) -> Json | None:
 
 
 def get_signatures_for_address(network: Network, params: Params) -> list[Json]:
-    """Transactions that name an address, newest first, between ``before`` and ``until``."""
+    """Return transactions that name an address, newest first, between ``before`` and ``until``."""
     config = params.config(1)
     level = require_confirmed(config)
     require_slot(network, config)
@@ -200,7 +200,7 @@ def _signature_entry(network: Network, done: RecordedTransaction) -> Json:
 
 
 def request_airdrop(network: Network, params: Params) -> str:
-    """Lamports from the faucet, at once."""
+    """Send lamports from the faucet."""
     try:
         done = network.airdrop(params.pubkey(0), params.number(1))
     except TransactionRefused as refused:
@@ -211,7 +211,7 @@ def request_airdrop(network: Network, params: Params) -> str:
 
 
 def get_recent_prioritization_fees(network: Network, params: Params) -> list[Json]:
-    """No block here was ever full, so no fee was needed."""
+    """Return zero fees, because no block here is ever full."""
     if params.get(0) is not None:
         for text in params.texts(0, MAX_FEE_ACCOUNTS):
             pubkey(text)
@@ -220,7 +220,7 @@ def get_recent_prioritization_fees(network: Network, params: Params) -> list[Jso
 
 
 def get_fee_for_message(network: Network, params: Params) -> Json:
-    """Lamports that a message costs, null if its blockhash has expired."""
+    """Return the lamports that a message costs, null if its blockhash has expired."""
     config = params.config(1)
     raw = decode_wire(params.text(0), "base64")
     message = _message(raw)

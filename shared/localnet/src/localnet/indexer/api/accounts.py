@@ -27,7 +27,7 @@ _MOST_FILTERED_ACCOUNTS = 1_000_000
 
 
 def find_unspent(snapshot: Snapshot, wanted: AccountOrAddress) -> AccountRow | None:
-    """The unspent account of an address or hash; an address wins."""
+    """Return the unspent account of an address or hash; an address takes precedence."""
     if wanted.address is not None:
         found = select_accounts(snapshot, "a.address = ? AND NOT a.spent LIMIT 1", (wanted.address,))
     elif wanted.hash is not None:
@@ -38,13 +38,13 @@ def find_unspent(snapshot: Snapshot, wanted: AccountOrAddress) -> AccountRow | N
 
 
 def get_account(snapshot: Snapshot, params: AccountOrAddress, shape: AccountShape) -> Json:
-    """Method getCompressedAccount and its newer form."""
+    """Answer getCompressedAccount and its newer form."""
     row = find_unspent(snapshot, params)
     return snapshot.answer(None if row is None else shape(row, None))
 
 
 def get_accounts(snapshot: Snapshot, params: HashesOrAddresses, shape: AccountShape) -> Json:
-    """Method getMultipleCompressedAccounts and its newer form: in the order of the request, null for unknown ones."""
+    """Answer getMultipleCompressedAccounts and its newer form: in the order of the request, null for unknown ones."""
     if (params.hashes is None) == (params.addresses is None):
         raise validation("Either hashes or addresses must be provided")
     by_hash = params.hashes is not None
@@ -59,7 +59,7 @@ def get_accounts(snapshot: Snapshot, params: HashesOrAddresses, shape: AccountSh
 
 
 def get_accounts_by_owner(snapshot: Snapshot, params: AccountsByOwner, shape: AccountShape) -> Json:
-    """Method getCompressedAccountsByOwner and its newer form: ordered by leaf index, then hash.
+    """Answer getCompressedAccountsByOwner and its newer form: ordered by leaf index, then hash.
 
     The cursor is the last hash, as the reference's is; the page goes on behind the place of that account, so that no
     account is skipped.
@@ -86,7 +86,7 @@ def get_accounts_by_owner(snapshot: Snapshot, params: AccountsByOwner, shape: Ac
 
 
 def _place_of(snapshot: Snapshot, cursor: Base58) -> tuple[int, bytes]:
-    """The place in the list of the account whose hash the cursor is; it may have been spent meanwhile."""
+    """Return the position in the list of the account whose hash the cursor is; it may have been spent meanwhile."""
     if len(cursor) != HASH_BYTES:
         raise validation(f"Invalid cursor length. Expected {HASH_BYTES}. Received {len(cursor)}.")
     row = snapshot.connection.execute("SELECT leaf_index FROM accounts WHERE hash = ?", (bytes(cursor),)).fetchone()
@@ -96,13 +96,13 @@ def _place_of(snapshot: Snapshot, cursor: Base58) -> tuple[int, bytes]:
 
 
 def get_balance(snapshot: Snapshot, params: AccountOrAddress) -> Json:
-    """Method getCompressedBalance, also called getCompressedAccountBalance: zero for an unknown account."""
+    """Answer getCompressedBalance, also called getCompressedAccountBalance: zero for an unknown account."""
     row = find_unspent(snapshot, params)
     return snapshot.answer(0 if row is None else row.lamports)
 
 
 def get_balance_by_owner(snapshot: Snapshot, params: Owner) -> Json:
-    """Method getCompressedBalanceByOwner."""
+    """Answer getCompressedBalanceByOwner."""
     rows = snapshot.connection.execute("SELECT lamports FROM accounts WHERE owner = ? AND NOT spent", (params.owner,))
     return snapshot.answer(sum(int.from_bytes(lamports, "big") for (lamports,) in rows))
 

@@ -1,4 +1,4 @@
-"""Proofs of the prover in the 128 bytes that programs take (forester/docs/reference/programs.md, "Proof encoding")."""
+"""Proofs of the prover as the 128 bytes of programs (forester/docs/reference/programs.md, "Proof encoding")."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _number(text: Any) -> int:
 
 
 def _compress_g1(x: int, y: int) -> bytes:
-    """The x coordinate with a bit that says that y is the greater one of its two values."""
+    """Return the x coordinate with a bit that is set if y is the greater of its two values."""
     return _signed(x.to_bytes(FIELD_BYTES, "big"), greater=y > -y % BASE_MODULUS)
 
 

@@ -18,25 +18,25 @@ class ApiError(Exception):
 
 
 def invalid_params(detail: str) -> ApiError:
-    """Parameters of wrong names or types."""
+    """Return the error for parameters of wrong names or types."""
     return ApiError(INVALID_PARAMS, "Invalid params", detail)
 
 
 def validation(text: str) -> ApiError:
-    """Parameters that break a rule."""
+    """Return the error for parameters that break a rule."""
     return ApiError(SERVER_ERROR, f"Validation Error: {text}")
 
 
 def invalid_key(field: str) -> ApiError:
-    """A key that names nothing of the kind wanted."""
+    """Return the error for a key that names nothing of the requested kind."""
     return ApiError(SERVER_ERROR, f"Invalid Public Key: field '{field}'")
 
 
 def not_found(text: str) -> ApiError:
-    """A record that does not exist."""
+    """Return the error for a record that does not exist."""
     return ApiError(SERVER_ERROR, f"Record Not Found: {text}")
 
 
 def internal(text: str) -> ApiError:
-    """A fault on this side; ``text`` names its class, never its insides."""
+    """Return the error for a fault on this side; ``text`` names its class, never its details."""
     return ApiError(SERVER_ERROR, f"Internal server error: {text}" if text else "Internal server error")

@@ -27,7 +27,7 @@ def _for_owner(kind: LinkKind, snapshot: Snapshot, given: params.OwnerPage) -> A
 
 
 def _both(name: str, wanted: Any, answer: Callable[..., Any]) -> dict[str, Method]:
-    """A method in its older and newer form, which differ in the shape of accounts."""
+    """Return a method in its older and newer variant, which differ in the shape of accounts."""
     return {
         name: Method(wanted, partial(answer, shape=account_v1)),
         f"{name}V2": Method(wanted, partial(answer, shape=account_v2)),

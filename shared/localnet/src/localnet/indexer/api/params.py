@@ -103,7 +103,7 @@ class AddressPage(_Params, frozen=True):
 
 
 class OwnerPage(_Params, frozen=True):
-    """A page of what belongs to an owner."""
+    """A page of an owner's entries."""
 
     owner: Hash
     cursor: Base58 | None = None
@@ -137,7 +137,7 @@ class TokenHolders(_Params, frozen=True):
 
 
 class Page(_Params, frozen=True):
-    """A page of everything."""
+    """A page of all entries."""
 
     cursor: Base58 | None = None
     limit: PageLimit | None = None
@@ -150,7 +150,7 @@ class TransactionName(_Params, frozen=True):
 
 
 class AddressWithTree(_Params, frozen=True):
-    """An address and the tree it is to come into."""
+    """An address and the tree that it will be inserted into."""
 
     address: Hash
     tree: Hash
@@ -223,7 +223,7 @@ Wanted = TypeVar("Wanted")
 
 
 def decode_params(params: object, wanted: type[Wanted]) -> Wanted:
-    """Read the parameters of a method as ``wanted``, a struct or a list; ApiError otherwise."""
+    """Read the parameters of a method as ``wanted``, a struct or a list; raise ApiError otherwise."""
     if params is None or (params == [] and isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
         params = {}
     if isinstance(params, dict) and isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):

@@ -20,7 +20,7 @@ from shared.indexed_merkle_tree import Element
 
 @dataclass(frozen=True, slots=True)
 class LeafProof:
-    """A leaf with its path; ``path`` is None for a leaf that still waits in the output queue."""
+    """A leaf with its path; ``path`` is None for a leaf that waits in the output queue."""
 
     tree: Tree
     leaf_index: int
@@ -30,7 +30,7 @@ class LeafProof:
 
 @dataclass(frozen=True, slots=True)
 class AbsenceProof:
-    """An address, the element that passes over it, and that element's path."""
+    """An address, its low element, and that element's path."""
 
     tree: Tree
     address: bytes
@@ -39,7 +39,7 @@ class AbsenceProof:
 
 
 def sound_tree(snapshot: Snapshot, key: bytes, field: str) -> Tree:
-    """The tree of a key; ApiError for an unknown one and for one that no longer follows the chain."""
+    """Return the tree of a key; raise ApiError if it is unknown or no longer follows the chain."""
     tree = find_tree(snapshot.connection, key)
     if tree is None:
         raise invalid_key(field)
@@ -48,13 +48,13 @@ def sound_tree(snapshot: Snapshot, key: bytes, field: str) -> Tree:
 
 
 def require_sound(tree: Tree) -> None:
-    """Refuse a tree that no longer follows the chain."""
+    """Raise ApiError for a tree that no longer follows the chain."""
     if tree.broken:
         raise ApiError(SERVER_ERROR, f"Tree {encode(tree.key)} is inconsistent at sequence {tree.sequence}")
 
 
 def leaf_proofs(snapshot: Snapshot, hashes: Sequence[bytes], *, allow_queued: bool) -> list[LeafProof]:
-    """The proofs of leaves in the order of the request, all of a tree for one root.
+    """Return the proofs of leaves in the order of the request; all proofs of a tree are for one root.
 
     Leaves that were spent are served until their nullification reaches the tree.
     """
@@ -91,12 +91,12 @@ def _of_tree(
 
 
 def get_account_proof(snapshot: Snapshot, params: HashOnly) -> Json:
-    """Method getCompressedAccountProof."""
+    """Answer getCompressedAccountProof."""
     return snapshot.answer(_leaf_v1(leaf_proofs(snapshot, [params.hash], allow_queued=False)[0]))
 
 
 def get_account_proof_v2(snapshot: Snapshot, params: HashOnly) -> Json:
-    """Method getCompressedAccountProofV2: for a queued leaf the path of the place that it will take."""
+    """Answer getCompressedAccountProofV2: for a queued leaf, the path of its future index."""
     (proof,) = leaf_proofs(snapshot, [params.hash], allow_queued=True)
     if proof.path is not None:
         return snapshot.answer(_leaf_v2(proof))
@@ -106,12 +106,12 @@ def get_account_proof_v2(snapshot: Snapshot, params: HashOnly) -> Json:
 
 
 def get_account_proofs(snapshot: Snapshot, params: list[Hash]) -> Json:
-    """Method getMultipleCompressedAccountProofs."""
+    """Answer getMultipleCompressedAccountProofs."""
     return snapshot.answer([_leaf_v1(proof) for proof in leaf_proofs(snapshot, params, allow_queued=False)])
 
 
 def get_account_proofs_v2(snapshot: Snapshot, params: list[Hash]) -> Json:
-    """Method getMultipleCompressedAccountProofsV2."""
+    """Answer getMultipleCompressedAccountProofsV2."""
     return snapshot.answer([_leaf_v2(proof) for proof in leaf_proofs(snapshot, params, allow_queued=True)])
 
 
@@ -145,7 +145,7 @@ def _leaf_v2(proof: LeafProof) -> Json:
 
 
 def absence_proofs(snapshot: Snapshot, wanted: Sequence[tuple[bytes, bytes]]) -> list[AbsenceProof]:
-    """Proofs for pairs of address and tree, in their order; ApiError if an address is in its tree or its V2 queue.
+    """Return proofs for pairs of address and tree, in order; raise ApiError for an address in its tree or V2 queue.
 
     The V1 forester asks for proofs of the addresses that wait in the queue.
     """
@@ -177,7 +177,7 @@ def _low(snapshot: Snapshot, tree: Tree, address: bytes) -> Element:
 
 
 def is_queued(snapshot: Snapshot, tree: Tree, address: bytes) -> bool:
-    """Whether an address waits for its tree."""
+    """Return whether an address waits for its tree."""
     found = snapshot.connection.execute(
         "SELECT 1 FROM address_queue WHERE tree = ? AND address = ?", (tree.id, address)
     )
@@ -185,17 +185,17 @@ def is_queued(snapshot: Snapshot, tree: Tree, address: bytes) -> bool:
 
 
 def already_exists(address: bytes) -> ApiError:
-    """The refusal of an address that is taken."""
+    """Return the error for an address that exists."""
     return validation(f"Address {encode(address)} already exists")
 
 
 def get_address_proofs(snapshot: Snapshot, params: list[Hash]) -> Json:
-    """Method getMultipleNewAddressProofs: of the default V1 tree."""
+    """Answer getMultipleNewAddressProofs: of the default V1 tree."""
     return _address_answer(snapshot, [(address, DEFAULT_ADDRESS_TREE_V1) for address in params])
 
 
 def get_address_proofs_v2(snapshot: Snapshot, params: list[AddressWithTree]) -> Json:
-    """Method getMultipleNewAddressProofsV2."""
+    """Answer getMultipleNewAddressProofsV2."""
     return _address_answer(snapshot, [(one.address, one.tree) for one in params])
 
 

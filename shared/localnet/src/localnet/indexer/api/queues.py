@@ -1,4 +1,4 @@
-"""Queues and what a forester needs to work them off (forester/docs/reference/indexer.md, "Queue elements")."""
+"""Queues, and what a forester needs to process them (forester/docs/reference/indexer.md, "Queue elements")."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _LARGEST_INTEGER = 2**63 - 1  # of SQLite
 _MOST_BYTES = 50_000_000
 """A page ends where its answer would be longer."""
 _NODE_BYTES, _OUTPUT_BYTES, _INPUT_BYTES, _ADDRESS_BYTES = 86, 106, 200, 175
-"""At most, as JSON: a node, and an element of each queue."""
+"""Maximum sizes as JSON: of a node, and of an element of each queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """An element of a state queue. ``index`` counts in its queue: leaf index, or place among nullifiers."""
+    """An element of a state queue. ``index`` counts in its queue: leaf index, or position in the nullifier queue."""
 
     index: int
     leaf_index: int
@@ -43,7 +43,7 @@ class _Queued:
 
 @dataclass(frozen=True, slots=True)
 class _QueuedAddress:
-    """An address in a queue, and the element that it goes behind."""
+    """An address in a queue, and its low element."""
 
     index: int
     address: bytes
@@ -51,7 +51,7 @@ class _QueuedAddress:
 
     @property
     def leaf_index(self) -> int:
-        """The leaf whose path is wanted: that of the low element."""
+        """Index of the leaf whose path is needed: that of the low element."""
         return self.low.index
 
 
@@ -68,7 +68,7 @@ class _Page(Generic[Queued]):
 
 
 def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
-    """Method getQueueElements. One answer is of one moment, and all parts are for one root."""
+    """Answer getQueueElements. All parts of an answer are of one moment and for one root."""
     if params.output_queue is None and params.input_queue is None and params.address_queue is None:
         raise validation("At least one queue must be requested")
     for part in (params.output_queue, params.input_queue):
@@ -93,7 +93,7 @@ def get_queue_elements(snapshot: Snapshot, params: QueueElements) -> Json:
 
 
 def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent: QueuePart | None) -> Json | None:
-    """Both queues of a state tree; None when neither has a full batch."""
+    """Return both queues of a state tree; None if neither has a full batch."""
     nodes = tree.nodes(snapshot.connection)
     outputs, inputs = _fitting(
         nodes,
@@ -119,7 +119,7 @@ def _state_queue(snapshot: Snapshot, tree: Tree, output: QueuePart | None, spent
 def _queued(
     snapshot: Snapshot, tree: Tree, part: QueuePart | None, column: str, head: int, element_bytes: int
 ) -> _Page[_Queued]:
-    """A page of whole batches, empty where none is asked for; an error if its start was worked off already."""
+    """Return a page of whole batches, empty if none is requested; raise ApiError if its start was processed already."""
     if part is None:
         return _Page([], 1, element_bytes)
     start = head if part.start_index is None else min(max(head, part.start_index), _LARGEST_INTEGER)
@@ -198,7 +198,7 @@ def _batch(part: QueuePart, usual: int) -> int:
 
 
 def _fitting(nodes: SparseTree, *pages: _Page[Queued]) -> list[list[Queued]]:
-    """What of each page goes into one answer: steps of the pages in turns, until it is long enough.
+    """Return the part of each page that fits into one answer: pages grow alternately until the answer is long enough.
 
     An error if not even the first step does. Whoever pages on asks for what was left out next.
     """
@@ -226,7 +226,7 @@ def _fitting(nodes: SparseTree, *pages: _Page[Queued]) -> list[list[Queued]]:
 
 
 def _listed_nodes(nodes: SparseTree, positions: Iterable[int]) -> dict[int, bytes]:
-    """Leaves, their siblings and ancestors, by number; siblings always, the others if they are stored."""
+    """Return leaves, their siblings and ancestors by number; siblings always, the others if they are stored."""
     siblings: set[int] = set()
     others: set[int] = set()
     for position in positions:
@@ -241,13 +241,13 @@ def _nodes_json(known: dict[int, bytes]) -> list[Json]:
 
 
 def _chains(values: Sequence[bytes], batch: int) -> list[str]:
-    """One chain per whole batch."""
+    """Return one hash chain per whole batch."""
     whole = len(values) - len(values) % batch
     return [encode(hash_chain(b"".join(values[start : start + batch]))) for start in range(0, whole, batch)]
 
 
 def get_queue_info(snapshot: Snapshot, params: QueueTrees) -> Json:
-    """Method getQueueInfo: sizes of the queues of V2 trees."""
+    """Answer getQueueInfo: sizes of the queues of V2 trees."""
     wanted = None if params.trees is None else set(params.trees)
     queues: list[Json] = []
     for tree in all_trees(snapshot.connection):
@@ -266,7 +266,7 @@ def _info(tree: Tree, kind: QueueType, size: int) -> Json:
 
 
 def get_queue_leaf_indices(snapshot: Snapshot, params: LeafIndices) -> Json:
-    """Method getQueueLeafIndices: spent accounts not yet nullified in the tree, in queue order."""
+    """Answer getQueueLeafIndices: spent accounts not yet nullified in the tree, in queue order."""
     if params.limit > _MOST_ELEMENTS:
         raise validation(f"Too many queue elements requested {params.limit}. Maximum allowed: {_MOST_ELEMENTS}")
     tree = sound_tree(snapshot, params.tree, "tree")

@@ -26,7 +26,7 @@ _COMPRESSED_FROM = 1024
 
 
 def make_app(service: Service, faults: Faults | None = None, access: AccessRules = LOOPBACK_ONLY) -> web.Application:
-    """The application; whoever runs it closes the store and the clients of ``service``."""
+    """Return the application; the caller closes the store and the clients of ``service``."""
     app = web.Application(client_max_size=_LARGEST_BODY)
     restrict(app, access)
     handler = _Handler(service, faults or Faults())
@@ -49,7 +49,7 @@ class _Handler:
         self._faults = faults
 
     def probe(self, name: str) -> Any:
-        """A handler of GET that calls a method without parameters."""
+        """Return a handler of GET that calls a method without parameters."""
 
         async def handle(_: web.Request) -> web.Response:
             body = await self._answer({"jsonrpc": "2.0", "id": None, "method": name})
@@ -58,7 +58,7 @@ class _Handler:
         return handle
 
     async def post(self, request: web.Request) -> web.Response:
-        """One call or several in an array; errors of calls are answers with status 200."""
+        """Answer one call or several in an array; errors of calls are answers with status 200."""
         if self._faults.too_many_requests:
             return web.Response(status=429, text="Too Many Requests", headers={"Retry-After": "1"})
         try:

@@ -1,4 +1,4 @@
-"""Answers one call: readings of the store in threads, proofs and transactions from elsewhere."""
+"""Answers of the methods: from the store, read in threads, and from prover and node."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ Special = Callable[[object], Awaitable[Any]]
 class Service:
     """The methods over a store.
 
-    ``stopped`` tells why indexing stopped, None while it goes on. ``settle`` is awaited before a call is answered.
+    ``stopped`` returns why indexing stopped, None while it continues. ``settle`` is awaited before a call is answered.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Service:
         return frozenset(METHODS) | frozenset(self._special)
 
     async def call(self, name: str, given: object) -> Any:
-        """The result of a method; ApiError where the answer is an error."""
+        """Return the result of a method; raise ApiError for an answer that is an error."""
         if self._settle is not None:
             await self._settle()
         special = self._special.get(name)
@@ -82,7 +82,7 @@ class Service:
         return await self._read(lambda snapshot: method.answer(snapshot, wanted))
 
     async def _read(self, answer: Callable[[Snapshot], Answer]) -> Answer:
-        """What ``answer`` makes of one moment of the store, computed in a thread."""
+        """Return the result of ``answer`` for one moment of the store, computed in a thread."""
 
         def reading() -> Answer:
             with self._store.read() as connection:
@@ -152,7 +152,7 @@ class Service:
         return {"context": {"slot": slot}, "value": values}
 
     async def _found(self, addresses: list[params.Hash]) -> tuple[int, list[Json | None]]:
-        """The slot, and each account: on chain, else compressed under this address, else None."""
+        """Return the slot, and each account: on chain, else compressed under this address, else None."""
         slot = await self._slot(None)
         values: list[Json | None] = []
         for address in addresses:
@@ -193,7 +193,7 @@ def _hot(address: bytes, account: Json) -> Json:
 
 
 def _cold(snapshot: Snapshot, address: params.Hash) -> Json | None:
-    """A compressed account in the form of one on chain: its discriminator stands before its data."""
+    """Return a compressed account in the shape of one on chain: its discriminator precedes its data."""
     row = find_unspent(snapshot, params.AccountOrAddress(address=address))
     if row is None:
         return None

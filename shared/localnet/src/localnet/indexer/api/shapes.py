@@ -19,24 +19,24 @@ DEFAULT_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One moment of the store, and the slot it stands for."""
+    """One moment of the store, and its slot."""
 
     connection: sqlite3.Connection
     slot: int
 
     @classmethod
     def of(cls, connection: sqlite3.Connection) -> "Snapshot":
-        """The moment that a connection reads."""
+        """Return the moment that a connection reads."""
         return cls(connection, get_meta(connection, "slot"))
 
     def answer(self, value: object) -> Json:
-        """A result with its context."""
+        """Return a result with its context."""
         return {"context": {"slot": self.slot}, "value": value}
 
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """An account as the store has it, with the tree it belongs to."""
+    """An account as the store has it, with its tree."""
 
     id: int
     hash: bytes
@@ -57,7 +57,7 @@ class AccountRow:
 
     @property
     def token(self) -> TokenData | None:
-        """The token account in it."""
+        """Token account that this account contains."""
         return token_data(self.owner, self.data)
 
 
@@ -69,7 +69,7 @@ ACCOUNT_TABLES = "accounts a JOIN trees t ON t.id = a.tree"
 
 
 def account_row(row: Sequence[Any]) -> AccountRow:
-    """A row of ACCOUNT_COLUMNS."""
+    """Decode a row of ACCOUNT_COLUMNS."""
     number, leaf, address, owner, lamports, discriminator, content, data_hash, leaf_index, sequence, slot = row[:11]
     tree, queue, tree_type, queued, spent, tx_hash, nullifier = row[11:]
     return AccountRow(
@@ -93,18 +93,18 @@ def account_row(row: Sequence[Any]) -> AccountRow:
 
 
 def select_accounts(snapshot: Snapshot, condition: str, values: Sequence[Any]) -> list[AccountRow]:
-    """Accounts that the text behind WHERE selects; those queued without their account are left out."""
+    """Return the accounts that the condition selects, except those queued without their account."""
     statement = f"SELECT {ACCOUNT_COLUMNS} FROM {ACCOUNT_TABLES} WHERE a.owner IS NOT NULL AND {condition}"  # noqa: S608
     return [account_row(row) for row in snapshot.connection.execute(statement, tuple(values))]
 
 
 def optional_text(data: bytes | None) -> str | None:
-    """Base58, or null."""
+    """Return base58, or null."""
     return None if data is None else encode(data)
 
 
 def data_json(data: AccountData | None, part: slice | None = None) -> Json | None:
-    """The data section; ``part`` cuts the bytes of the data."""
+    """Return the data section; ``part`` cuts the bytes of the data."""
     if data is None:
         return None
     content = data.data if part is None else data.data[part]
@@ -116,7 +116,7 @@ def data_json(data: AccountData | None, part: slice | None = None) -> Json | Non
 
 
 def account_v1(row: AccountRow, part: slice | None = None) -> Json:
-    """The older form of an account."""
+    """Return an account in the older shape."""
     return {
         "hash": encode(row.hash),
         "address": optional_text(row.address),
@@ -131,7 +131,7 @@ def account_v1(row: AccountRow, part: slice | None = None) -> Json:
 
 
 def account_v2(row: AccountRow, part: slice | None = None) -> Json:
-    """The newer form of an account."""
+    """Return an account in the newer shape."""
     older = account_v1(row, part)
     del older["tree"]
     return older | {
@@ -144,7 +144,7 @@ AccountShape = Callable[[AccountRow, slice | None], Json]
 
 
 def merkle_context(tree_type: TreeType, tree: bytes, queue: bytes) -> Json:
-    """The tree that an account or address belongs to."""
+    """Return the tree that an account or address belongs to."""
     return {
         "treeType": int(tree_type),
         "tree": encode(tree),
@@ -155,7 +155,7 @@ def merkle_context(tree_type: TreeType, tree: bytes, queue: bytes) -> Json:
 
 
 def token_json(token: TokenData) -> Json:
-    """The token account in a compressed account."""
+    """Return the token account in a compressed account."""
     return {
         "mint": encode(token.mint),
         "owner": encode(token.owner),
@@ -170,6 +170,6 @@ Item = TypeVar("Item")
 
 
 def page(items: list[Item], limit: int, shape: Callable[[Item], Json], cursor: Callable[[Item], bytes]) -> Json:
-    """A page of a list: a cursor comes with a full page only."""
+    """Return a page of a list; only a full page has a cursor."""
     full = bool(items) and len(items) >= limit
     return {"items": [shape(item) for item in items], "cursor": encode(cursor(items[-1])) if full else None}

@@ -1,4 +1,4 @@
-"""Signatures of transactions and what transactions did.
+"""Signatures of transactions and their effects.
 
 Source: forester/docs/reference/indexer.md, "Signatures and transactions".
 """
@@ -32,7 +32,7 @@ Listed = tuple[bytes, int, int]
 
 
 def get_signatures_for_account(snapshot: Snapshot, params: HashOnly) -> Json:
-    """Method getCompressionSignaturesForAccount: what created and, if it is spent, what spent it."""
+    """Answer getCompressionSignaturesForAccount: the transactions that created and spent an account."""
     rows = snapshot.connection.execute(
         "SELECT t.signature, t.slot, t.time FROM account_links l JOIN transactions t USING (slot, position)"
         " WHERE l.account = ? ORDER BY t.slot, t.position",
@@ -44,7 +44,7 @@ def get_signatures_for_account(snapshot: Snapshot, params: HashOnly) -> Json:
 
 
 def get_signatures_for_key(snapshot: Snapshot, kind: LinkKind, key: bytes, params: AddressPage | OwnerPage) -> Json:
-    """Methods getCompressionSignaturesForAddress, ForOwner and ForTokenOwner: newest first."""
+    """Answer getCompressionSignaturesForAddress, ForOwner and ForTokenOwner: newest first."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     condition, values = _after(params.cursor)
     rows = snapshot.connection.execute(
@@ -56,14 +56,14 @@ def get_signatures_for_key(snapshot: Snapshot, kind: LinkKind, key: bytes, param
 
 
 def get_latest_compression_signatures(snapshot: Snapshot, params: Page) -> Json:
-    """Method getLatestCompressionSignatures."""
+    """Answer getLatestCompressionSignatures."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     rows = [row[:3] for row in _latest(snapshot, params, limit, "AND compression AND error IS NULL")]
     return snapshot.answer(page(rows, limit, _item, _cursor))
 
 
 def get_latest_signatures(snapshot: Snapshot, params: Page) -> Json:
-    """Method getLatestNonVotingSignatures, with failed transactions; its answer has no cursor."""
+    """Answer getLatestNonVotingSignatures, with failed transactions; its answer has no cursor."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     rows = _latest(snapshot, params, limit, "")
     return snapshot.answer({"items": [_item(row[:3]) | {"error": row[3]} for row in rows]})
@@ -96,7 +96,7 @@ def _cursor(row: Listed) -> bytes:
 
 
 def compression_info(snapshot: Snapshot, signature: bytes, *, newer: bool) -> Json:
-    """The accounts that a transaction closed and opened, in the order of their creation."""
+    """Return the accounts that a transaction closed and opened, in the order of their creation."""
     rows = snapshot.connection.execute(
         f"SELECT l.closed, {ACCOUNT_COLUMNS} FROM {ACCOUNT_TABLES} JOIN account_links l ON l.account = a.hash"  # noqa: S608
         " JOIN transactions x ON x.slot = l.slot AND x.position = l.position"

@@ -25,13 +25,13 @@ _AMOUNT_BYTES = 8
 
 
 def token_account(row: AccountRow, shape: AccountShape) -> Json:
-    """A token account with the compressed account that holds it."""
+    """Return a token account with the compressed account that holds it."""
     token = row.token
     return {"account": shape(row, None), "tokenData": None if token is None else token_json(token)}
 
 
 def get_token_accounts(snapshot: Snapshot, params: TokensByOwner | TokensByDelegate, shape: AccountShape) -> Json:
-    """Methods getCompressedTokenAccountsByOwner and ByDelegate, and their newer forms: ordered by mint, then hash."""
+    """Answer getCompressedTokenAccountsByOwner and ByDelegate, and their newer forms: ordered by mint, then hash."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     column, key = ("owner", params.owner) if isinstance(params, TokensByOwner) else ("delegate", params.delegate)
     condition, values = f"k.{column} = ?", [bytes(key)]
@@ -53,7 +53,7 @@ def get_token_accounts(snapshot: Snapshot, params: TokensByOwner | TokensByDeleg
 
 
 def get_token_balances(snapshot: Snapshot, params: TokensByOwner) -> tuple[list[Json], str | None]:
-    """The balances of an owner by mint, and the cursor of the next page."""
+    """Return the balances of an owner by mint, and the cursor of the next page."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     condition, values = "owner = ?", [bytes(params.owner)]
     if params.mint is not None:
@@ -69,19 +69,19 @@ def get_token_balances(snapshot: Snapshot, params: TokensByOwner) -> tuple[list[
 
 
 def get_token_balances_v1(snapshot: Snapshot, params: TokensByOwner) -> Json:
-    """Method getCompressedTokenBalancesByOwner; its one member in snake case is the reference's."""
+    """Answer getCompressedTokenBalancesByOwner; its one member in snake case is the reference's."""
     items, cursor = get_token_balances(snapshot, params)
     return snapshot.answer({"token_balances": items, "cursor": cursor})
 
 
 def get_token_balances_v2(snapshot: Snapshot, params: TokensByOwner) -> Json:
-    """Method getCompressedTokenBalancesByOwnerV2."""
+    """Answer getCompressedTokenBalancesByOwnerV2."""
     items, cursor = get_token_balances(snapshot, params)
     return snapshot.answer({"items": items, "cursor": cursor})
 
 
 def get_token_balance(snapshot: Snapshot, params: AccountOrAddress) -> Json:
-    """Method getCompressedTokenAccountBalance; an address is compared with the owner of the tokens."""
+    """Answer getCompressedTokenAccountBalance; an address is compared with the owner of the tokens."""
     if params.address is not None:
         found = snapshot.connection.execute("SELECT amount FROM tokens WHERE owner = ? LIMIT 1", (params.address,))
         row = found.fetchone()
@@ -96,7 +96,7 @@ def get_token_balance(snapshot: Snapshot, params: AccountOrAddress) -> Json:
 
 
 def get_token_holders(snapshot: Snapshot, params: TokenHolders) -> Json:
-    """Method getCompressedMintTokenHolders: largest first."""
+    """Answer getCompressedMintTokenHolders: largest first."""
     limit = DEFAULT_PAGE if params.limit is None else params.limit
     rows = snapshot.connection.execute("SELECT owner, amount FROM tokens WHERE mint = ?", (params.mint,))
     holders = sorted(((-balance, owner) for owner, balance in _sums(rows).items()))

@@ -1,4 +1,4 @@
-"""What some methods ask of others: proofs of the prover, transactions and accounts of the node."""
+"""Clients for other services: proofs from the prover, transactions and accounts from the node."""
 
 import json
 import logging
@@ -16,27 +16,27 @@ _NODE_SECONDS = 30
 
 
 class Prover(Protocol):
-    """Makes proofs."""
+    """Source of proofs."""
 
     async def prove(self, request: Json) -> Any:
-        """The proof as the prover's JSON; ApiError if there is none."""
+        """Return the proof as the prover's JSON; raise ApiError if there is none."""
 
 
 class Node(Protocol):
     """The node of the network."""
 
     async def transaction(self, signature: str) -> Json | None:
-        """Result of getTransaction with base64 encoding."""
+        """Return the result of getTransaction with base64 encoding."""
 
     async def account(self, key: str) -> Json | None:
-        """Value of getAccountInfo with base64 encoding."""
+        """Return the value of getAccountInfo with base64 encoding."""
 
     async def slot(self) -> int:
-        """The slot of the chain now."""
+        """Return the slot of the chain now."""
 
 
 class HttpProver:
-    """A prover behind ``url``; one attempt for each proof, with a time limit."""
+    """A prover at ``url``; one attempt for each proof, with a time limit."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, api_key: str | None = None) -> None:
         self._session = session
@@ -44,7 +44,7 @@ class HttpProver:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     async def prove(self, request: Json) -> Any:
-        """The proof; an ApiError tells whether the prover was silent, refused or answered something else."""
+        """Return the proof; raise ApiError with the reason: no answer, a refusal, or another answer."""
         timeout = aiohttp.ClientTimeout(total=_PROVER_SECONDS)
         try:
             async with self._session.post(self._url, json=request, headers=self._headers, timeout=timeout) as response:
@@ -65,26 +65,26 @@ class HttpProver:
 
 
 class HttpNode:
-    """A node behind a JSON-RPC ``url``."""
+    """A node at a JSON-RPC ``url``."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
 
     async def transaction(self, signature: str) -> Json | None:
-        """Result of getTransaction with base64 encoding."""
+        """Return the result of getTransaction with base64 encoding."""
         options = {"encoding": "base64", "maxSupportedTransactionVersion": 0, "commitment": "confirmed"}
         found: Json | None = await self._call("getTransaction", [signature, options])
         return found
 
     async def account(self, key: str) -> Json | None:
-        """Value of getAccountInfo with base64 encoding."""
+        """Return the value of getAccountInfo with base64 encoding."""
         answer = await self._call("getAccountInfo", [key, {"encoding": "base64", "commitment": "confirmed"}])
         value: Json | None = answer["value"]
         return value
 
     async def slot(self) -> int:
-        """The slot of the chain now."""
+        """Return the slot of the chain now."""
         return int(await self._call("getSlot", [{"commitment": "confirmed"}]))
 
     async def _call(self, method: str, params: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Validity proofs: what is to be proved, the request to the prover, and the answer.
+"""Validity proofs: the statement, the request to the prover, and the answer.
 
 Source: forester/docs/reference/indexer.md, "Validity proofs".
 """
@@ -47,7 +47,7 @@ class Statement:
         return [leaf for leaf in self.leaves if leaf.path is not None]
 
     def request(self) -> Json | None:
-        """The body for the prover, None where nothing is to be proved."""
+        """Return the body for the prover, None if nothing is to be proved."""
         if not self.proved and not self.absences:
             return None
         _require_keys(self)
@@ -66,7 +66,7 @@ class Statement:
 
 
 def state_v1(snapshot: Snapshot, params: ValidityProof) -> Statement:
-    """Gather what the older method proves."""
+    """Return the statement that the older method proves."""
     if params.new_addresses and params.new_addresses_with_trees:
         raise validation("Cannot provide both newAddresses and newAddressesWithTree")
     wanted: list[tuple[bytes, bytes]] = [(address, DEFAULT_ADDRESS_TREE_V1) for address in params.new_addresses]
@@ -87,7 +87,7 @@ def state_v2(snapshot: Snapshot, params: ValidityProofV2) -> Statement:
 
 
 def answer_v1(statement: Statement, proof: Any) -> Json:
-    """The result of the older method: accounts first, then addresses, in parallel lists."""
+    """Return the result of the older method: accounts first, then addresses, in parallel lists."""
     leaves, absences = statement.leaves, statement.absences
     trees = [*(leaf.tree for leaf in leaves), *(absence.tree for absence in absences)]
     return {
@@ -104,7 +104,7 @@ def answer_v1(statement: Statement, proof: Any) -> Json:
 
 
 def answer_v2(statement: Statement, proof: Any) -> Json:
-    """The result of the newer method; ``proof`` is None where all accounts are queued."""
+    """Return the result of the newer method; ``proof`` is None where all accounts are queued."""
     return {
         "value": {
             "compressedProof": None if proof is None else compress_proof(proof),
@@ -160,7 +160,7 @@ def _refuse_spent_v2(snapshot: Snapshot, hashes: list[Hash]) -> None:
 
 
 def _absences(snapshot: Snapshot, wanted: list[tuple[bytes, bytes]]) -> list[AbsenceProof]:
-    """Addresses lie below the end of the list and in no queue; methods for foresters answer for others, too."""
+    """Return proofs of addresses below the end of the list and in no queue; other methods also prove those."""
     for address, _ in wanted:
         if address >= LARGEST_VALUE:
             raise validation(f"Address {encode(address)} is out of range")
@@ -198,7 +198,7 @@ def _require_keys(statement: Statement) -> None:
 
 
 def _hashed(statement: Statement) -> bool:
-    """Whether the circuit takes one hash of its public inputs."""
+    """Return whether the circuit has one public input, the hash of all others."""
     return any(leaf.tree.height == _V2_STATE_HEIGHT for leaf in statement.proved) or any(
         absence.tree.height == _V2_ADDRESS_HEIGHT for absence in statement.absences
     )
