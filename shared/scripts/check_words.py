@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Report unwelcome words and first words of `unwelcome_words.toml`: `check_words.py [PATH …]`.
 
-Searched are pages, comments, docstrings, string literals and names of log events, in the files of the list `clean`, or in
-those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of one word. Prints one
-line for each finding; exits 1 if there are any.
+Searched are pages, comments, docstrings, string literals and names of log events, in the files of the list `clean`, or
+in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of one word.
+Prints one line for each finding; exits 1 if there are any.
 """
 
 import ast
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,16 +58,21 @@ def _blank(code: str) -> str:
     return re.sub(r"\S", "`", code)
 
 
-def unwelcome_words(text: str, suffix: str, say: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+def compiled(say: Mapping[str, str]) -> re.Pattern[str]:
+    """Return one pattern for whole words of all patterns; ``lastgroup`` of a match is ``w`` and the pattern's index."""
+    words = (f"(?P<w{index}>{pattern})".replace(" ", r"\s+") for index, pattern in enumerate(say))
+    return re.compile(rf"\b(?:{'|'.join(words)})\b", flags=re.IGNORECASE)
+
+
+def unwelcome_words(text: str, suffix: str, words: re.Pattern[str], better: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield line and description of each unwelcome word in a file's prose and names of log events."""
     searched = prose(text, suffix)
     for event in _EVENT.finditer(text) if suffix == ".py" else ():
         start, end = event.span("name")
         searched = searched[:start] + event["name"].replace("_", " ") + searched[end:]
-    for pattern, better in say.items():
-        for found in re.finditer(rf"\b(?:{pattern})\b".replace(" ", r"\s+"), searched, flags=re.IGNORECASE):
-            line = searched.count("\n", 0, found.start()) + 1
-            yield line, f'"{" ".join(found[0].split())}"; say: {better}'
+    for found in words.finditer(searched):
+        line = searched.count("\n", 0, found.start()) + 1
+        yield line, f'"{" ".join(found[0].split())}"; say: {better[int((found.lastgroup or "w0")[1:])]}'
 
 
 def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str, str]) -> Iterator[tuple[int, str]]:
@@ -77,8 +82,8 @@ def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str
     """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (docstring := ast.get_docstring(node)):
-            decorators = {ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in node.decorator_list}
-            patterns = begin if decorators & {"property", "cached_property", "fixture"} else {**begin, **nouns}
+            names = {re.sub(r"\(.*|.*\.", "", ast.unparse(decorator)) for decorator in node.decorator_list}
+            patterns = begin if names & {"property", "cached_property", "fixture"} else {**begin, **nouns}
             for pattern, better in patterns.items():
                 if found := re.match(rf"(?:{pattern})\b", docstring):
                     yield node.body[0].lineno, f'docstring of {node.name} begins with "{found[0]}"; say: {better}'
@@ -90,6 +95,7 @@ def main() -> int:
     paths = sys.argv[1:] or [*content["clean"], *(f":!{path}" for path in content["quoted"])]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    words, better = compiled(content["say"]), [*content["say"].values()]
     lines = []
     for name in sorted(set(listing)):
         file = ROOT / name
@@ -99,7 +105,7 @@ def main() -> int:
             text = file.read_text()
         except UnicodeDecodeError:
             continue
-        found = [*unwelcome_words(text, file.suffix, content["say"])]
+        found = [*unwelcome_words(text, file.suffix, words, better)]
         if file.suffix == ".py":
             found += unwelcome_beginnings(text, content["begin"], content["begin_nouns"])
         lines += [f"{name}:{line}: {description}" for line, description in sorted(found)]

@@ -1,1 +1,1 @@
-"""The floor under both services."""
+"""Packages of both services."""

@@ -1,7 +1,7 @@
 """Circuit identities and the names of the key files that hold them.
 
-One identity has one name (``v2_inclusion_32_1``) and several spellings as a file: the current one
-and those of key sets published before it, which remain in use beside current ones.
+One identity has one name (``v2_inclusion_32_1``) and several file names: the current one and those of
+earlier key sets, which remain in use.
 """
 
 import enum

@@ -85,7 +85,7 @@ def _reduced(text: str) -> tuple[int, bool]:
 def scalar_bytes(value: int) -> bytes:
     """Return an integer in [0, r) as 32 big-endian bytes. Raises ValueError outside the field."""
     if not 0 <= value < SCALAR_MODULUS:
-        raise ValueError("a scalar must lie in [0, r)")
+        raise ValueError("a scalar must be in [0, r)")
     return value.to_bytes(FIELD_BYTES, "big")
 
 

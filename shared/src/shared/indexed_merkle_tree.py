@@ -1,11 +1,11 @@
 """Address trees: sorted linked lists of values in a Poseidon tree, in which absence can be proved.
 
-An element points at the next larger value; a value is absent if an element below it points above it. Source:
+An element points to the next larger value; a value is absent if a smaller element points to a larger value. Source:
 shared/docs/hashing.md, "Indexed Merkle trees". Values are 32 bytes, big-endian, so that their order as bytes is their
 order as numbers.
 
-Version 1 (height 26) hashes the place of the next element, too, and starts with two elements; version 2 (height 40)
-starts with one, and the places it keeps are bookkeeping.
+Version 1 (height 26) also hashes the index of the next element and starts with two elements. Version 2 (height 40)
+starts with one; its indices of next elements are not hashed.
 """
 
 from bisect import bisect_left, insort
@@ -18,7 +18,7 @@ from shared.merkle_tree import MerkleTree, TreeFull, Write, require_element
 from shared.poseidon import hash2, hash3
 
 LARGEST_VALUE = (2**248 - 1).to_bytes(FIELD_BYTES, "big")
-"""End of the list; values lie strictly between zero and this."""
+"""End of the list; values are strictly between zero and this."""
 
 HEIGHTS = {1: 26, 2: 40}
 """Height of the published trees by version."""
@@ -33,7 +33,7 @@ class ValuePresent(ValueError):
 
 
 class LowElementUnknown(LookupError):
-    """The element below a value is in a part of the tree that is not known here."""
+    """The low element of a value is in a part of the tree that is not known here."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Absence:
-    """A proof that a value is not in the tree of this root: ``low`` and its successor enclose it; ``path`` is low's."""
+    """A proof that a value is not in the tree of this root: it is between ``low``, with its path, and the next one."""
 
     version: int
     root: bytes
@@ -170,7 +170,7 @@ class IndexedMerkleTree:
             raise ValuePresent(f"0x{value.hex()} is in the tree")
         low = self._elements[self._values[place - 1]] if place else None
         if low is None or low.next_value < value:
-            raise LowElementUnknown(f"the element below 0x{value.hex()} is not known")
+            raise LowElementUnknown(f"the low element of 0x{value.hex()} is not known")
         if low.next_value == value:
             raise ValuePresent(f"0x{value.hex()} is in the tree")
         return low

@@ -35,7 +35,7 @@ class JsonCompaction:
         """Return the filtered text, at most ``limit`` bytes.
 
         Members written twice stay, and so do names written with escapes. Strings are not checked for valid UTF-8.
-        Raises MalformedJson that names the place, and JsonTooLong.
+        Raises MalformedJson, which names the position, and JsonTooLong.
         """
         room = min(limit, len(text))
         out = _new_buffer("uint8_t[]", room)
@@ -47,6 +47,6 @@ class JsonCompaction:
         if status in _FAULTS:
             raise MalformedJson(_FAULTS[status].format(place=place[0]))
         if status:
-            message = "too many names, or one too long"
+            message = "too many names, or a name is too long"
             raise ValueError(message)
         return bytes(ffi.buffer(out, written[0]))

@@ -5,8 +5,8 @@ children. Source: shared/docs/hashing.md, "Merkle trees". Nodes are kept in one 
 children of k are 2k and 2k + 1, so k ^ 1 is the sibling, k >> 1 the parent, and leaf i of a tree of height h is 2**h +
 i.
 
-A tree may be known in part only: made from a frontier, it knows the free slots and the leaves that it is taught; made
-from a root, it knows what it is taught.
+A tree may be known in part only: one from a frontier has the free slots and learned leaves, one from a root has learned
+leaves only.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -360,7 +360,7 @@ class MerkleTree:
 
 
 def _written_levels(numbers: Sequence[int], height: int) -> list[tuple[list[int | None], dict[int, int], list[int]]]:
-    """What writes one after the other mean for each level, leaves first.
+    """Return the dependencies of consecutive writes on each level, leaves first.
 
     Per level: for each write the latest one before it to the sibling of its node, None if there is none; for each node
     its last write; and the writes after which the parent of their node has to be known.

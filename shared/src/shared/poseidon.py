@@ -56,7 +56,7 @@ def hash_chain(elements: bytes) -> bytes:
 
 
 def backend_name() -> str:
-    """Name of the arithmetic in use."""
+    """Return the name of the arithmetic in use."""
     name = ffi.string(_FASTEST.name)
     return name.decode() if isinstance(name, bytes) else name
 

@@ -1,10 +1,10 @@
 """Proof requests and proofs in JSON, and the decoder that both services use.
 
-A request is read in two passes, as the reference does. The envelope pass looks at a few members,
-exactly and without types, and decides which circuit is meant. The strict pass then decodes the
+A request is read in two passes, as the reference does. The envelope pass reads a few members,
+without their types, and determines the circuit. The strict pass then decodes the
 request of that circuit. Field elements stay strings here; ``shared.field`` turns them into bytes.
 
-All errors are WireError: one sentence and the JSON path of the place.
+All errors are WireError: one sentence and a JSON path.
 """
 
 import re
@@ -59,7 +59,7 @@ class InputCompressedAccount(_Wire, frozen=True):
 
 
 class NewAddress(_Wire, frozen=True):
-    """Proof that a value is absent from an address tree: its low element and that one's path."""
+    """Proof that a value is absent from an address tree: its low element with its path."""
 
     root: str = ""
     value: str = ""
@@ -269,7 +269,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def circuit(self) -> CircuitId:
-        """The circuit of the request, published or not; what the strict pass refuses may not have it."""
+        """Circuit of the request, published or not; a request that the strict pass refuses may have another one."""
         if self.kind.is_batch:
             return CircuitId(self.kind, 2, (self.batch_height,), (self.batch_size,))
         return self.merkle_circuit()
@@ -382,7 +382,7 @@ def _wire_error(error: ValueError | RecursionError, body: bytes = b"") -> WireEr
 
 
 def _fault_of(body: bytes) -> str:
-    """Return why a text is no JSON. For msgspec, one that ends after an invalid escape is truncated, too."""
+    """Return why a text is not JSON. For msgspec, one that ends after an invalid escape is also truncated."""
     try:
         _COMPACTION.compact(body, len(body))
     except MalformedJson as fault:

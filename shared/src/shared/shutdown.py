@@ -14,8 +14,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def end_by_sigterm() -> None:
     """Let SIGTERM end this process with 143 until another handler is installed.
 
-    That is its default effect, but the kernel spares the first process of a container all default effects: it would go
-    on until somebody kills it.
+    That is its default effect, but the first process of a container gets no default effects: it would continue until it
+    is killed.
     """
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))

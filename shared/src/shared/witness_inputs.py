@@ -1,7 +1,7 @@
 """Hashes that circuits compute, and valid proof requests made from trees.
 
 Source: shared/docs/hashing.md, "Hash chains", "Public inputs" and "Batches". All elements are 32 bytes,
-big-endian. The builders of batch requests write to the tree they are given: begin a stage first to take it back.
+big-endian. The builders of batch requests write to the given tree: begin a stage first to be able to roll back.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def chain2(first: Sequence[bytes], second: Sequence[bytes]) -> bytes:
     """
     pairs = list(zip(first, second, strict=True))
     if not pairs:
-        raise ValueError("a chain of pairs has at least one")
+        raise ValueError("a chain of pairs needs at least one pair")
     folded = hash2(*pairs[0])
     for pair in pairs[1:]:
         folded = hash3(folded, *pair)
@@ -213,7 +213,7 @@ def batch_address_append_request(tree: IndexedMerkleTree, values: Sequence[bytes
     """
     _require_batch(values)
     if tree.version != 2:
-        raise ValueError("only address trees of version 2 take batches")
+        raise ValueError("only address trees of version 2 accept batches")
     start, old_root = tree.next_index, tree.root
     inserted = tree.insert_many(values)
     contents = chain(values)

@@ -168,5 +168,5 @@ def test_compaction__for_too_many_names__is_refused() -> None:
     most = JsonCompaction(f"name{number}" for number in range(64))
     assert most.compact(b'{"name63":1,"name64":2}', ENOUGH) == b'{"name63":1}'
     for names in ([f"name{number}" for number in range(65)], ["x" * 64]):
-        with pytest.raises(ValueError, match="too many names, or one too long"):
+        with pytest.raises(ValueError, match="too many names, or a name is too long"):
             JsonCompaction(names).compact(b"{}", ENOUGH)

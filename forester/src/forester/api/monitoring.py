@@ -91,7 +91,7 @@ class Watcher:
 async def watching(
     settings: Settings, metrics: Metrics, board: HealthBoard, client: RpcClient, *, events_url: str = EVENTS_URL
 ) -> AsyncIterator[Watcher]:
-    """Watch, and serve the API, while the block runs. Raises SettingsInvalid for a port in use.
+    """Watch, and serve the API, during the block. Raise SettingsInvalid for a port in use.
 
     ``settings`` name payer and derivation key. Alerts go to ``events_url`` if there is a routing key; those that wait
     at the end are still sent, for LAST_ALERTS_S at most.

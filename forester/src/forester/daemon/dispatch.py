@@ -54,7 +54,7 @@ RollOver = Callable[[TreeMetadata, EligibilityWindow], Awaitable[ForesterError |
 
 @runtime_checkable
 class _CachingProcessor(Protocol):
-    """A processor that caches what it read of a queue."""
+    """A tree processor that caches a part of its queue."""
 
     def queue_changed(self) -> None:
         """Record that the queue has changed."""
@@ -152,7 +152,7 @@ class TreeDispatcher:
         return last + 1 if self._parts.stopping.is_set() else self._parts.clock.slot()
 
     async def _before(self, processor: TreeProcessor, eligibility: EligibilityWindow) -> None:
-        """Prepare, a V1 tree only near its window; again when the queue changes or may have changed."""
+        """Prepare the window, of a V1 tree only shortly before it; again when the queue may have changed."""
         parts = self._parts
         nears = 0 if self.tree.kind.is_batched else eligibility.window.first - LOOKAHEAD_SLOTS
         if parts.clock.slot() < nears:
@@ -214,7 +214,7 @@ class TreeDispatcher:
 
     async def _after_failure(self, eligibility: EligibilityWindow, failure: ForesterError) -> None:
         if failure is self._failure:
-            # The processor pauses after it and has tried nothing: a second pause after its own would make a minute.
+            # The tree processor has tried nothing and pauses itself: a second pause would make a minute together.
             await self._wait(self._parts.look_s)
             return
         self._failure = failure

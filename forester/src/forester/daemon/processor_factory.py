@@ -1,4 +1,4 @@
-"""Processors of trees: the pipeline of V1 or V2, with the clients that all share."""
+"""Factory of tree processors: the pipeline of V1 or V2, with the clients that all share."""
 
 from forester.chain.tree_metadata import TreeMetadata
 from forester.daemon.services import Services
@@ -12,7 +12,7 @@ from forester.settings import given
 
 
 class ProcessorFactory:
-    """Factory of processors."""
+    """Factory of tree processors."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -30,7 +30,7 @@ class ProcessorFactory:
         )
 
     def make(self, tree: TreeMetadata) -> TreeProcessor:
-        """Return the processor of a tree."""
+        """Return the tree processor of a tree."""
         if tree.kind.is_batched:
             return V2Processor(tree, self._v2, self._limits)
         services = self._services

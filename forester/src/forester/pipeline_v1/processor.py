@@ -1,4 +1,4 @@
-"""Processor of a V1 tree: moves elements from its queue into the tree, one transaction each, several at once.
+"""Tree processor of V1: moves elements from its queue into the tree, one transaction each, several at once.
 
 The elements of a round are split into groups. Each group is proved by the indexer, compared with the chain, and sent,
 concurrently with others. The program updates older proofs, so the order of the transactions does not matter.

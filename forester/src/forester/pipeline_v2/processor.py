@@ -1,4 +1,4 @@
-"""Processor of a V2 tree: sends stored proofs first, then stages, proves and sends ready batches in order.
+"""Tree processor of V2: sends stored proofs first, then stages, proves and sends ready batches in order.
 
 No proof is lost: one under way continues when a window ends or a call is cancelled, and is sent in this window, the
 next one, another epoch or by another process, as long as it continues from the chain's root. Source:

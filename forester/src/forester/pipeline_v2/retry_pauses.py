@@ -1,4 +1,4 @@
-"""Pauses of a tree's processor after failures, and batches that it skips for a while; no I/O."""
+"""Pauses of a tree processor after failures, and batches that it skips for a while; no I/O."""
 
 from collections.abc import Callable
 

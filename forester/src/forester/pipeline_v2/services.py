@@ -1,4 +1,4 @@
-"""Shared clients of V2 processors, and their limits from the settings."""
+"""Shared clients of V2 tree processors, and their limits from the settings."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -134,7 +134,7 @@ class _Call:
         self._headers = {**client._headers, "Idempotency-Key": idempotency_key(body)}
 
     async def result(self) -> Proved:
-        """Submit, and poll if need be; a job that the prover has lost is submitted once more."""
+        """Submit, and poll if necessary; submit a job that the prover has lost once more."""
         answer = await self._submit()
         if isinstance(answer, Proved):
             return answer

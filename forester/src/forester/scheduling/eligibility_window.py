@@ -1,4 +1,4 @@
-"""Input and result of a tree's processor in an eligibility window; no I/O."""
+"""Input and result of a tree processor in an eligibility window; no I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class EligibilityWindow:
 
 @dataclass(frozen=True)
 class ProcessingResult:
-    """Result of one call of a processor.
+    """Result of one call of a tree processor.
 
     ``elements`` and ``transactions`` are those that the chain has confirmed. ``more`` is true if further work already
     waits. ``failure`` ended the round early (a refusal, a failed service), None if it did not end early.
@@ -45,7 +45,7 @@ class ProcessingResult:
 
 
 class TreeProcessor(Protocol):
-    """Processor of one tree. The dispatcher calls one method at a time, and may cancel any without loss of proofs."""
+    """Work on one tree. The dispatcher calls one method at a time, and may cancel any without loss of proofs."""
 
     async def work(self, eligibility: EligibilityWindow) -> ProcessingResult:
         """Process ready work, sending only while ``eligibility.sending_seconds()`` allows it. Raises only bugs."""

@@ -246,7 +246,7 @@ class Sender:
         return built
 
     async def _with_funds_seen(self, outcome: Outcome, signed: Signed) -> Outcome:
-        """Detect a payer without money: nodes drop unpaid transactions, without any status."""
+        """Detect a payer without money: nodes drop unpaid transactions without a status."""
         error = outcome.error
         if isinstance(error, InsufficientFunds) and error.instruction is None:
             self._short_of_funds = True

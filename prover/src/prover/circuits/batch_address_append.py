@@ -1,4 +1,4 @@
-"""New addresses are inserted into an indexed tree: the element below each is linked to it, then it is appended."""
+"""New addresses are inserted into an indexed tree: each is linked from its low element, then appended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 
 def batch_address_append(system: ConstraintSystem, size: int, height: int) -> None:
-    """Public: the hash chain of old root, new root, the addresses' hash chain and the index of the first slot."""
+    """Define the circuit. Public: hash chain of old root, new root, addresses' hash chain and first slot's index."""
     public_input_hash = system.public.scalar("PublicInputHash")
     old_root = system.secret.scalar("OldRoot")
     new_root = system.secret.scalar("NewRoot")

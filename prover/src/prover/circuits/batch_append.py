@@ -10,7 +10,7 @@ from prover.circuits.gadgets.merkle import merkle_update
 
 
 def batch_append(system: ConstraintSystem, size: int, height: int) -> None:
-    """Public: the hash chain of old root, new root, the leaves' hash chain and the index of the first slot."""
+    """Define the circuit. Public: hash chain of old root, new root, leaves' hash chain and first slot's index."""
     public_input_hash = system.public.scalar("PublicInputHash")
     old_root = system.secret.scalar("OldRoot")
     new_root = system.secret.scalar("NewRoot")

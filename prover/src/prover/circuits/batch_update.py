@@ -10,7 +10,7 @@ from prover.circuits.gadgets.poseidon import poseidon
 
 
 def batch_update(system: ConstraintSystem, size: int, height: int) -> None:
-    """Public: the hash chain of old root, new root and the nullifiers' hash chain."""
+    """Define the circuit. Public: the hash chain of old root, new root and the nullifiers' hash chain."""
     public_input_hash = system.public.scalar("PublicInputHash")
     old_root = system.secret.scalar("OldRoot")
     new_root = system.secret.scalar("NewRoot")

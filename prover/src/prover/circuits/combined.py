@@ -9,7 +9,7 @@ from prover.circuits.non_inclusion import Addresses
 
 
 def combined(system: ConstraintSystem, accounts: int, addresses: int, state_height: int, address_height: int) -> None:
-    """Public: the hash of both claims."""
+    """Define the circuit. Public: the hash of both statements."""
     public_input_hash = system.public.scalar("PublicInputHash")
     state = Accounts.declare(system.secret.within("Inclusion"), accounts, state_height)
     absent = Addresses.declare(system.secret.within("NonInclusion"), addresses, address_height)

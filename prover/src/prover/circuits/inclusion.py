@@ -40,7 +40,7 @@ class Accounts:
 
 
 def inclusion(system: ConstraintSystem, accounts: int, height: int) -> None:
-    """Public: the hash of all roots and leaves."""
+    """Define the circuit. Public: the hash of all roots and leaves."""
     public_input_hash = system.public.scalar("PublicInputHash")
     state = Accounts.declare(system.secret, accounts, height)
 

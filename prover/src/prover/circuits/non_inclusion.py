@@ -50,7 +50,7 @@ class Addresses:
 
 
 def non_inclusion(system: ConstraintSystem, addresses: int, height: int) -> None:
-    """Public: the hash of all roots and values."""
+    """Define the circuit. Public: the hash of all roots and values."""
     public_input_hash = system.public.scalar("PublicInputHash")
     absent = Addresses.declare(system.secret, addresses, height)
 

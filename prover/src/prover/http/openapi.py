@@ -144,7 +144,7 @@ def document() -> Json:
 
 
 def _require_circuit_type(schema: Json, kind: str) -> None:
-    """Fix the circuit type of a request, which its decoder takes for granted."""
+    """Add the circuit type, which the decoder takes for granted, to a request's schema."""
     schema["properties"]["circuitType"] = {"const": kind}
     schema["required"] = ["circuitType", *schema.get("required", ())]
 
@@ -227,6 +227,6 @@ def _problem(status: int) -> Json:
 
 
 def _codes(root: type[ProverError] = ProverError) -> set[tuple[str, int]]:
-    """Code and status of every error that may be answered."""
+    """Return code and status of every possible error."""
     own = set() if root.code in _NEVER_ANSWERED else {(root.code, root.status)}
     return own.union(*map(_codes, root.__subclasses__()))

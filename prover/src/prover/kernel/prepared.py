@@ -55,7 +55,7 @@ class WriteProgress:
 
 
 def prepared_bytes(key: LoadedKey, table_bytes: int = 0, *, fold: bool = False) -> int:
-    """Return the size of the prepared form of a key, with the best tables that fit into ``table_bytes``.
+    """Return the size of the prepared format of a key, with the best tables that fit into ``table_bytes``.
 
     With ``fold`` it includes folded bases.
     """

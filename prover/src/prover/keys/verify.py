@@ -44,7 +44,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Whether the key must be replaced."""
+        """True if the key must be replaced."""
         return self not in (Verdict.GOOD, Verdict.UNLISTED)
 
 

@@ -68,7 +68,7 @@ class Metrics:
         self.active_jobs = Gauge("prover_active_jobs", "Proofs being computed now.", registry=registry)
         self.active_threads = Gauge(
             "prover_active_threads",
-            "Kernel threads that proofs may use at once: all, or a share while other provers use these processors.",
+            "Kernel threads that proofs may use at once: all, or a share while other provers use these CPUs.",
             registry=registry,
         )
         self.input_bytes = Histogram(
@@ -158,7 +158,7 @@ class Metrics:
         self.key_bytes = Gauge("prover_key_store_bytes", "Memory held by loaded proving keys.", registry=registry)
         self.build_info = Gauge(
             "prover_build_info",
-            "Always 1; the labels tell versions and the arithmetic in use.",
+            "Always 1; the labels have versions and the arithmetic in use.",
             ("version", "interface", "kernel", "backend"),
             registry=registry,
         )
@@ -171,7 +171,7 @@ class Metrics:
         )
         self.key_evictions = Counter(
             "prover_key_evictions_total",
-            "Proving keys that left memory to make room for others.",
+            "Proving keys evicted from memory for others.",
             circuit,
             registry=registry,
         )
@@ -189,7 +189,7 @@ class Metrics:
         device = ("device",)
         self.device_info = Gauge(
             "prover_device_info",
-            "Always 1; the labels tell what was asked for (cpu, cuda, auto), what was chosen (cpu, cuda), and why.",
+            "Always 1; the labels have the requested (cpu, cuda, auto) and chosen device (cpu, cuda), and the cause.",
             ("asked", "chosen", "cause"),
             registry=registry,
         )
@@ -219,7 +219,7 @@ class Metrics:
         )
         self.device_fallbacks = Counter(
             "prover_device_fallbacks_total",
-            "Proofs made on the processor though a GPU was chosen, by reason.",
+            "Proofs made on the CPU although a GPU was chosen, by reason.",
             ("reason",),
             registry=registry,
         )

@@ -176,7 +176,7 @@ def _merkle(
     public: list[_Column],
     secret: list[_Column],
 ) -> None:
-    """In version 2 everything but the hash is secret, roots and leaves included."""
+    """Assign the inputs. In version 2 all but the hash are secret, roots and leaves included."""
     if version == 1:
         numbers.public, numbers.secret = public, secret
     else:

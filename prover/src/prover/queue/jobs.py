@@ -20,7 +20,7 @@ class JobState(enum.StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the job can no longer change."""
+        """True if the job can no longer change."""
         return self in (self.COMPLETED, self.FAILED)
 
 

@@ -48,7 +48,7 @@ Converted = list[tuple[int, int]]
 class Tape:
     """Instructions, and for every wire the level of the instruction that determines it.
 
-    The level of an instruction is 1 + the highest level among the wires that it reads, where inputs have level -1.
+    The level of an instruction is 1 + the highest level of the wires that it reads, where inputs have level -1.
     """
 
     def __init__(self) -> None:

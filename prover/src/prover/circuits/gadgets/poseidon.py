@@ -9,7 +9,7 @@ from prover.circuits.gadgets.poseidon_constants import parameters
 
 @gadget
 def poseidon(*inputs: Expression) -> Expression:
-    """H(inputs), a linear expression over the wires of the last round."""
+    """Return H(inputs), a linear expression over the wires of the last round."""
     permutation = parameters(len(inputs))
     lanes = [inputs[0] * 0, *inputs]
     for number, constants in enumerate(permutation.round_constants):
@@ -21,13 +21,13 @@ def poseidon(*inputs: Expression) -> Expression:
 
 
 def fifth_power(value: Expression) -> Expression:
-    """Value^5 by three products."""
+    """Return value^5, by three products."""
     squared = value * value
     return value * (squared * squared)
 
 
 def mixed(row: tuple[int, ...], lanes: list[Expression]) -> Expression:
-    """The sum of lanes weighted by a row of the matrix."""
+    """Return the sum of the state's elements weighted by a row of the matrix."""
     result = lanes[0] * row[0]
     for weight, lane in zip(row[1:], lanes[1:], strict=True):
         result = result + lane * weight

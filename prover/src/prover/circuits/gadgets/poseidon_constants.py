@@ -15,7 +15,7 @@ from shared.field import SCALAR_MODULUS
 
 FULL_ROUNDS: Final = 8
 PARTIAL_ROUNDS: Final = (56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65)
-"""By number of inputs, from 1."""
+"""Parameters by number of inputs, from 1."""
 
 _FIELD_BITS: Final = 254
 _TAPS: Final = (62, 51, 38, 23, 13, 0)
@@ -35,14 +35,14 @@ class Parameters:
     matrix: tuple[tuple[int, ...], ...]
 
     def is_full(self, round_number: int) -> bool:
-        """Whether the S-box of a round applies to all lanes."""
+        """Return whether the S-box of a round applies to all elements of the state."""
         half = FULL_ROUNDS // 2
         return not half <= round_number < half + self.partial_rounds
 
 
 @functools.cache
 def parameters(inputs: int) -> Parameters:
-    """The permutation that hashes 1 to 12 inputs."""
+    """Return the parameters of the permutation that hashes 1 to 12 inputs."""
     width = inputs + 1
     partial_rounds = PARTIAL_ROUNDS[inputs - 1]
     bits = _shrunk(_register_bits(width, partial_rounds))
@@ -61,7 +61,7 @@ def parameters(inputs: int) -> Parameters:
 
 
 def _register_bits(width: int, partial_rounds: int) -> Iterator[int]:
-    """The feedback bits of the register after those that are discarded."""
+    """Yield the feedback bits of the register after the discarded ones."""
     seed = "".join(
         f"{value:0{size}b}"
         for size, value in (
@@ -93,7 +93,7 @@ def _register_bits(width: int, partial_rounds: int) -> Iterator[int]:
 
 
 def _shrunk(bits: Iterator[int]) -> Iterator[int]:
-    """Of each pair of bits the second, where the first is 1."""
+    """Yield the second bit of each pair whose first bit is 1."""
     for chosen in bits:
         bit = next(bits)
         if chosen:

@@ -1,4 +1,4 @@
-"""The circuits of the first version: roots, leaves and values are public inputs themselves."""
+"""The circuits of version 1, whose roots, leaves and values are public inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prover.circuits.legacy.statements import (
 
 
 def inclusion(system: ConstraintSystem, accounts: int, height: int) -> None:
-    """Accounts are in state trees."""
+    """Define the circuit: accounts are in state trees."""
     claims = Inclusion.declare(system.public, accounts)
     positions = Positions.declare(system.secret, accounts, height)
 
@@ -22,7 +22,7 @@ def inclusion(system: ConstraintSystem, accounts: int, height: int) -> None:
 
 
 def non_inclusion(system: ConstraintSystem, addresses: int, height: int) -> None:
-    """Addresses are not in address trees."""
+    """Define the circuit: addresses are not in address trees."""
     claims = NonInclusion.declare(system.public, addresses)
     elements = LowElements.declare(system.secret, addresses, height)
 
@@ -30,7 +30,7 @@ def non_inclusion(system: ConstraintSystem, addresses: int, height: int) -> None
 
 
 def combined(system: ConstraintSystem, accounts: int, addresses: int, state_height: int, address_height: int) -> None:
-    """Accounts are in state trees and addresses are not in address trees."""
+    """Define the circuit: accounts are in state trees and addresses are not in address trees."""
     included = Inclusion.declare(system.public.within("Inclusion"), accounts)
     absent = NonInclusion.declare(system.public.within("NonInclusion"), addresses)
     positions = Positions.declare(system.secret.within("Inclusion"), accounts, state_height)

@@ -1,4 +1,4 @@
-"""What the circuits of the first version assert, each statement with public roots and values."""
+"""Statements of the circuits of version 1, with public roots and values."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Inclusion:
 
     @classmethod
     def declare(cls, public: Inputs, count: int) -> Inclusion:
-        """The claims about `count` accounts."""
+        """Declare the statements about `count` accounts."""
         return cls(public.vector("Roots", count), public.vector("Leaves", count))
 
 
 @dataclass(frozen=True)
 class Positions:
-    """Secret: where leaves lie."""
+    """Secret: positions of leaves."""
 
     indices: list[Expression]
     paths: list[list[Expression]]
 
     @classmethod
     def declare(cls, secret: Inputs, count: int, height: int) -> Positions:
-        """The positions of `count` leaves in trees of a height."""
+        """Declare the positions of `count` leaves in trees of a height."""
         return cls(secret.vector("InPathIndices", count), secret.matrix("InPathElements", count, height))
 
     def assert_under(self, system: ConstraintSystem, position: int, leaf: Expression, root: Expression) -> None:
-        """The leaf at a position lies under its root."""
+        """Assert that the leaf at a position is under its root."""
         path = self.paths[position]
         system.assert_equal(merkle_root(leaf, to_bits(self.indices[position], len(path)), path), root)
 
@@ -50,13 +50,13 @@ class NonInclusion:
 
     @classmethod
     def declare(cls, public: Inputs, count: int) -> NonInclusion:
-        """The claims about `count` addresses."""
+        """Declare the statements about `count` addresses."""
         return cls(public.vector("Roots", count), public.vector("Values", count))
 
 
 @dataclass(frozen=True)
 class LowElements:
-    """Secret: the element below each value, which names the next one and its index, and where it lies."""
+    """Secret: the low element of each value, with the next one and its index, and its position."""
 
     lows: list[Expression]
     highs: list[Expression]
@@ -65,7 +65,7 @@ class LowElements:
 
     @classmethod
     def declare(cls, secret: Inputs, count: int, height: int) -> LowElements:
-        """The elements below `count` values in trees of a height."""
+        """Declare the low elements of `count` values in trees of a height."""
         return cls(
             secret.vector("LeafLowerRangeValues", count),
             secret.vector("LeafHigherRangeValues", count),
@@ -75,13 +75,13 @@ class LowElements:
 
 
 def assert_included(system: ConstraintSystem, claims: Inclusion, positions: Positions) -> None:
-    """Every leaf lies under its root."""
+    """Assert that every leaf is under its root."""
     for position, (leaf, root) in enumerate(zip(claims.leaves, claims.roots, strict=True)):
         positions.assert_under(system, position, leaf, root)
 
 
 def assert_absent(system: ConstraintSystem, claims: NonInclusion, elements: LowElements) -> None:
-    """Every value lies strictly between neighbouring elements of its tree."""
+    """Assert that every value is strictly between neighbouring elements of its tree."""
     for position, (value, root) in enumerate(zip(claims.values, claims.roots, strict=True)):
         low, high = elements.lows[position], elements.highs[position]
         assert_less(low, value)

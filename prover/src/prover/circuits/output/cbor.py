@@ -1,4 +1,4 @@
-"""CBOR in its core deterministic form: shortest integers, definite lengths, keys in the order of their encodings."""
+"""Core deterministic CBOR: shortest integers, definite lengths, keys in the order of their encodings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Tagged:
 
 
 def head(major: int, argument: int) -> bytes:
-    """The head of an item: its major type with a length or value below 2^64."""
+    """Return the head of an item: its major type with a length or value below 2^64."""
     if argument < 24:
         return bytes([major << 5 | argument])
     for code, size in enumerate((1, 2, 4, 8), 24):
@@ -24,7 +24,7 @@ def head(major: int, argument: int) -> bytes:
 
 
 def encoded(item: object) -> bytes:
-    """None, natural numbers, text, lists, dictionaries and tagged items; TypeError for others."""
+    """Encode None, natural numbers, text, lists, dictionaries and tagged items. Raise TypeError for others."""
     match item:
         case None:
             return b"\xf6"

@@ -15,7 +15,7 @@ _LONGEST_PREFIX = 5
 
 
 def heads(prefixes: Sequence[bytes], kinds: Numbers, majors: Sequence[int], arguments: Numbers) -> U8:
-    """Items one after another: the prefix of a kind (at most five bytes), then a head of the kind's major type.
+    """Encode items one after another: the prefix of a kind (at most five bytes), then a head of the kind's major type.
 
     Each item has a kind and an argument below 2^32: the value of a number or the length of an array.
     """
@@ -28,7 +28,7 @@ def heads(prefixes: Sequence[bytes], kinds: Numbers, majors: Sequence[int], argu
     columns[:, :_LONGEST_PREFIX] = texts[kinds]
     used[:, :_LONGEST_PREFIX] = np.arange(_LONGEST_PREFIX) < lengths[kinds][:, np.newaxis]
 
-    # The head: arguments below 24 in its first byte, others behind it in 1, 2 or 4 bytes, most significant first.
+    # The head: arguments below 24 in its first byte, others after it in 1, 2 or 4 bytes, most significant first.
     size = (arguments >= 24).astype(np.int64) + (arguments >= 1 << 8) + 2 * (arguments >= 1 << 16)
     code = np.select([size == 0, size == 1, size == 2], [arguments, 24, 25], default=26)
     columns[:, _LONGEST_PREFIX] = (np.array(majors)[kinds] << 5) | code
@@ -40,5 +40,5 @@ def heads(prefixes: Sequence[bytes], kinds: Numbers, majors: Sequence[int], argu
 
 
 def numbers(values: Numbers) -> U8:
-    """Natural numbers below 2^32."""
+    """Encode natural numbers below 2^32."""
     return heads([b""], np.zeros(len(values), np.int64), [0], values)

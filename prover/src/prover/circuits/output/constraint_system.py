@@ -10,9 +10,9 @@ from prover.circuits.output import gnark_014, gnark_08
 
 
 def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
-    """Writes a constraint system as key files hold it and returns its length in bytes.
+    """Write a constraint system in the format of key files; return its length in bytes.
 
-    Calldata and constraints go out in pieces: a production batch needs little memory beside the circuit.
+    Calldata and constraints are written in pieces, so that a production batch needs little memory besides the circuit.
     """
     if circuit.release is GNARK_08:
         return gnark_08.write_constraint_system(circuit, file)

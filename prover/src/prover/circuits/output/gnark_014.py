@@ -43,7 +43,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
 
 
 def constraint_system_bytes(circuit: CompiledCircuit) -> bytes:
-    """What `write_constraint_system` writes."""
+    """Yield the bytes of `write_constraint_system`."""
     file = io.BytesIO()
     write_constraint_system(circuit, file)
     return file.getvalue()
@@ -94,7 +94,7 @@ def _body(circuit: CompiledCircuit) -> bytes:
 
 
 def coefficient_table(circuit: CompiledCircuit) -> bytes:
-    """The coefficients in Montgomery form, four little-endian 64-bit limbs each, after their number."""
+    """Return the coefficients in Montgomery form, four little-endian 64-bit limbs each, after their number."""
     montgomery = ((value << 256) % SCALAR_MODULUS for value in circuit.coefficients)
     table = b"".join(value.to_bytes(32, "little") for value in montgomery)
     return struct.pack("<Q", len(circuit.coefficients)) + table

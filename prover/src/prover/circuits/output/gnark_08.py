@@ -1,7 +1,7 @@
 """Constraint systems in the bytes of gnark 0.8 (prover/docs/reference/gnark-keys.md, "Constraint system 0.8").
 
-Debug data is left out. Constraints are listed by level; a hint has no place there: the solver calls it when it first
-meets one of its wires, so the constraint that is meant to do so must come a level before all others that read them.
+Debug data is omitted. Constraints are listed by level; hints are not listed. The solver calls a hint when it first
+reads one of its wires, so one constraint that reads them must be a level before all others that do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAJORS: Final = (4, 4, 4, 0, 0)
 
 
 class HintUsedLate(ValueError):
-    """The instruction after a hint does not read its outputs or must wait for something else."""
+    """The instruction after a hint does not read its outputs, or depends on a later one."""
 
 
 def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
@@ -70,7 +70,7 @@ def write_constraint_system(circuit: CompiledCircuit, file: BinaryIO) -> int:
 
 
 def constraint_system_bytes(circuit: CompiledCircuit) -> bytes:
-    """What `write_constraint_system` writes."""
+    """Yield the bytes of `write_constraint_system`."""
     file = io.BytesIO()
     write_constraint_system(circuit, file)
     return file.getvalue()
@@ -115,7 +115,7 @@ def _constraints(circuit: CompiledCircuit) -> Iterator[bytes]:
 
 
 def _in_map_order(circuit: CompiledCircuit, starts: Indices) -> tuple[Indices, npt.NDArray[np.int64]]:
-    """Where the words of rows are that their maps hold, in the order L, O, R, and the kind of item each becomes."""
+    """Return the indices of the words in the rows' maps, in the order L, O, R, and each word's kind of item."""
     lengths = circuit.words[starts[:, np.newaxis] + [1, 2, 3]].astype(np.intp)
     terms_at = starts[:, np.newaxis] + 4 + 2 * (np.cumsum(lengths, axis=1) - lengths)
     order = [0, 2, 1]

@@ -21,7 +21,7 @@ _CHUNK_WORDS: Final = 1 << 20
 
 
 def encoded_column(values: Unsigned, width: int) -> bytes:
-    """A column of numbers of 32 or 64 bits with its word count."""
+    """Return a column of numbers of 32 or 64 bits with its word count."""
     dtype = _word_type(width)
     values = values.astype(dtype, copy=False)
     packed_count = len(values) // (GROUPS_PER_UNIT * width) * (GROUPS_PER_UNIT * width)
@@ -41,7 +41,7 @@ def _word_type(width: int) -> type[np.uint32 | np.uint64]:
 
 
 def _block(count: int, parts: list[Unsigned], width: int) -> Unsigned:
-    """A block with its head: how many values it holds and its own length in words."""
+    """Return a block with its head: number of values and length in words."""
     length = sum(map(len, parts))
     head = [count, length + 2] if width == 32 else [count | (length + 1) << 32]
     return np.concatenate([np.array(head, _word_type(width)), *parts])
@@ -51,7 +51,7 @@ def _block(count: int, parts: list[Unsigned], width: int) -> Unsigned:
 
 
 def _packed_body(values: Unsigned, width: int) -> Unsigned:
-    """Units of a descriptor and four groups, each group packed with as many bits as its largest difference needs."""
+    """Pack units of a descriptor and four groups, each group with as many bits as its largest difference needs."""
     dtype = values.dtype
     one = dtype.type(1)
     differences = np.diff(values, prepend=values[:1]).reshape(-1, width)
@@ -78,7 +78,7 @@ def _packed_body(values: Unsigned, width: int) -> Unsigned:
 
 
 def _packed_groups(groups: Unsigned, size: int, width: int) -> Unsigned:
-    """Rows of `width` numbers below 2^size as rows of `size` words, lowest bits first."""
+    """Pack rows of `width` numbers below 2^size into rows of `size` words, lowest bits first."""
     packed = np.zeros((len(groups), size), groups.dtype)
     for position in range(width):
         word, shift = divmod(position * size, width)
@@ -104,7 +104,7 @@ def _bit_lengths(values: Unsigned) -> npt.NDArray[np.int64]:
 
 
 def _small_body(values: Unsigned, width: int) -> Unsigned:
-    """Varints of differences, filling each word from its most significant byte."""
+    """Encode differences as varints that fill each word from its most significant byte."""
     mask = (1 << width) - 1
     data, previous = bytearray(), 0
     for value in values.tolist():
@@ -120,7 +120,7 @@ def _small_body(values: Unsigned, width: int) -> Unsigned:
 
 
 def varint_bytes(words: U32) -> int:
-    """Number of bytes that `varints` makes of words."""
+    """Return the number of bytes that `varints` makes of words."""
     count = len(words)
     for chunk in _chunks(words):
         count += sum(int(np.count_nonzero(chunk >= np.uint32(1 << 7 * more))) for more in range(1, 5))
@@ -128,7 +128,7 @@ def varint_bytes(words: U32) -> int:
 
 
 def varints(words: U32) -> Iterator[U8]:
-    """Words of 32 bits with seven bits per byte, least significant first, in pieces."""
+    """Yield words of 32 bits with seven bits per byte, least significant first, in pieces."""
     for chunk in _chunks(words):
         columns = np.empty((len(chunk), 5), np.uint8)
         used = np.ones((len(chunk), 5), bool)

@@ -38,7 +38,7 @@ class CircuitSelection:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether any circuit is excluded."""
+        """True if any circuit is excluded."""
         return self.circuits is not None
 
     def includes(self, circuit: CircuitId) -> bool:

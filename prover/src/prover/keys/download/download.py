@@ -337,7 +337,7 @@ class _Download:
     async def _lock(self, partial: PartialFile) -> None:
         if not partial.acquire():
             _log.info("download_waiting", file=partial.target.name, detail="another process is downloading it")
-            while not partial.acquire():  # noqa: ASYNC110 - no event tells what another process does
+            while not partial.acquire():  # noqa: ASYNC110 - no event reports the lock of another process
                 await asyncio.sleep(_LOCK_POLL_S)
         if not partial.is_kept:
             detail = "the file system has no locks: other processes may download it too, and no part of it is kept"

@@ -83,12 +83,12 @@ class PartialFile:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the next download finds and resumes the file."""
+        """True if the next download finds and resumes the file."""
         return not self._is_private
 
     @property
     def matches_published_digest(self) -> bool:
-        """Whether the bytes have the published digest."""
+        """True if the bytes have the published digest."""
         return self._digest.hexdigest() == self._expected.sha256
 
     @property

@@ -22,7 +22,7 @@ class Slot:
 
     @property
     def is_evictable(self) -> bool:
-        """Whether it is loaded and not pinned."""
+        """True if the slot is loaded and not pinned."""
         return self.key.done() and not self.pinned
 
 

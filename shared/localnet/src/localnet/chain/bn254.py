@@ -81,7 +81,7 @@ def g2_add(left: G2 | None, right: G2 | None) -> G2 | None:
 
 @lru_cache(maxsize=4)
 def _doublings(point: G1) -> tuple[G1, ...]:
-    """Return the point times 1, 2, 4, 8, …"""
+    """Return the point times 1, 2, 4, 8 and so on."""
     doublings: list[G1] = []
     addend: G1 | None = point
     while addend is not None and len(doublings) < R.bit_length():

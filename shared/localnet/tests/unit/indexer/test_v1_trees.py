@@ -91,7 +91,7 @@ def test_state_tree__leaf_out_of_order__is_refused(store: Store, leaf_index: int
 def test_state_tree__leaf_behind_the_end_cleared__breaks_the_tree(store: Store) -> None:
     apply(store, 1, recorded_leaves())
     apply(store, 2, NullifyEvent(STATE_TREE, (3,), 4))
-    assert "behind the first 3" in (tree_of(store, STATE_TREE).broken or "")
+    assert "after the first 3" in (tree_of(store, STATE_TREE).broken or "")
 
 
 def test_address_tree__recorded_update__gives_the_recorded_root(store: Store) -> None:
