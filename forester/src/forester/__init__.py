@@ -1,1 +1,1 @@
-"""Daemon and operator's command line that keeps Light Protocol's Merkle trees moving."""
+"""Daemon that moves queued elements into Light Protocol's Merkle trees, and its command line."""

@@ -37,7 +37,7 @@ COMMANDS = {
 @click.option("-v", "--verbose", is_flag=True, help="Also log debug lines.")
 @click.option("-q", "--quiet", is_flag=True, help="Log errors only.")
 def cli(verbose: bool, quiet: bool) -> None:
-    """Keep Light Protocol's Merkle trees moving.
+    """Move queued elements into Light Protocol's Merkle trees.
 
     Options are also read from the environment and from .env; `forester config show` prints the values in effect and
     their sources. Without -v and -q, FORESTER_LOG or RUST_LOG sets the log level.

@@ -92,7 +92,7 @@ class Daemon:
         return self._discovery.trees
 
     async def run(self, shutdown: Shutdown) -> None:
-        """Forest until ``shutdown`` is requested, then drain: transactions in flight end, finished proofs are stored.
+        """Run until ``shutdown`` is requested, then drain: transactions in flight end, finished proofs are stored.
 
         Then raises ChainWentBack if the chain turns out to be far behind: epochs and schedules were computed from
         wrong slots, and a new process reads them again.

@@ -36,7 +36,7 @@ def check(output: str, **options: Any) -> None:
     """Check machine requirements, limits, GPUs, keys, addresses and Redis; each problem comes with a hint.
 
     Takes the options and variables of `prover start`: pass those that you will start it with. Nothing is downloaded or
-    served. GPUs are opened if --device asks for them.
+    served. GPUs are opened if --device selects them.
 
     Less than the recommended machine (16 CPUs, 32 GB of memory, 100 GB of disk) is a warning. Too little for the
     selected keys is a failure. Without --run-mode and --circuit the selected keys are the installed and the preloaded

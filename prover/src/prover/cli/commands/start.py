@@ -38,7 +38,7 @@ def start(level: str, /, **options: Any) -> None:
     --preload-keys, at the start.
 
     With --redis-url, batches (append, update, address-append) become jobs that all instances on the same Redis prove;
-    other requests do so if the client asks for it. --run-mode and --circuit select the circuits that this instance
+    other requests do so if the client requests it. --run-mode and --circuit select the circuits that this instance
     proves.
     """
     settings = start_settings(options, os.environ)

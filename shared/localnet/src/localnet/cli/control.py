@@ -20,7 +20,7 @@ EPOCH_CONFIG = 41
 """Offset of the protocol config in its account (forester/docs/reference/accounts.md, "Registry accounts")."""
 
 url_option = click.option(
-    "--url", default="http://127.0.0.1:8899", show_default=True, envvar="RPC_URL", help="Where the network listens."
+    "--url", default="http://127.0.0.1:8899", show_default=True, envvar="RPC_URL", help="URL of the network's JSON-RPC."
 )
 PHASES = ("registration", "active", "report")
 

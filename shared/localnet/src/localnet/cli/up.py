@@ -70,7 +70,7 @@ class Options:
     default=8899,
     show_default=True,
     help="Port of JSON-RPC and WebSocket; the next port serves them as well, where clients look for WebSocket. "
-    "0 takes free ports.",
+    "0 uses free ports.",
 )
 @click.option(
     "--prover-port",
@@ -134,8 +134,8 @@ class Options:
 def up(**options: object) -> None:
     """Start a network; Ctrl-C stops it.
 
-    When it is ready, it prints its addresses and the environment for a forester. The keys in there are known to
-    everybody: they are for this network only.
+    When it is ready, it prints its addresses and the environment for a forester. The keys in it are public: use them for
+    this network only.
     """
     configure_logs(level="warning")
     try:

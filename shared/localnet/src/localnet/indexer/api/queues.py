@@ -200,7 +200,7 @@ def _batch(part: QueuePart, usual: int) -> int:
 def _fitting(nodes: SparseTree, *pages: _Page[Queued]) -> list[list[Queued]]:
     """Return the part of each page that fits into one answer: pages grow alternately until the answer is long enough.
 
-    An error if not even the first step does. Whoever pages on asks for what was left out next.
+    Raise ApiError if not even the first step fits. The caller's next page begins with what was omitted.
     """
     most_nodes = 2 * nodes.height + 1  # of one element, if it shares none with others
     if sum(len(page.elements) * (page.element_bytes + most_nodes * _NODE_BYTES) for page in pages) <= _MOST_BYTES:
