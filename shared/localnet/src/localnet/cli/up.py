@@ -134,8 +134,8 @@ class Options:
 def up(**options: object) -> None:
     """Start a network; Ctrl-C stops it.
 
-    When it is ready, it prints its addresses and the environment for a forester. The keys in it are public: use them for
-    this network only.
+    When it is ready, it prints its addresses and the environment for a forester. The keys in it are public: use them
+    for this network only.
     """
     configure_logs(level="warning")
     try:
