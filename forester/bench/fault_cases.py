@@ -32,12 +32,12 @@ _PHASE_DEADLINE_S = 300.0
 
 @dataclass(frozen=True)
 class HostClock:
-    """The clock of a process's machine, as ``clock_skew.c`` shows it; ``folder`` is for its files."""
+    """The clock of a process's machine, set by ``clock_skew.c``; ``folder`` is for its files."""
 
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """Variables for a process whose clock can be set; compiles the shim."""
+        """Return variables for a process whose clock can be set; compile the shim."""
         shim = self.folder / "clock_skew.so"
         compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
         subprocess.run([os.environ.get("CC", compiler), "-O2", "-shared", "-fPIC", "-o", shim, _SHIM], check=True)
@@ -45,7 +45,7 @@ class HostClock:
         return {"LD_PRELOAD": str(shim), "CLOCK_SKEW": str(self._file)}
 
     def set(self, seconds: int) -> None:
-        """Let the clock be so many seconds ahead from now on."""
+        """Set the clock ahead by this number of seconds from now on."""
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
@@ -65,12 +65,12 @@ class Stage:
     proxies: dict[str, FaultProxy]
     host: HostClock
     skipped: set[int] = field(default_factory=set)
-    """Epochs that a jump of the clock left no time for."""
+    """Epochs for which a jump of the clock left no time."""
     awaited: int | None = None
-    """An epoch for which we must be registered before all is well again."""
+    """An epoch for which the forester must be registered to count as recovered."""
 
     async def call(self, method: str, *params: Any) -> Any:
-        """A method of the network's own."""
+        """Return the result of a method of localnet."""
         return await asyncio.to_thread(self.net.call, method, *params)
 
     async def registered(self, epoch: int) -> bool:
@@ -79,7 +79,7 @@ class Stage:
         return (await self.rpc.accounts([place]))[0] is not None
 
     async def next_registered(self) -> int:
-        """Wait until we are registered for the coming epoch, whose registration is open; its number."""
+        """Wait until the forester is registered for the next epoch, whose registration is open; return its number."""
         ends = time.monotonic() + _PHASE_DEADLINE_S
         while time.monotonic() < ends:
             slot = await self.rpc.slot()
@@ -114,7 +114,7 @@ class Case:
 
 
 def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie] | None = None) -> Begin:
-    """A service that misbehaves."""
+    """Return a case's beginning: a service misbehaves."""
 
     async def begin(stage: Stage) -> None:
         stage.proxies[service].show(fault=fault, lie=lie() if lie is not None else None)
@@ -123,29 +123,29 @@ def at_proxy(service: str, *, fault: Fault | None = None, lie: Callable[[], Lie]
 
 
 async def lagging(stage: Stage) -> None:
-    """An indexer that is 40 slots behind, and says so."""
+    """Keep the indexer 40 slots behind, as it reports."""
     await stage.call("localnet_faults", {"indexerLag": 40})
 
 
 async def host_is_ahead(stage: Stage) -> None:
-    """The machine's clock jumps a day ahead, and at the end back again."""
+    """Set the machine's clock a day ahead, and at the end back again."""
     stage.host.set(DAY_S)
 
 
 async def frozen(stage: Stage) -> None:
-    """The machine stands, as one that is moved or suspended."""
+    """Stop the machine's process, as when a virtual machine is moved or suspended."""
     assert stage.member.process is not None  # noqa: S101 - it was started
     stage.member.process.send_signal(signal.SIGSTOP)
 
 
 async def jumps_over_an_epoch(stage: Stage) -> None:
-    """From the registration of an epoch into its active phase: the report of the one before is due at once."""
+    """Jump from the registration of an epoch into its active phase: the previous epoch's report is due at once."""
     epoch = await stage.next_registered()
     await stage.call("localnet_warp", stage.times.phases(epoch).active.first + 5)
 
 
 async def jumps_far(stage: Stage) -> None:
-    """Many epochs pass in no time; whatever was registered cannot be reported any more."""
+    """Jump over many epochs: no earlier registration can be reported any more."""
     slot = await stage.rpc.slot()
     landing = stage.times.registering_epoch(slot + FAR_SLOTS)
     first = stage.times.live_epochs(slot)[0]
@@ -155,7 +155,7 @@ async def jumps_far(stage: Stage) -> None:
 
 
 async def registration_vanishes(stage: Stage) -> None:
-    """The account of our registration is gone, as after a fork; ends when it is there again."""
+    """Remove the account of our registration, as after a fork; the case ends when it exists again."""
     epoch = stage.awaited = await stage.next_registered()
     place = forester_epoch_address(stage.member.derivation.pubkey(), epoch)
     await stage.call("localnet_setAccount", str(place), {"lamports": 0, "owner": str(SYSTEM), "data": ""})

@@ -35,12 +35,12 @@ class Call:
 
     @property
     def method(self) -> str:
-        """The JSON-RPC method, else the path."""
+        """JSON-RPC method, else the path."""
         return str(self.body.get("method", self.request.path))
 
 
 Fault = Callable[[Call], Awaitable[web.StreamResponse | None]]
-"""Answers a call instead of the service; None passes it on."""
+"""Function that answers a call instead of the service; None forwards the call."""
 
 Lie = Callable[[Call, Any], None]
 """Changes the result of a method in place."""

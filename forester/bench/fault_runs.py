@@ -7,7 +7,7 @@ Exit status 1 if a bound is missed:
   - after each fault every queue is empty again within its time, and the process is the one that was started
   - no task crashed, and the log has at most 300 lines in any minute
   - the roots of all trees on chain are those of the indexer
-  - every epoch that the forester could report is reported, none is left out
+  - every epoch that the forester could report is reported
   - no proof is made twice unless the fault was the prover's; whatever the indexer says, the chain refuses nothing
 """
 
@@ -75,12 +75,12 @@ class Row:
 
 
 def say(text: str) -> None:
-    """One line of progress on standard error."""
+    """Print one line of progress on standard error."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 async def seed(stage: Stage, counts: dict[str, int]) -> None:
-    """Make traffic; what users are refused is left out, as when a queue is full."""
+    """Send traffic; ignore refusals, for example of a full queue."""
     try:
         await stage.call("localnet_seed", counts)
     except (AssertionError, urllib.error.URLError, TimeoutError) as error:
@@ -179,12 +179,12 @@ class FaultRun:
         row.refused = sum(line["event"] == "transaction_failed" and line["reason"] == "refused" for line in lines)
 
     async def epochs_missed(self) -> list[str]:
-        """Epochs that could be reported and were not."""
+        """Return the epochs that could be reported and were not."""
         state = await read_network(self._stage.rpc, all_epochs=True)
         return [text for epoch in self._closed(state) if (text := self._epoch_missed(state, epoch))]
 
     def _closed(self, state: NetworkState) -> list[int]:
-        """Epochs whose report phase has ended."""
+        """Return epochs whose report phase has ended."""
         return list(range(self._first_epoch, self._stage.times.live_epochs(state.slot)[0]))
 
     def _epoch_missed(self, state: NetworkState, epoch: int) -> str:
@@ -197,7 +197,7 @@ class FaultRun:
 
 
 def _most_within(times: list[float], span_s: float) -> int:
-    """The most events in any span."""
+    """Return the maximum number of events in any span."""
     most = first = 0
     for last, at in enumerate(times):
         while at - times[first] > span_s:
@@ -210,7 +210,7 @@ def _most_within(times: list[float], span_s: float) -> int:
 async def staged(
     options: argparse.Namespace, folder: Path, ledger: Ledger, settings: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Stage]:
-    """A network with fault-injecting proxies, and a forester that runs, with further variables as its settings."""
+    """Run a network with fault-injecting proxies, and a forester, with further variables as its settings."""
     with running_localnet("--slot-ms", str(options.slot_ms), "--first-slot", str(FIRST_SLOT)) as net:
         async with AsyncExitStack() as stack:
             rpc = RpcClient(await stack.enter_async_context(RpcPool([net.url])))
@@ -256,7 +256,7 @@ async def run(options: argparse.Namespace, folder: Path, cases: list[Case]) -> t
 
 
 def chosen(options: argparse.Namespace) -> list[Case]:
-    """The cases that are asked for."""
+    """Return the requested cases."""
     return [case for case in CASES if not options.only or any(part in case.name for part in options.only)]
 
 

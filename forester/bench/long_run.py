@@ -97,11 +97,11 @@ class Day:
     scraped: int = 0
 
     async def call(self, method: str, *params: object) -> object:
-        """A method of the network's own."""
+        """Return the result of a method of localnet."""
         return await asyncio.to_thread(self.net.call, method, *params)
 
     async def seed(self, counts: dict[str, int]) -> None:
-        """Traffic; what users are refused, since a queue is full, is counted."""
+        """Send traffic; count what users are refused, for example because a queue is full."""
         try:
             await self.call("localnet_seed", counts)
             self.made.update(counts)
@@ -109,7 +109,7 @@ class Day:
             self.refused += 1
 
     async def traffic(self) -> None:
-        """Users, until cancelled."""
+        """Send users' traffic until cancelled."""
         while True:
             for counts in TRAFFIC:
                 await self.seed(counts)
@@ -170,7 +170,7 @@ class Day:
 
 
 async def live(day: Day) -> Verdict:
-    """The whole day; what it came to."""
+    """Run the whole day; return the verdict."""
     epochs = range(FIRST_EPOCH, FIRST_EPOCH + max(1, round(day.options.hours * 3600 / SLOT_SECONDS / EPOCH_SLOTS)))
     first, last = day.times.phases(epochs[0]).active.first, day.times.phases(epochs[-1]).active.last
     await day.seed(BEGINNING)
@@ -241,7 +241,7 @@ def judge(day: Day, state: NetworkState, epochs: range) -> Verdict:
 
 
 def slope(samples: list[Sample]) -> float:
-    """MiB per simulated hour, by least squares."""
+    """Return the slope in MiB per simulated hour, by least squares."""
     if len(samples) < 2:
         return 0.0
     hours, sizes = [sample.hours for sample in samples], [sample.figures.resident_mib for sample in samples]
@@ -250,7 +250,7 @@ def slope(samples: list[Sample]) -> float:
 
 @asynccontextmanager
 async def beginning(options: argparse.Namespace, folder: Path) -> AsyncIterator[Day]:
-    """A network with epochs of half an hour, and a forester that runs."""
+    """Run a network with epochs of half an hour, and a forester."""
     with running_localnet("--first-slot", str(FIRST_EPOCH * EPOCH_SLOTS - 10)) as net:
         async with AsyncExitStack() as stack:
             rpc = RpcClient(await stack.enter_async_context(RpcPool([net.url])))

@@ -28,7 +28,7 @@ def figures_of(pid: int, journal: Path) -> Figures:
 
 
 def resident_mib(pid: int) -> float:
-    """Memory that is in use."""
+    """Return the resident memory."""
     return round(int(_status(pid)["VmRSS"].split()[0]) / KIB_PER_MIB, 1)
 
 

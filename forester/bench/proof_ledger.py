@@ -1,4 +1,4 @@
-"""Stands between foresters and the prover, and writes down which proofs each of them asked for and got."""
+"""Proxy between foresters and the prover that records which proofs each of them requested and received."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ledger:
     failures: Counter[int] = field(default_factory=Counter)
 
     def repeated(self) -> list[tuple[Entry, Entry]]:
-        """Proofs beyond the first of the same link, whoever asked, each with the one before it."""
+        """Return proofs beyond the first of the same statement, of any forester, each with the previous one."""
         last: dict[Link, Entry] = {}
         pairs = []
         for entry in sorted(self.entries, key=lambda entry: entry.asked):
@@ -51,7 +51,7 @@ class Ledger:
 
 
 def link_of(body: bytes) -> Link:
-    """Return the statement that a request is for."""
+    """Return the statement of a request."""
     request = json.loads(body)
     return str(request["circuitType"]), _hash(request["oldRoot"]), _hash(request["newRoot"])
 

@@ -44,7 +44,7 @@ class CallRates:
 
 
 class CountingProxy:
-    """Passes calls on and counts them by service and method."""
+    """Proxy that forwards calls and counts them by service and method."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -73,7 +73,7 @@ def _typed(request: web.Request) -> dict[str, str]:
 
 
 async def count_calls(seconds: float) -> list[CallRates]:
-    """Rates of an idle and of a busy forester, ``seconds`` each, in the active phase of one epoch."""
+    """Return the rates of an idle and of a busy forester, ``seconds`` each, in the active phase of one epoch."""
     with running_localnet("--slot-ms", str(SLOT_MS), "--first-slot", str(FIRST)) as net:
         async with aiohttp.ClientSession() as session:
             proxy, urls = CountingProxy(session), net.environment
@@ -131,7 +131,7 @@ async def _rates(name: str, net: Localnet, proxy: CountingProxy, seconds: float)
 
 
 async def _leaves(net: Localnet) -> int:
-    """Leaves of all V2 trees."""
+    """Return the leaves of all V2 trees."""
     async with RpcPool([net.url]) as pool:
         state = await read_network(RpcClient(pool), all_epochs=True)
     return sum(item.head.next_index for item in state.trees if item.kind.is_batched)

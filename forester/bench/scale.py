@@ -99,7 +99,7 @@ class RoundCost:
 
     @property
     def cpu_s(self) -> float:
-        """All steps together."""
+        """CPU seconds of all steps."""
         return self.read_s + self.stage_s + self.request_s
 
 
@@ -159,7 +159,7 @@ async def one_round(load: Load, world: World, store: ProofStore) -> RoundCost:
 
 
 async def measure(load: Load, rounds: int, leaf_index: int, queued: int) -> LoadCost:
-    """Rounds of one kind, the first of them once more for its memory."""
+    """Measure rounds of one kind; repeat the first of them for its memory."""
     with tempfile.TemporaryDirectory() as folder:
         async with await Journal.open(Path(folder) / "journal.sqlite") as journal:
             store = ProofStore(journal)

@@ -21,7 +21,7 @@ class ProverUnusable(Exception):
 
 @contextlib.contextmanager
 def running_prover(folder: Path, keys: Path) -> Iterator[str]:
-    """`prover start` on free ports; gives its URL."""
+    """Run `prover start` on free ports; yield its URL."""
     log = folder / "prover.log"
     ports = ["--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
     with log.open("wb") as sink:

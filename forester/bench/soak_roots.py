@@ -1,4 +1,4 @@
-"""Roots of all trees with work, as the chain and as the indexer have them."""
+"""Roots of all trees with work, on the chain and from the indexer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from forester.chain.tree_metadata import TreeKind
 from forester.network_status.state import NetworkState, TreeState
 
 _ABSENT = "1111111111111111111111111111111B"
-"""An address that nobody uses, in base58: its absence is proved against the indexer's root."""
+"""An unused address in base58: its absence is proved against the indexer's root."""
 
 _DEADLINE_S = 30.0
 
 
 def ask(url: str, method: str, params: Any) -> Any:
-    """An answer of the indexer; RuntimeError for an error."""
+    """Return an answer of the indexer; raise RuntimeError for an error."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
@@ -34,7 +34,7 @@ def ask(url: str, method: str, params: Any) -> Any:
 
 
 async def compared_roots(rpc: RpcClient, net: Localnet, state: NetworkState) -> dict[str, tuple[str, str]]:
-    """(root on chain, root of the indexer) by tree; read until both agree, for a while, since a tree may still move."""
+    """Return (root on chain, root of the indexer) by tree, read until both agree, for a limited time."""
     trees = [tree for tree in state.trees if tree.head.next_index > 1 or any(tree.pending.values())]
     ends = time.monotonic() + _DEADLINE_S
     while True:
@@ -54,7 +54,7 @@ async def _on_chain(rpc: RpcClient, tree: TreeState) -> str:
 
 
 def _indexed(net: Localnet, tree: TreeState) -> str | None:
-    """The indexer's root, by any proof of it; None for a state tree without leaf to prove."""
+    """Return the indexer's root, by any proof of it; None for a state tree without a leaf to prove."""
     url, address = net.environment["INDEXER_URL"], str(tree.tree.address)
     if tree.kind in (TreeKind.ADDRESS_V1, TreeKind.ADDRESS_V2):
         [proof] = ask(url, "getMultipleNewAddressProofsV2", [{"address": _ABSENT, "tree": address}])["value"]

@@ -19,30 +19,30 @@ from forester.network_status.state import NetworkState, TreeState
 
 DUPLICATE_PERCENT = 2.0
 _DONE_ALREADY = re.compile(r"\b(6015|9003|13006|10010|110\d\d)\b")
-"""Codes with which the programs refuse work that is done: the element is gone, the root or the index is another."""
+"""Codes with which the programs refuse work that is already done: no such element, another root or index."""
 _WORK = frozenset({"v2_batches", "nullify", "update_address"})
 
 
 Span = tuple[float, float]
-"""From when to when, Unix seconds."""
+"""First and last moment, Unix seconds."""
 
 
 REACTION_S = 10.0
-"""A forester that was ready for less than this in a phase need not have sent anything in it."""
+"""Seconds of readiness in a phase up to which a forester need not have sent anything in it."""
 
 UNREADY_PERCENT = 10.0
-"""With more, kills follow one another more quickly than the machine starts processes: the run says little."""
+"""With more, kills follow one another more quickly than the machine starts processes: the run proves little."""
 
 
 @dataclass(frozen=True)
 class SlotTimes:
-    """The phases of epochs, and when slots were seen, Unix seconds, in their order."""
+    """The phases of epochs, and the times of slots in their order, Unix seconds."""
 
     times: ProtocolTimes
     seen: Sequence[tuple[float, int]]
 
     def span(self, slots: SlotRange) -> Span:
-        """From when to when the slots passed."""
+        """Return the times of the first and the last slot."""
         inside = [at for at, slot in self.seen if slot in slots]
         return (inside[0], inside[-1]) if inside else (0.0, 0.0)
 
@@ -74,7 +74,7 @@ class Verdict:
         return all(check.kept for check in self.checks)
 
     def as_object(self) -> dict[str, Any]:
-        """For --json."""
+        """Return the verdict for --json."""
         checks = [{"check": item.name, "kept": item.kept, "found": item.found} for item in self.checks]
         return {"passed": self.passed, "checks": checks, "figures": self.figures, "foresters": self.members}
 
@@ -155,7 +155,7 @@ def _duplicate_transactions(verdict: Verdict, members: list[Member]) -> None:
 
 
 def _duplicate_proofs(verdict: Verdict, members: list[Member], ledger: Ledger, troubles: list[Span]) -> None:
-    """A proof whose transaction was lost, or that was made by a process that was killed, is made again by another."""
+    """Check duplicate proofs: a lost transaction or a killed process makes another process prove again."""
     made, repeated = len(ledger.entries), ledger.repeated()
     died = {member.number: [life.killed for life in member.lives if life.killed is not None] for member in members}
     free = [pair for pair in repeated if not _forced(*pair, died=died[pair[0].member], troubles=troubles)]
@@ -184,7 +184,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _after_restarts(verdict: Verdict, members: list[Member], ledger: Ledger) -> None:
-    """Proofs that were in the journal when a process died, and were made again by the next one."""
+    """Count proofs that were in the journal when a process died, and were made again by the next one."""
     again = lost = 0
     for member in members:
         mine = [entry for entry in ledger.entries if entry.member == member.number]

@@ -62,7 +62,7 @@ TRAFFIC = (
     *({"addresses": 1},) * 8,
     *({"v1_compress": 3}, {"v1_spend": 1}, {"v1_spend": 1}, {"v1_addresses": 1}, {"v1_addresses": 1}),
 )
-"""A round in small parts: while it makes traffic the network answers nobody, and tells no slot."""
+"""A round in small parts: while the network makes traffic, it answers no request and reports no slot."""
 
 FAULTS: tuple[dict[str, Any], ...] = (
     {"dropEvery": 3},
@@ -103,11 +103,11 @@ class Run:
     """When slots were seen, Unix seconds."""
 
     async def call(self, method: str, *params: Any) -> Any:
-        """A method of the network's own."""
+        """Return the result of a method of localnet."""
         return await asyncio.to_thread(self.net.call, method, *params)
 
     async def seed(self, counts: dict[str, int]) -> None:
-        """Traffic; what users are refused while the indexer or the prover fails is counted only."""
+        """Send traffic; what users are refused while the indexer or the prover fails is counted only."""
         for kind, count in counts.items():
             try:
                 self.made += Counter(await self.call("localnet_seed", {kind: count}))
@@ -115,14 +115,14 @@ class Run:
                 self.refused += 1
 
     async def traffic(self) -> None:
-        """Users, until cancelled."""
+        """Send users' traffic until cancelled."""
         while True:
             for part in self.chance.sample(TRAFFIC, len(TRAFFIC)):
                 await self.seed(part)
                 await asyncio.sleep(self.options.traffic_every / len(TRAFFIC))
 
     async def kills(self, slots: tuple[int, int]) -> None:
-        """SIGKILL at a random slot of each of as many spans; a process is started again after up to three seconds."""
+        """Send SIGKILL at a random slot of each span; restart the process after up to three seconds."""
         first, count = slots[0], self.options.kills
         span = (slots[1] - first) / max(1, count)
         at = [round(first + span * (number + self.chance.random())) for number in range(count)]
@@ -145,11 +145,11 @@ class Run:
             self.start(member)
 
     def start(self, member: Member) -> None:
-        """A process of a forester."""
+        """Start a process of a forester."""
         member.start(self.net.environment, self.prover_of(member))
 
     async def failures(self) -> None:
-        """One fault after another, each for some seconds with a pause after it, until cancelled."""
+        """Inject one fault after another, each for some seconds with a pause after it, until cancelled."""
         while True:
             await asyncio.sleep(self.options.fault_every * self.chance.uniform(0.5, 1.5))
             fault, began = self.chance.choice(FAULTS), time.time()
@@ -181,12 +181,12 @@ class RunFailed(Exception):
 
 
 def say(text: str) -> None:
-    """One line of progress on standard error."""
+    """Print one line of progress on standard error."""
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 async def run_through(run: Run, epochs: list[int]) -> NetworkState:
-    """Epochs under traffic and faults, then peace; returns the state when all is done or the patience ends."""
+    """Run epochs under traffic and faults, then without; return the state when all is done or time is up."""
     config = await run.rpc.existing_account(PROTOCOL_CONFIG, "the protocol configuration")
     times = run.times = protocol_times(decode_protocol_config(config.data).config)
     first, last = times.phases(epochs[0]).active.first, times.phases(epochs[-1]).active.last
@@ -223,7 +223,7 @@ async def drained(run: Run, epochs: list[int], last_report: int) -> NetworkState
 
 
 async def soak(options: argparse.Namespace, folder: Path) -> Verdict:
-    """A whole run."""
+    """Run the whole soak."""
     began = time.monotonic()
     epochs = list(range(FIRST_EPOCH, FIRST_EPOCH + options.epochs))
     ledger = Ledger()

@@ -1,8 +1,8 @@
 """The whole system on this machine: a network with the published programs, a prover, a forester that empties queues.
 
-Makes development keys (a minute, once), starts `prover start` and `localnet up` with them, makes traffic as users do,
-and runs `forester start` until no queue holds a whole batch. Prints the trees before and after. Exit status 0 only when
-every queue was emptied and the roots of all trees with work have changed on chain.
+Makes development keys (a minute, once), starts `prover start` and `localnet up` with them, sends transactions as users
+do, and runs `forester start` until no queue holds a whole batch. Prints the trees before and after. Exit status 0 only
+when every queue was emptied and the roots of all trees with work have changed on chain.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class DemoFailed(Exception):
 
 
 def say(message: str) -> None:
-    """One line of progress on stderr."""
+    """Print one line of progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def running(name: str, command: list[str], log: Path, variables: dict[str, str] | None = None) -> Iterator[IO[str]]:
-    """A process whose standard output is read here and whose standard error goes to ``log``; ended by SIGTERM."""
+    """Run a process with its standard output as the value and its standard error in ``log``; end it by SIGTERM."""
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=sink, text=True, env={**os.environ, **(variables or {})}
@@ -77,12 +77,12 @@ def running(name: str, command: list[str], log: Path, variables: dict[str, str] 
 
 
 def tail(log: Path) -> str:
-    """The last lines of a log."""
+    """Return the last lines of a log."""
     return log.read_text(errors="replace")[-2000:].strip()
 
 
 def announced(log: Path, deadline_s: float = START_DEADLINE_S) -> dict[str, str]:
-    """The line in which the prover tells where it listens."""
+    """Return the line in which the prover announces its addresses."""
     deadline = time.monotonic() + deadline_s
     while time.monotonic() < deadline:
         for line in log.read_text(errors="replace").splitlines():
@@ -96,7 +96,7 @@ def announced(log: Path, deadline_s: float = START_DEADLINE_S) -> dict[str, str]
 
 @contextlib.contextmanager
 def running_prover(folder: Path) -> Iterator[str]:
-    """`prover start` on free ports; gives its URL."""
+    """Run `prover start` on free ports; yield its URL."""
     log = folder / "prover.log"
     ports = ["--prover-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"]
     with running("prover start", [str(BIN / "prover"), "start", "--keys-dir", str(KEYS), *ports], log):
@@ -105,7 +105,7 @@ def running_prover(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def running_localnet(folder: Path, prover_url: str) -> Iterator[dict[str, str]]:
-    """`localnet up` on free ports with the verifying keys of KEYS; gives the environment of a forester."""
+    """Run `localnet up` on free ports with the verifying keys of KEYS; yield the environment of a forester."""
     log = folder / "localnet.log"
     ports = [word for name in ("rpc", "prover", "indexer") for word in (f"--{name}-port", "0")]
     keys = ["--keys-dir", str(KEYS), "--prover-url", prover_url]
@@ -118,7 +118,7 @@ def running_localnet(folder: Path, prover_url: str) -> Iterator[dict[str, str]]:
 
 
 def run(name: str, command: list[str]) -> None:
-    """Run a command to its end."""
+    """Run all steps. Raise DemoFailed or ReferenceUnavailable."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DemoFailed(f"{name} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
@@ -137,12 +137,12 @@ class TreeView:
 
     @property
     def batches_waiting(self) -> bool:
-        """Whether the forester has something to do."""
+        """True if the forester has work."""
         return any(count >= self.batch for count in self.pending.values())
 
 
 async def read_trees(rpc_url: str) -> list[TreeView]:
-    """All trees of the network as the chain has them."""
+    """Return all trees of the network as on chain."""
     async with RpcPool([rpc_url]) as pool:
         client = RpcClient(pool)
         state = await read_network(client)
@@ -151,7 +151,7 @@ async def read_trees(rpc_url: str) -> list[TreeView]:
 
 
 def view(tree: TreeState, data: bytes) -> TreeView:
-    """The part of a tree's state that is shown."""
+    """Return the part of a tree's state that is shown."""
     batch = 1 if tree.batched is None else tree.batched.queue.zkp_batch_size
     root = bytes(latest_root(tree.kind, data))
     return TreeView(tree.kind.label, str(tree.tree.address), root, tree.head.next_index, tree.pending, batch)
@@ -179,7 +179,7 @@ def progress(rpc_url: str) -> Iterator[None]:
 
 
 def forest(folder: Path, environment: dict[str, str]) -> list[TreeView]:
-    """Run the forester until no batch waits; gives the trees then."""
+    """Run the forester until no batch waits; return the trees then."""
     log = folder / "forester.log"
     variables = {**environment, "JOURNAL_PATH": str(folder / "journal.sqlite")}
     deadline = time.monotonic() + WORK_DEADLINE_S
@@ -213,7 +213,7 @@ def show(before: list[TreeView], after: list[TreeView], seconds: dict[str, float
 
 
 def demo(folder: Path) -> None:
-    """All steps."""
+    """Run all steps."""
     seconds: dict[str, float] = {}
 
     @contextlib.contextmanager

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# What needs a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|peer|all [--again]
+# Tests and measurements on a GPU, in stages of less than ten minutes: gpu.sh build|keys [name...]|test|sanitize|bench|soak|peer|all [--again]
 #   build     libgroth16_cuda.so, the checks and the benchmarks with nvcc (NVCC=, GPU_ARCHITECTURES="80 90"), in prover/build/cuda;
 #             `kernel` is the part of it that needs a C compiler alone: gpu_proof
-#   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py says which and how large); needs Python with the
+#   keys      keys and inputs for whole proofs, in prover/build/cuda/keys (gpu_keys.py has names and sizes); needs Python with the
 #             prover (make native), and no GPU. Existing keys are not made again. All keys found there are used
 #   test      the GPU against the host: kernels and whole proofs; JSON lines in prover/build/cuda/results/test*.jsonl
 #   sanitize  the small half of it under compute-sanitizer: memcheck, racecheck, initcheck
 #   bench     rates and times, one JSON file each in prover/build/cuda/results; with Python and the prover also those of its server
 #   soak      10,000 proofs in a row (SOAK_PROOFS=, SOAK_KEY=), each verified, 1,000 a piece
-#   peer      multiplications and transforms beside another program (PEER=) with the same numbers; gpu_peer.py says what that must do
-# A stage fails when one of its checks does. What passed, or was measured, with the same library is not run again (--again does), so
-# that a stage that was cut short goes on: see gpu_pieces.bash. Order at a new machine: build keys test bench sanitize soak.
-# GPU_LIBRARY= names another library for whole proofs, as libgroth16_cuda_host.so, with which these run without a GPU; GPU_BUILD=
+#   peer      multiplications and transforms compared with another program (PEER=) on the same numbers; gpu_peer.py has its interface
+# A stage fails when one of its checks does. Pieces that passed with the same library are skipped (--again runs them), so a stopped
+# stage resumes: see gpu_pieces.bash. Order on a new machine: build keys test bench sanitize soak.
+# GPU_LIBRARY= names another library for whole proofs, for example libgroth16_cuda_host.so, which needs no GPU; GPU_BUILD= names
 # another folder than prover/build/cuda.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -25,7 +25,7 @@ keys=$build/keys
 nvcc=${NVCC:-nvcc}
 library=${GPU_LIBRARY:-$build/libgroth16_cuda.so}
 python=.venv/bin/python
-LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the processor's
+LARGE_KEY=100000000 # bytes, above which a key's proofs are measured and verified, but not compared with the CPU's
 GRAPH_KEY=40000000  # bytes, above which domains are too large for graphs
 SOAK_PIECE=1000     # proofs
 PEER_ROUNDS=3
@@ -99,7 +99,7 @@ stage_build() {
     local host=(cc -std=gnu11 -O3 -Wall -Wextra -I shared/native -I "$native" -I "$native/src" -I "$native/tests" -c)
     compile "$build/testing_cuda_runs.o" "${host[@]}" "$native/tests/testing_cuda_runs.c"
     compile "$build/gpu_check.o" "${host[@]}" "$native/tests/gpu_check.c"
-    # The three take minutes of one processor each: G2 has large kernels.
+    # Each of the three takes minutes of one CPU: G2 has large kernels.
     compile "$build/gpu_hooks.o" "$nvcc" "${options[@]}" -c "$native/tests/gpu_hooks.cu" &
     jobs+=($!)
     prover/scripts/native cuda-library "$(realpath "$build")/libgroth16_cuda.so" &
@@ -139,7 +139,7 @@ test_proofs() {
     local name
     name=$(basename "$1" .key)
     piece "test_proofs_$name.jsonl" "$build/gpu_proof" check "$library" "$1" "$2"
-    # Once more with witnesses that the GPU makes, which it would leave to the processor for circuits of this size.
+    # Once more with witnesses of the GPU, which leaves them to the CPU for circuits of this size otherwise.
     piece "test_proofs_witness_$name.jsonl" env GROTH16_CUDA_WITNESS=device "$build/gpu_proof" check "$library" "$1" "$2"
     piece "test_tunings_$name.jsonl" "$build/gpu_proof" tunings "$library" "$1" "$2"
     piece "test_devices_$name.jsonl" "$build/gpu_proof" devices "$library" "$1" "$2"

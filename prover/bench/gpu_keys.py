@@ -1,11 +1,10 @@
 """Keys and inputs for the stages of prover/bench/gpu.sh that make whole proofs.
 
-For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a made-up request, and
-FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. What is there already is not made
-again, so a run that was cut short continues. Names are tiny (from the test vectors, without a request) or
-circuit_height_size: inclusion_32_4, append_32_10, append_32_500, address-append_40_250. The last two have millions of
-rows: their setup takes minutes and gigabytes. A folded form in FOLDER/prepared, which `prover keys prepare --fold`
-makes, is used in place of the key.
+For each NAME, FOLDER/NAME.key by `prover setup` (a development key), FOLDER/NAME.json, a generated request, and
+FOLDER/NAME.inputs: its public, then its secret inputs, 32 bytes each, big-endian. Existing files are not made again, so
+a stopped run resumes. Names are tiny (from the test vectors, without a request) or circuit_height_size: inclusion_32_4,
+append_32_10, append_32_500, address-append_40_250. The last two have millions of rows: their setup takes minutes and
+gigabytes. A folded key in FOLDER/prepared, which `prover keys prepare --fold` writes, is used instead of the key.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ VECTOR = Path(__file__).resolve().parent.parent / "tests/vectors/gnark/tiny.json
 
 
 def write(path: Path, data: bytes) -> None:
-    """Writes a file that appears when it is complete."""
+    """Write a file that appears when it is complete."""
     part = path.with_suffix(path.suffix + ".part")
     part.write_bytes(data)
     part.rename(path)
 
 
 def make_tiny(key: Path, inputs: Path) -> None:
-    """The key and the first case of the test vectors."""
+    """Write the key and the first case of the test vectors."""
     vector = json.loads(VECTOR.read_text())
     case = next(iter(vector["cases"].values()))
     write(inputs, b"".join(int(text, 16).to_bytes(32, "big") for text in case["public"] + case["secret"]))
@@ -41,7 +40,7 @@ def make_tiny(key: Path, inputs: Path) -> None:
 
 
 def make_request(name: str, request: Path, inputs: Path) -> None:
-    """A made-up request, the same each time, and what it gives the circuit."""
+    """Write a generated request, always the same, and the inputs of the circuit for it."""
     kind, height, size = name.rsplit("_", 2)
     count = "--compressed-accounts" if kind == "inclusion" else "--batch-size"
     tree = "--address-tree-height" if kind == "address-append" else "--tree-height"
@@ -52,7 +51,7 @@ def make_request(name: str, request: Path, inputs: Path) -> None:
 
 
 def make_key(name: str, key: Path) -> None:
-    """A development key of our own, with its verifying key beside it."""
+    """Write a development key, with its verifying key next to it."""
     kind, height, size = name.rsplit("_", 2)
     of_setup = {
         "inclusion": ("--inclusion-tree-height", height, "--inclusion-compressed-accounts", size),

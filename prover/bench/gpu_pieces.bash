@@ -1,13 +1,13 @@
-# Pieces of the stages of gpu.sh, which sources this; pipefail must be on. A piece is a command whose output is a file of its own in
-# $results. What passed is not run again, so that a stage that was cut short goes on where it was; a piece that failed, or was
-# killed on the way, runs again. `passed` among the results has a digest for each piece that passed: of the words of its
-# command, of the files among them, as the library and the program, and of GPU and driver. AGAIN=1: run all of them.
+# Pieces of the stages of gpu.sh, which sources this; pipefail must be on. A piece is a command whose output is a separate file in
+# $results. A piece that passed is skipped, so that a stopped stage resumes; a piece that failed or was killed runs again. The folder
+# $results/passed has a digest for each piece that passed: of the words of its command, of the files that these name, such as library
+# and program, and of GPU and driver. AGAIN=1: run all of them.
 
 PIECE_READ_BYTES=100000000 # larger files count by their size and time
 failed_pieces=()
 run_pieces=0
 
-# piece_digest <command...>: piece_gpus, what results depend on besides, is asked for once, which can take a second.
+# piece_digest <command...>: piece_gpus, on which results also depend, is queried once, which can take a second.
 piece_digest() {
     local word
     {
@@ -24,7 +24,7 @@ piece_digest() {
     } | sha256sum | cut -d ' ' -f 1
 }
 
-# piece <file> <command...>: goes on after a command that fails; end_pieces tells.
+# piece <file> <command...>: continues after a failed command; end_pieces reports it.
 piece() {
     local file=${results:?}/$1 passed=$results/passed/$1 digest
     shift

@@ -90,7 +90,7 @@ class Client:
     """A client that follows jobs, at several servers alternately."""
 
     def __init__(self, session: aiohttp.ClientSession, servers: list[str], deadline: float) -> None:
-        """``servers`` are base addresses, ``deadline`` a value of the monotonic clock."""
+        """Use ``servers``, base addresses, until ``deadline``, a value of the monotonic clock."""
         self._session = session
         self._servers = self._in_turn(servers)
         self._deadline = deadline

@@ -1,11 +1,11 @@
-"""Does a prover answer like the reference? Sends every case to a running server and prints what differs.
+"""Compare the answers of a running prover with the reference's: send every case and print differences.
 
-    conformance.py --base-url http://127.0.0.1:3001                       # against what is recorded
-    conformance.py --base-url http://ours:3001 --compare http://theirs    # and against a reference that runs beside it
+    conformance.py --base-url http://127.0.0.1:3001                       # with recorded answers
+    conformance.py --base-url http://ours:3001 --compare http://theirs    # and with a running reference
     conformance.py --base-url http://ours:3001 --queue                    # the flows of a server with a queue
 
-Differences that are meant are listed with their reasons and do not count; prover/docs/reference/differences.md explains
-them. A case whose proving key the server lacks is left out and counted as such. Exit status 1 when anything else
+Intended differences are listed with their reasons and do not count; prover/docs/reference/differences.md explains
+them. A case whose proving key the server lacks is skipped and counted as such. Exit status 1 when anything else
 differs.
 """
 
@@ -25,7 +25,7 @@ from rich.table import Table
 
 
 class Outcome(enum.Enum):
-    """What came of one case."""
+    """Result of one case."""
 
     SAME = "same"
     MEANT = "meant"
@@ -68,7 +68,7 @@ def faults(answer: Answer, expected: Expectation) -> list[str]:
 
 
 def judge(case: Case, answer: Answer) -> Row:
-    """Compare an answer with what is recorded of the reference, and with what ours does on purpose."""
+    """Compare an answer with the recorded one of the reference, and with our intended differences."""
     expected = f"{case.head['status']} {case.head.get('code', '')}".strip()
     found = faults(answer, case.head)
     if not found:
@@ -118,7 +118,7 @@ def run_queue(base_url: str, other_url: str | None = None) -> list[Row]:
 
 
 def judge_step(played: Played) -> Row:
-    """Compare an answer with what later versions of the reference give, and with what ours does on purpose."""
+    """Compare an answer with that of later versions of the reference, and with our intended differences."""
     step, answer = played.step, played.answer
 
     def row(outcome: Outcome, remark: str = "") -> Row:
@@ -152,7 +152,7 @@ def compare_step(ours: Played, theirs: Played) -> Row:
 
 
 def run(base_url: str, other_url: str | None = None, cases: Iterable[Case] | None = None) -> list[Row]:
-    """Send the cases one after the other; returns a row per case, two with another server to compare."""
+    """Send the cases one after the other; return a row per case, two with another server to compare."""
     rows = []
     for case in all_cases() if cases is None else cases:
         answer = _ask(base_url, case)
@@ -176,7 +176,7 @@ def report(rows: list[Row], console: Console) -> None:
 
 
 def main() -> int:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--base-url",

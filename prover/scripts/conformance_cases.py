@@ -1,4 +1,4 @@
-"""What a prover must answer: the recorded cases of the reference, further ones, and the differences that are meant.
+"""Expected answers of a prover: the recorded cases of the reference, further cases, and intended differences.
 
 An expectation is a mapping with ``status`` and, where they matter, ``code``, ``message_contains``, ``proof``,
 ``empty_body``, ``content_type`` and ``body``. The reference of version 0.27.0 ("old") and its later source ("head")
@@ -45,13 +45,13 @@ class Case:
 
     @property
     def ours(self) -> Expectation:
-        """What our service answers."""
+        """Expected answer of our service."""
         difference = DIFFERENCES.get(self.name)
         return difference.expect if difference else self.head
 
     @property
     def kills_old(self) -> bool:
-        """Whether the binary of version 0.27.0 dies of this request."""
+        """True if the binary of version 0.27.0 dies of this request."""
         return self.old.get("status", 0) is None
 
 
@@ -142,7 +142,7 @@ def vector(name: str) -> Any:
 
 
 def _further_cases() -> list[Case]:
-    """Cases of the service specification that cases.json does not hold (sections 2.1 to 2.13)."""
+    """Return the cases of the service specification that cases.json lacks (sections 2.1 to 2.13)."""
     valid = (VECTORS / "v2_inclusion_32_1.json").read_bytes()
     many = vector("v1_inclusion_26_1.json")  # whose accounts have no common hash: it stays satisfiable
     many["inputCompressedAccounts"] *= 8
@@ -193,5 +193,5 @@ def _same(
     headers: Mapping[str, str] | None = None,
     key: str | None = None,
 ) -> Case:
-    """A case that both versions of the reference answer alike."""
+    """Return a case that both versions of the reference answer alike."""
     return Case(name, method, path, body, headers or {}, old=expect, head=expect, key=key)

@@ -1,7 +1,7 @@
-"""What a prover with a queue must answer: the recorded flows of the reference, further steps, and meant differences.
+"""Expected answers of a prover with a queue: recorded flows of the reference, further steps, intended differences.
 
 Steps are played in order against one server, with one variable: ``$ID`` is the job that was queued last. A step that
-waits asks for its job until that has ended. Expectations have the members of queue_flows.json, and ``times`` (members
+waits polls its job until that has ended. Expectations have the members of queue_flows.json, and ``times`` (members
 that are times), ``exact_members``, ``queues`` and ``queue_lengths`` (all names in them).
 """
 
@@ -25,7 +25,7 @@ STATUS_OF_JOB = f"/prove/status?job_id={VARIABLE}"
 PATIENCE_S = 300.0
 POLL_S = 0.1
 NEEDS_ITS_OWN_SERVER = "auth (head only, PROVER_API_KEY=sekret)"
-"""The one recorded flow about a server with an API key; it is no matter of the queue."""
+"""The one recorded flow about a server with an API key; it does not test the queue."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
@@ -33,7 +33,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Step:
-    """One request, and what the two versions of the reference answer."""
+    """One request, and the answers of both versions of the reference."""
 
     name: str
     method: str
@@ -43,12 +43,12 @@ class Step:
     expect: Expectation = field(default_factory=dict)
     old: Expectation = field(default_factory=dict)
     pending: Expectation | None = None
-    """What is answered until the job has ended; the step is over then."""
+    """Expected answer until the job has ended, which ends the step."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A step with its answer, and the earlier answers of one that waits, without repetitions."""
+    """A step with its answer; of a step that waits also the earlier answers, without repetitions."""
 
     step: Step
     answer: Answer
@@ -56,7 +56,7 @@ class Played:
     early: tuple[Answer, ...] = ()
 
     def faults(self, expected: Expectation) -> list[str]:
-        """Say in which ways the answer, or an earlier one, is not the expected one."""
+        """Return the differences of the answer, or an earlier one, from the expected one."""
         found = faults(self.answer, expected, self.job_id)
         for answer in self.early:
             found += [f"earlier: {fault}" for fault in faults(answer, self.step.pending or {}, self.job_id)]
@@ -75,7 +75,7 @@ QUEUE_DIFFERENCES: dict[str, Difference] = {
 def steps() -> list[Step]:
     """Return the recorded flows and the further steps, in the order in which they are played.
 
-    Requests differ from those of other flows and other runs by a member that means nothing: equal ones are one job.
+    Requests differ from those of other flows and runs by a member without meaning, because equal ones are one job.
     """
     run = uuid.uuid4().hex
     flows = json.loads((VECTORS / "queue_flows.json").read_text())["flows"]
@@ -136,7 +136,7 @@ def _body(request: Json) -> bytes:
 
 
 def _further_steps() -> list[Step]:
-    """Steps of the service specification that the flows do not hold (sections 2.9 to 2.12)."""
+    """Return the steps of the service specification that the flows lack (sections 2.9 to 2.12)."""
     merkle = (VECTORS / "v2_inclusion_32_1.json").read_bytes().rstrip()
     unknown, short = b'{"circuitType":"foo","height":3}', b'{"circuitType":"update","height":32}'
     malformed, not_found = {"status": 400, "code": "malformed_body"}, {"status": 404, "code": "job_not_found"}
@@ -246,7 +246,7 @@ def _wait(base_url: str, step: Step, job_id: str) -> Played:
 
 
 def alike(ours: Answer, theirs: Answer) -> bool:
-    """Whether two implementations gave the same answer, but for identities, times and further members."""
+    """Return whether two implementations gave the same answer, except identities, times and further members."""
     if ours.problem or theirs.problem or not theirs.members:
         return ours.gist == theirs.gist
     tokens = [[token for token in TOKENS if token in answer.members.get("error", "")] for answer in (ours, theirs)]
@@ -267,7 +267,7 @@ _COMPARED = ("status", "circuit_type", "queue", "estimated_time", "message")
 
 
 def faults(reply: Answer, expected: Expectation, job_id: str) -> list[str]:
-    """Say in which ways an answer is not the expected one."""
+    """Return the differences of an answer from the expected one."""
     members = reply.members
     found = []
     if reply.status != expected["status"]:

@@ -1,4 +1,4 @@
-"""How the conformance suite asks a server, and what it keeps of an answer."""
+"""Requests of the conformance suite, and the parts of an answer that it compares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TOKENS = (
     "unknown circuit type",
     "timed out",
 )
-"""Words that clients act on, or that tell a user what is wrong."""
+"""Words that clients act on, or that name the fault for a user."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered; status 0 when it closed the connection."""
+    """Answer of a server; status 0 when it closed the connection."""
 
     status: int
     content_type: str = ""
@@ -32,7 +32,7 @@ class Answer:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The JSON object of the body, empty if it is none."""
+        """JSON object of the body, empty if it is not one."""
         with contextlib.suppress(ValueError):
             body = json.loads(self.text)
             if isinstance(body, dict):
@@ -41,25 +41,25 @@ class Answer:
 
     @property
     def problem(self) -> dict[str, Any]:
-        """The error body, empty if it is none."""
+        """Error body, empty if there is none."""
         return self.members if "code" in self.members else {}
 
     @property
     def is_proof(self) -> bool:
-        """Whether the body is a bare proof of the usual length."""
+        """True if the body is a bare proof of the usual length."""
         with contextlib.suppress(ValueError):
             return len(self.text) == 579 and list(json.loads(self.text)) == ["ar", "bs", "krs"]
         return False
 
     @property
     def lacks_key(self) -> bool:
-        """Whether the server could not prove for want of a key."""
+        """True if the server could not prove because it lacks a key."""
         message = str(self.problem.get("message", ""))
         return self.problem.get("code") == "key_not_found" or "no proving system for" in message
 
     @property
     def gist(self) -> tuple[object, ...]:
-        """What two implementations must have in common."""
+        """Parts of the answer that two implementations must have in common."""
         message = str(self.problem.get("message", ""))
         tokens = tuple(token for token in TOKENS if token in message)
         return self.status, self.problem.get("code"), tokens, self.is_proof, not self.text
@@ -70,7 +70,7 @@ class Answer:
 
 
 def ask(base_url: str, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Answer:
-    """Send one request on a connection of its own."""
+    """Send one request on a separate connection."""
     url = urlsplit(base_url)
     connection = http.client.HTTPConnection(url.hostname or "", url.port or 80, timeout=TIMEOUT_S)
     with contextlib.closing(connection):

@@ -1,6 +1,6 @@
-"""The main job, end to end: real proving keys, real requests, proofs that a verifier accepts.
+"""Proofs end to end: published proving keys, recorded requests, proofs that a verifier accepts.
 
-Fetches the published keys, proves and verifies over the command line, starts the service on free ports, proves over
+Fetches the published keys, proves and verifies on the command line, starts the service on free ports, proves over
 HTTP, verifies those answers too, and shows that a wrong public input is refused. Exit status 0 only when every proof
 was verified.
 """
@@ -44,12 +44,12 @@ class Example:
 
     @property
     def body(self) -> bytes:
-        """The request as the wire spells it."""
+        """Request in the format of the wire."""
         return (REQUESTS / self.request).read_bytes()
 
     @property
     def public_input(self) -> str:
-        """The one public input of the circuit, as hex."""
+        """Only public input of the circuit, in hexadecimal."""
         return str(json.loads(self.body)["publicInputHash"])
 
 
@@ -62,7 +62,7 @@ EXAMPLES = (
 
 @dataclass
 class Report:
-    """What was verified, in order."""
+    """The verified proofs, in order."""
 
     rows: list[tuple[str, str, float]] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Report:
 
 
 def say(message: str) -> None:
-    """One line of progress on stderr."""
+    """Print one line of progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -98,7 +98,7 @@ def run_prover(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProce
 
 
 def prove(example: Example, keys_dir: Path) -> tuple[bytes, float]:
-    """Proof JSON of an example over the command line, and the seconds it took."""
+    """Return the proof JSON of an example by the command line, and its seconds."""
     started = time.monotonic()
     answer = run_prover("prove", "--key", str(keys_dir / example.key), stdin=example.body)
     if answer.returncode != 0:
@@ -107,7 +107,7 @@ def prove(example: Example, keys_dir: Path) -> tuple[bytes, float]:
 
 
 def accepts(example: Example, keys_dir: Path, proof: bytes, public_input: str) -> bool:
-    """Whether `prover verify` accepts a proof for a public input."""
+    """Return whether `prover verify` accepts a proof for a public input."""
     key = str(keys_dir / example.key)
     answer = run_prover("verify", "--key", key, "--public-input", public_input, stdin=proof)
     if answer.returncode not in {0, 1}:
@@ -128,14 +128,14 @@ def require_verified(example: Example, keys_dir: Path, proof: bytes) -> None:
 
 
 def free_port() -> int:
-    """A port that nothing listens on now."""
+    """Return a port that is not in use now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    """One HTTP request to this machine: status and body."""
+    """Send one HTTP request to this machine; return status and body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=REQUEST_DEADLINE_S)
     with contextlib.closing(connection):
         connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
@@ -158,7 +158,7 @@ def wait_until_healthy(port: int, service: subprocess.Popen[bytes], log: Path) -
 
 @contextlib.contextmanager
 def running_service(keys_dir: Path) -> Iterator[tuple[int, int]]:
-    """`prover start` on free ports, stopped at the end; gives the ports of the API and of the metrics."""
+    """Run `prover start` on free ports; yield the ports of the API and of the metrics."""
     port, metrics_port = free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "prover.log"
@@ -181,7 +181,7 @@ def running_service(keys_dir: Path) -> Iterator[tuple[int, int]]:
 
 
 def prove_over_http(example: Example, port: int) -> tuple[bytes, float]:
-    """Proof JSON of an example from POST /prove, and the seconds it took."""
+    """Return the proof JSON of an example by POST /prove, and its seconds."""
     started = time.monotonic()
     status, body = ask(port, "POST", "/prove", example.body)
     if status != 200:
@@ -193,7 +193,7 @@ def prove_over_http(example: Example, port: int) -> tuple[bytes, float]:
 
 
 def run(report: Report) -> None:
-    """All steps; raises DemoFailed or ReferenceUnavailable."""
+    """Run all steps. Raise DemoFailed or ReferenceUnavailable."""
     say("1. Published proving keys (151 MB the first time)")
     keys_dir = reference_fixtures.proving_keys_dir()
     say(f"   {len(list(keys_dir.glob('*.key')))} keys in {os.path.relpath(keys_dir)}")

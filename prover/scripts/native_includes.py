@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Check which C files include which: folders in order, no circles (prover/native/README.md).
+"""Check the includes of C files: folders in order, no circles (prover/native/README.md).
 
-Each tree below is divided into folders. A file includes files of its own folder and of folders before it. Files beside
-the folders (api.c, backend.c) include any. A module, which is a header and the source of the same name, must not reach
-itself through other modules. Paths of includes begin at the tree, those of cuda/ at the folder above it, so that every
-path names one file. Prints a line for each breach and ends with status 1.
+Each tree below is divided into folders. A file includes files of its own folder and of folders before it. Files outside
+of the folders (api.c, backend.c) include any. A module, which is a header and the source of the same name, must not
+reach itself through other modules. Paths of includes begin at the tree, those of cuda/ at the folder above it, so that
+every path names one file. Prints a line for each breach and ends with status 1.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Batch keys of size 10, made by the reference prover's own `setup`. For tests only: their trapdoor was in memory.
 
-They go to <cache>/batch/ beside the published artefacts (see reference_fixtures), each under the name that the
-reference gives it, with its text verifying key beside it (.vkey). Making all three takes a few minutes and about
+They are written to <cache>/batch/ next to the published artefacts (see reference_fixtures), under the names that the
+reference gives them, each with its text verifying key (.vkey). Making all three takes a few minutes and about
 2 GB of memory; a finished key is never made again.
 
-The gate takes a sample (--sample) in <cache>/batch-sample/: the three by our own setup, which is several times as fast,
-in the generation that the reference writes and under the same names, and a key for batches of two by the reference.
+The gate uses a sample (--sample) in <cache>/batch-sample/: the three by our own setup, which is several times as fast,
+in the format version that the reference writes and under the same names, and a key for batches of two by the reference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reference_fixtures import ReferenceUnavailable, say
 
 @dataclass(frozen=True)
 class BatchKey:
-    """One key: its file stem, the arguments of `setup`, and the size that the reference's always gives."""
+    """One key: its file stem, the arguments of `setup`, and the size of the reference's key (constant)."""
 
     stem: str
     circuit: str
@@ -34,16 +34,16 @@ class BatchKey:
     tree_height: int
     batch_size: int
     size_bytes: int | None
-    """None for those of the sample: our setup's have another size."""
+    """None for keys of the sample: keys of our setup have another size."""
 
     @property
     def arguments(self) -> list[str]:
-        """The circuit-specific arguments of the reference's `setup`."""
+        """Circuit-specific arguments of the reference's `setup`."""
         return [f"--circuit={self.circuit}", *self._sizes]
 
     @property
     def our_arguments(self) -> list[str]:
-        """The same of ours."""
+        """Circuit-specific arguments of our `setup`."""
         return [f"--circuit={self.flag}", *self._sizes, "--generation=0.8"]
 
     @property
@@ -77,7 +77,7 @@ def _is_whole(key: BatchKey, path: Path) -> bool:
 
 
 def _run_setup(key: BatchKey, setup: list[str], folder: Path) -> None:
-    """Runs a `setup` into a scratch folder and moves both files into place, the key last."""
+    """Run a `setup` into a scratch folder and move both files to their target, the key last."""
     scratch = folder / f".incoming-{key.stem}"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -109,7 +109,7 @@ def _run_setup(key: BatchKey, setup: list[str], folder: Path) -> None:
 
 
 def batch_keys_dir() -> Path:
-    """Folder with the three batch keys, made when absent.
+    """Return the folder with the three batch keys, made if missing.
 
     Raises ReferenceUnavailable when the reference prover cannot be obtained or its setup fails.
     """
@@ -129,7 +129,7 @@ def _make(keys: Iterable[BatchKey], folder: Path) -> None:
 
 
 def sample_dir() -> Path:
-    """Folder with the three batch keys of the sample, made when absent; raises like batch_keys_dir."""
+    """Return the folder with the sample's three batch keys, made if missing; raise as batch_keys_dir."""
     sample = _sample_root()
     with reference_fixtures.exclusive(sample):
         for key in BY_OURSELVES:
@@ -139,7 +139,7 @@ def sample_dir() -> Path:
 
 
 def small_key() -> Path:
-    """The reference's key for batches of two, its text verifying key beside it; raises like batch_keys_dir."""
+    """Return the reference's key for batches of two, next to its text verifying key; raise as batch_keys_dir."""
     _make([BY_THE_REFERENCE], _sample_root() / "small")
     return _sample_root() / "small" / f"{BY_THE_REFERENCE.stem}.key"
 
@@ -149,14 +149,14 @@ def _sample_root() -> Path:
 
 
 def tested_keys_dir() -> Path:
-    """Folder with the batch keys of tests: the reference's with ZKC_FULL=1 or where they are there, else the sample."""
+    """Return the folder of the tests' batch keys: the reference's with ZKC_FULL=1 or if they exist, else the sample."""
     folder = reference_fixtures.cache_root() / "batch"
     whole = os.environ.get("ZKC_FULL") == "1" or all(_is_complete(key, folder) for key in BATCH_KEYS)
     return batch_keys_dir() if whole else sample_dir()
 
 
 def main() -> int:
-    """Make what is missing; returns the exit status."""
+    """Make missing keys; return the exit status."""
     try:
         small_key()
         print(tested_keys_dir() if "--sample" in sys.argv[1:] else batch_keys_dir())

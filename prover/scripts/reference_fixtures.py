@@ -9,7 +9,7 @@ keys-cache/reference/ (or $ZKC_REFERENCE_CACHE):
     <version>/programs/*.so        on-chain programs
     <version>/accounts/*.json      account fixtures
 
-A run that finds everything in place takes milliseconds; an interrupted one goes on where it stopped.
+If nothing is missing, a run takes milliseconds; an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import IO
 KEYS_VERSION = "0.27.0"
 """The version whose package carries the 18 proving keys and the prover."""
 PROGRAMS_VERSION = "0.28.3"
-"""The version whose programs are the newest pinned."""
+"""The version with the newest pinned programs."""
 
 PINS = Path(__file__).with_name("reference_pins.json")
 DEFAULT_CACHE = Path(__file__).resolve().parents[2] / "keys-cache" / "reference"
@@ -72,18 +72,18 @@ class PinnedPackage:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when a pin changes."""
+        """Digest of the pins."""
         return hashlib.sha256(repr(self).encode()).hexdigest()
 
 
 def prover_name() -> str:
-    """File name of the reference prover for this machine, e.g. prover-linux-x64."""
+    """Return the file name of the reference prover for this machine, e.g. prover-linux-x64."""
     return "prover-linux-arm64" if platform.machine() == "aarch64" else "prover-linux-x64"
 
 
 @functools.cache
 def pinned_package(version: str) -> PinnedPackage:
-    """Pins of one version; KeyError for a version without pins."""
+    """Return the pins of one version. Raise KeyError for a version without pins."""
     pins = json.loads(PINS.read_text())
     entry = pins["versions"][version]
     files = tuple(
@@ -95,17 +95,17 @@ def pinned_package(version: str) -> PinnedPackage:
 
 
 def cache_root() -> Path:
-    """Folder of the cache: $ZKC_REFERENCE_CACHE, or keys-cache/reference in this tree."""
+    """Return the cache: $ZKC_REFERENCE_CACHE, or keys-cache/reference in this tree."""
     return Path(os.environ.get("ZKC_REFERENCE_CACHE") or DEFAULT_CACHE)
 
 
 def say(message: str) -> None:
-    """One line of progress on stderr."""
+    """Print one line of progress on standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, as lower-case hex."""
+    """Return the SHA-256 of a file as lower-case hex."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_BYTES):
@@ -115,7 +115,7 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Holds the cache against other processes; waits for them, and says so."""
+    """Lock the cache against other processes; print a line while waiting for one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stream = (folder / ".lock").open("w")
@@ -146,7 +146,7 @@ def _has_right_size(package: PinnedPackage, file: PinnedFile) -> bool:
 
 
 def is_complete(version: str) -> bool:
-    """Whether every file is in place with its size, and was verified under the present pins."""
+    """Return whether every file exists with its size, and was verified under the present pins."""
     package = pinned_package(version)
     marker = _marker(package)
     if not marker.exists() or marker.read_text() != package.fingerprint:
@@ -167,7 +167,7 @@ def _files_to_fetch(package: PinnedPackage) -> list[PinnedFile]:
 
 
 def npm_command() -> list[str]:
-    """The npm client: from PATH when it works, else from the locked wheel of this environment."""
+    """Return the npm client: from PATH if it works, else from the locked wheel of this environment."""
     npm = shutil.which("npm")
     if npm and subprocess.run([npm, "--version"], capture_output=True, check=False).returncode == 0:
         return [npm]
@@ -175,7 +175,7 @@ def npm_command() -> list[str]:
     node, client = wheel / "bin/node", wheel / "lib/node_modules/npm/bin/npm-cli.js"
     if node.exists() and client.exists():
         return [str(node), str(client)]
-    raise ReferenceUnavailable("there is no npm client; `make setup` installs one into .venv")
+    raise ReferenceUnavailable("no npm client is installed; `make setup` installs one into .venv")
 
 
 def _folder_bytes(folder: Path) -> int:
@@ -188,7 +188,7 @@ def _folder_bytes(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _download_progress(what: str, folder: Path) -> Iterator[None]:
-    """Reports once in five seconds how much npm has brought into `folder`."""
+    """Print every five seconds how much npm has downloaded into `folder`."""
     done = threading.Event()
 
     def watch() -> None:
@@ -211,7 +211,7 @@ def _integrity_of(path: Path) -> str:
 
 
 def _download(package: PinnedPackage, folder: Path) -> Path:
-    """Brings the package's archive into `folder`, checked against its integrity; returns its path."""
+    """Download the package's archive into `folder`, checked against its integrity; return its path."""
     npm = npm_command()
     npm_cache = folder / "npm-cache"
     npm_cache.mkdir(parents=True, exist_ok=True)
@@ -242,7 +242,7 @@ def _download(package: PinnedPackage, folder: Path) -> Path:
 
 
 def _place(stream: IO[bytes], target: Path, file: PinnedFile) -> None:
-    """Writes a file beside its place, checks it, and moves it there."""
+    """Write a file under a temporary name, check it, and rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".incoming-")
     try:
@@ -276,9 +276,9 @@ def _extract(archive: Path, package: PinnedPackage, wanted: list[PinnedFile]) ->
 
 
 def fetch(version: str) -> Path:
-    """Makes sure that a version is in the cache and verified; returns its folder.
+    """Fetch a version into the cache if missing, and verify it; return its folder.
 
-    Raises ReferenceUnavailable when it is not there and cannot be obtained.
+    Raise ReferenceUnavailable if it is missing and cannot be downloaded.
     """
     package = pinned_package(version)
     folder = cache_root() / version
@@ -299,31 +299,31 @@ def fetch(version: str) -> Path:
     return folder
 
 
-# ---- what tests ask for -------------------------------------------------------------------------
+# ---- paths for tests ----------------------------------------------------------------------------
 
 
 def proving_keys_dir() -> Path:
-    """Folder with the 18 published proving keys and nothing else."""
+    """Return the folder with the 18 published proving keys and nothing else."""
     return fetch(KEYS_VERSION) / "proving-keys"
 
 
 def prover_binary() -> Path:
-    """The reference prover, executable on this machine."""
+    """Return the path of the reference prover, executable on this machine."""
     return fetch(KEYS_VERSION) / prover_name()
 
 
 def programs_dir(version: str = KEYS_VERSION) -> Path:
-    """Folder with the on-chain programs (*.so) of a version."""
+    """Return the folder with the on-chain programs (*.so) of a version."""
     return fetch(version) / "programs"
 
 
 def accounts_dir(version: str = KEYS_VERSION) -> Path:
-    """Folder with the account fixtures (*.json) of a version."""
+    """Return the folder with the account fixtures (*.json) of a version."""
     return fetch(version) / "accounts"
 
 
 def main() -> int:
-    """Fetch everything, or hash everything with --verify; returns the exit status."""
+    """Fetch everything, or hash everything with --verify; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--verify", action="store_true", help="hash every file again and fetch what differs")
     arguments = parser.parse_args()

@@ -46,7 +46,7 @@ The reference's variables are accepted:
 
 
 def page() -> str:
-    """Text of the page."""
+    """Return the text of the page."""
     texts, options = _texts(), _options()
     groups: list[tuple[str, str, type[BaseModel]]] = [
         (name, f"PROVER_{name.upper()}__", type(field.default))
@@ -68,7 +68,7 @@ def page() -> str:
 
 
 def _texts() -> dict[tuple[str, str], str]:
-    """Meanings by class and name: the strings below the attributes, which no class keeps."""
+    """Return meanings by class and name: the strings after the attributes, which classes do not store."""
     found = {}
     for node in ast.parse(inspect.getsource(settings)).body:
         if isinstance(node, ast.ClassDef):
@@ -89,7 +89,7 @@ def _attributes(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _options() -> dict[str, str]:
-    """Options by their variables."""
+    """Return options by their variables."""
     return {
         variable: f"`{parameter.opts[0]}`"
         for parameter in start.params
@@ -112,7 +112,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _choices(annotation: Any) -> str:
-    """What may be given, where that is a list of words."""
+    """Return the allowed values of a setting that is one of several words."""
     words = list(_words(annotation))
     return f" One of {', '.join(f'`{word}`' for word in words)}." if words else ""
 
@@ -126,7 +126,7 @@ def _words(annotation: Any) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write or check the page; returns the exit status."""
+    """Write or check the page; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail when the page differs")
     fresh, committed = page(), PAGE.read_text() if PAGE.exists() else ""

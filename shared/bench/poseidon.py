@@ -1,6 +1,6 @@
 """Poseidon hashes per second: batches of two-input hashes on one thread, and on two at once.
 
-Two threads go twice as fast where two processors are free: the computation runs without the interpreter lock.
+Two threads are twice as fast on two free CPUs, because the computation runs without the interpreter lock.
 Run it on an otherwise idle machine: ``python shared/bench/poseidon.py``.
 """
 
@@ -16,7 +16,7 @@ from shared.poseidon import backend_name, hash_many
 
 
 def hashes_per_second(threads: int, count: int, width: int) -> float:
-    """The rate of ``threads`` that hash ``count`` groups of ``width`` elements each."""
+    """Return the rate of ``threads`` that hash ``count`` groups of ``width`` elements each."""
     numbers = random.Random(0)
     inputs = b"".join(scalar_bytes(numbers.randrange(SCALAR_MODULUS)) for _ in range(count * width))
     with ThreadPoolExecutor(threads) as pool:

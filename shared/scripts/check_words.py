@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Report unwelcome words and first words of `unwelcome_words.toml`: `check_words.py [PATH …]`.
 
-Searched are pages, comments, docstrings, string literals and names of log events, in the files of the list `clean`, or
-in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of one word.
-Prints one line for each finding; exits 1 if there are any.
+It searches pages, comments, docstrings, string literals and names of log events, in all files but those that the list
+excludes, or in those below the paths. Code is not searched: blocks and spans of code in pages, and string literals of
+one word. Prints one line for each finding; exits 1 if there are any.
 """
 
 import ast
@@ -90,9 +90,9 @@ def unwelcome_beginnings(text: str, begin: Mapping[str, str], nouns: Mapping[str
 
 
 def main() -> int:
-    """Check the files of the list, or those below the paths of the command line."""
+    """Check all files that are not excluded, or those below the paths of the command line."""
     content = tomllib.loads(Path(__file__).with_name("unwelcome_words.toml").read_text())
-    paths = sys.argv[1:] or [*content["clean"], *(f":!{path}" for path in content["quoted"])]
+    paths = sys.argv[1:] or [f":!{path}" for path in content["quoted"] + content["unchecked"]]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *paths]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     words, better = compiled(content["say"]), [*content["say"].values()]

@@ -1,7 +1,7 @@
 # Sourced: installing a lock into an environment.
 
-# install_locked <environment> <lock>: exactly what the lock names, by its hashes. uv takes seconds where pip takes
-# minutes; where uv fails, because only pip is set up for an index for example, pip says why or does it.
+# install_locked <environment> <lock>: installs exactly the packages of the lock, by hash. uv takes seconds where pip
+# takes minutes; if uv fails, for example because only pip is configured for an index, pip installs or reports why.
 install_locked() {
     local environment=$1 lock=$2 index
     local options=(--no-deps --require-hashes --only-binary :all:)

@@ -1,8 +1,8 @@
-"""Prints the part of requirements.lock that some members need at run time, hashes included.
+"""Print the part of requirements.lock that some members need at run time, hashes included.
 
     locked_subset.py <member folder>... > run-time.lock
 
-Run it with an interpreter into which the whole lock is installed: what a package needs is read from its metadata.
+Run it with an interpreter into which the whole lock is installed: the requirements of a package are in its metadata.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def locked_blocks(lock: str) -> dict[str, str]:
 
 
 def run_time_packages(members: list[str]) -> set[str]:
-    """Names of all packages that the members need here, directly or not."""
+    """Return the names of all packages that the members need here, directly or not."""
     waiting: list[Requirement] = []
     for member in members:
         project = tomllib.loads((WORKSPACE / member / "pyproject.toml").read_text())["project"]
@@ -48,7 +48,7 @@ def run_time_packages(members: list[str]) -> set[str]:
 
 
 def main() -> int:
-    """Print the blocks of the members named on the command line; returns the exit status."""
+    """Print the blocks of the members that the command line names; return the exit status."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2

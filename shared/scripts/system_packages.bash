@@ -1,4 +1,4 @@
-# Sourced by the other scripts: says which system packages are missing, and as root on Debian installs them.
+# Sourced by the other scripts: prints which system packages are missing, and as root on Debian installs them.
 # shellcheck shell=bash
 
 # require_packages <what for> <package>...: installs, or prints the command that does and returns 1.

@@ -1,9 +1,9 @@
 """Memory, disk and time of the indexer for large state trees.
 
-Fills the output queue of one V2 state tree with made-up leaves, appends all of them in batches, nullifies some at
-random places, and asks for a page of each queue. Leaves come as events: parsing, and hashing of accounts, are measured
-apart, as ``--transactions`` made-up user transactions. Run it on an otherwise idle machine, with the interpreter of
-localnet's environment: ``python shared/localnet/bench/indexer.py --leaves 1000000``.
+Fills the output queue of one V2 state tree with generated leaves, appends all of them in batches, nullifies some at
+random positions, and reads a page of each queue. Leaves come as events: parsing, and hashing of accounts, are measured
+separately, with ``--transactions`` generated user transactions. Run it on an otherwise idle machine, with the
+interpreter of localnet's environment: ``python shared/localnet/bench/indexer.py --leaves 1000000``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def timed(what: str, units: int, unit: str) -> Iterator[None]:
     started, processor = time.perf_counter(), time.process_time()
     yield
     wall, busy = time.perf_counter() - started, time.process_time() - processor
-    print(f"{what:34} {wall:8.2f} s {busy:8.2f} s processor {units / wall:12,.0f} {unit}/s")
+    print(f"{what:34} {wall:8.2f} s {busy:8.2f} s CPU {units / wall:12,.0f} {unit}/s")
 
 
 def fill(store: Store, leaves: int, numbers: random.Random) -> None:
@@ -80,7 +80,7 @@ def append(store: Store, leaves: int) -> None:
 
 
 def nullify(store: Store, leaves: int, batches: int, numbers: random.Random) -> None:
-    """Overwrite leaves at random places, a batch and a transaction at a time."""
+    """Overwrite leaves at random positions, one batch and one transaction at a time."""
     for _ in range(batches):
         places = {numbers.randrange(leaves): b"\0" + numbers.randbytes(31) for _ in range(BATCH)}
         with store.write() as connection:
@@ -126,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leaves", type=int, default=100_000, help="leaves of the tree")
     parser.add_argument("--nullify-batches", type=int, default=5, help=f"random batches of {BATCH} to nullify")
-    parser.add_argument("--page", type=int, default=2500, help="elements of the page that is asked for")
+    parser.add_argument("--page", type=int, default=2500, help="elements of the page that is read")
     parser.add_argument("--transactions", type=int, default=200, help="user transactions and batches to parse")
     options = parser.parse_args()
     numbers = random.Random(0)

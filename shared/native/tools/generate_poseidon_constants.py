@@ -7,7 +7,7 @@ M = S * L is split into a sparse S and a block L that leaves lane 0 alone and so
 Known factors on the lanes then make one coefficient of each row one (class Scaled). With width t a partial round costs
 2t - 2 products instead of t * t.
 
-Usage: generate_poseidon_constants.py FOLDER (default: poseidon/ beside tools/).
+Usage: generate_poseidon_constants.py FOLDER (default: poseidon/ next to tools/).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Matrix = list[list[int]]
 
 
 def grain_bits(width: int, partial_rounds: int) -> Iterator[int]:
-    """Self-shrunk output of the LFSR."""
+    """Yield the self-shrunk output of the LFSR."""
     fields = ((1, 2), (0, 4), (FIELD_BITS, 12), (width, 12), (FULL_ROUNDS, 10), (partial_rounds, 10), (2**30 - 1, 30))
     state = [value >> (bits - 1 - i) & 1 for value, bits in fields for i in range(bits)]
 
@@ -71,7 +71,7 @@ def grain_bits(width: int, partial_rounds: int) -> Iterator[int]:
 
 
 def draw(bits: Iterator[int]) -> int:
-    """A number of FIELD_BITS bits, most significant first."""
+    """Return a number of FIELD_BITS bits, most significant first."""
     value = 0
     for _ in range(FIELD_BITS):
         value = value << 1 | next(bits)
@@ -80,7 +80,7 @@ def draw(bits: Iterator[int]) -> int:
 
 @cache
 def parameters(width: int) -> tuple[list[Vector], Matrix]:
-    """Round constants, one vector a round, and the MDS matrix."""
+    """Return the round constants, one vector per round, and the MDS matrix."""
     partial = PARTIAL_ROUNDS[width]
     bits = grain_bits(width, partial)
     flat: Vector = []
@@ -94,17 +94,17 @@ def parameters(width: int) -> tuple[list[Vector], Matrix]:
 
 
 def multiply(a: Matrix, b: Matrix) -> Matrix:
-    """Product of two matrices."""
+    """Return the product of two matrices."""
     return [[sum(x * y for x, y in zip(row, column, strict=True)) % R for column in zip(*b, strict=True)] for row in a]
 
 
 def apply(a: Matrix, v: Vector) -> Vector:
-    """Product of a matrix and a column."""
+    """Return the product of a matrix and a column."""
     return [sum(x * y for x, y in zip(row, v, strict=True)) % R for row in a]
 
 
 def invert(a: Matrix) -> Matrix:
-    """Gauss-Jordan elimination modulo R."""
+    """Return the inverse, by Gauss-Jordan elimination modulo R."""
     n = len(a)
     rows = [row[:] + [int(i == j) for j in range(n)] for i, row in enumerate(a)]
     for i in range(n):
@@ -159,7 +159,7 @@ class Prepared:
 
 
 def scaled_layer(matrix: Matrix, constants: Vector, scales: Vector) -> tuple[list[tuple[Vector, int]], Vector]:
-    """One linear layer on lanes that carry the factors ``scales``, and the factors that its results carry.
+    """Return one linear layer on lanes with the factors ``scales``, and the factors of its results.
 
     The factor of each result makes its first coefficient one. Per row: the other coefficients, then the constant.
     """
@@ -210,7 +210,7 @@ class Scaled:
         self.final = [m * pow(f, -5, R) % R for m, f in zip(plain.matrix[0], factors, strict=True)]
 
     def hash(self, inputs: Vector) -> int:
-        """Lane 0 of the result."""
+        """Return lane 0 of the result."""
 
         def layer(rows: list[tuple[Vector, int]], state: Vector) -> Vector:
             powers = [pow(x, 5, R) for x in state]
@@ -234,7 +234,7 @@ class Scaled:
 
 
 def naive_hash(inputs: Vector) -> int:
-    """The permutation as it is defined."""
+    """Return the hash by the definition of the permutation."""
     width = len(inputs) + 1
     constants, matrix = parameters(width)
     state = [0, *inputs]
@@ -248,31 +248,31 @@ def naive_hash(inputs: Vector) -> int:
 
 
 def element(value: int) -> str:
-    """One fr: Montgomery form with R = 2^256, 64-bit limbs."""
+    """Return one fr: Montgomery form with R = 2^256, 64-bit limbs."""
     value = value * MONTGOMERY % R
     return "{{" + ", ".join(f"0x{value >> 64 * i & (1 << 64) - 1:016x}" for i in range(4)) + "}}"
 
 
 def lane_element(value: int) -> str:
-    """The same for fr in lanes: Montgomery form with R = 2^260, 52-bit limbs."""
+    """Return the same for fr in lanes: Montgomery form with R = 2^260, 52-bit limbs."""
     value = value * LANE_MONTGOMERY % R
     return "{" + ", ".join(f"0x{value >> 52 * i & (1 << 52) - 1:013x}" for i in range(5)) + "}"
 
 
 def array(name: str, values: list[int], comment: str, *, lanes: bool) -> str:
-    """One constant array in C."""
+    """Return one constant array in C."""
     lines = "".join(f"    {lane_element(v) if lanes else element(v)},\n" for v in values)
     head = f"uint64_t {name}[{len(values)}][5]" if lanes else f"fr {name}[{len(values)}]"
     return f"/* {comment} */\nstatic const {head} = {{\n{lines}}};\n\n"
 
 
 def flat(rows: list[tuple[Vector, int]]) -> Vector:
-    """Layers as the C code reads them: the coefficients of a row, then its constant."""
+    """Return layers as the C code reads them: the coefficients of a row, then its constant."""
     return [x for row, constant in rows for x in [*row, constant]]
 
 
 def text(heading: str, widths: tuple[int, ...], *, lanes: bool = False) -> str:
-    """A whole header."""
+    """Return a whole header."""
     out = [heading]
     for width in widths:
         p = Scaled(width)
